@@ -12,10 +12,8 @@ The import loads no Jupyter package, opens no file, and reads no environment var
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jp_nb.errors import (
@@ -34,30 +32,30 @@ from jp_nb.session import get_session as _current
 from jp_nb.session import require_session as _loaded
 
 if TYPE_CHECKING:
-    from jp_nb.agent.bench import CallOutcome
-    from jp_nb.config.tree.tools import ConfigRule
+    from jp_nb.agent.bench_run import CallOutcome
+    from jp_nb.config.tree.tool_settings import ConfigRule
     from jp_nb.images import Image
-    from jp_nb.record.turns import Conversation, Turn
-    from jp_nb.tools.answer_types import Option
-    from jp_nb.tools.base import ToolContext
-    from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-    from jp_nb.tools.python import PythonTool, remove_tool, tool
-    from jp_nb.tools.question import Question
+    from jp_nb.record.turn_view import Conversation, Turn
+    from jp_nb.toolkit.answer_types import Option
+    from jp_nb.toolkit.base import ToolContext
+    from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+    from jp_nb.toolkit.python import PythonTool, remove_tool, tool
+    from jp_nb.toolkit.question import Question
     from jp_nb.values.custom import describer
     from jp_nb.values.describe import describe
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "jp_nb.agent.bench": ("CallOutcome",),
-    "jp_nb.config.tree.tools": ("ConfigRule",),
+    "jp_nb.agent.bench_run": ("CallOutcome",),
+    "jp_nb.config.tree.tool_settings": ("ConfigRule",),
     "jp_nb.images": ("Image",),
-    "jp_nb.record.turns": ("Conversation", "Turn"),
-    "jp_nb.tools.answer_types": ("Option",),
-    "jp_nb.tools.base": ("ToolContext",),
-    "jp_nb.tools.outcome": ("NeedsInput", "Outcome", "Success"),
-    "jp_nb.tools.python": ("remove_tool", "tool"),
-    "jp_nb.tools.question": ("Question",),
+    "jp_nb.record.turn_view": ("Conversation", "Turn"),
+    "jp_nb.toolkit.answer_types": ("Option",),
+    "jp_nb.toolkit.base": ("ToolContext",),
+    "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
+    "jp_nb.toolkit.python": ("remove_tool", "tool"),
+    "jp_nb.toolkit.question": ("Question",),
     "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),
 }
@@ -117,16 +115,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    def __setattr__(self, name: str, value: object) -> None:
-        # Importing the package `jp_nb.tools` must not replace the public function of that name.
-        if not (name == "tools" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -278,7 +266,7 @@ def ask(
             answers.
         PromptCancelled: If the user did not answer.
     """
-    from jp_nb.session.ask import read_questions
+    from jp_nb.session.code_questions import read_questions
 
     turns = _loaded().turns
     questions = read_questions(question, title=title)
@@ -337,7 +325,7 @@ def call(
 
 def tools() -> tuple[PythonTool, ...]:
     """Return the Python tools that the model can call, in the order of their first definition."""
-    from jp_nb.tools.python import REGISTRY
+    from jp_nb.toolkit.python import REGISTRY
 
     return tuple(REGISTRY.all().values())
 
@@ -348,7 +336,7 @@ def conversation() -> Conversation:
     Raises:
         UsageError: If `jp_nb` is not loaded.
     """
-    from jp_nb.record.turns import Conversation
+    from jp_nb.record.turn_view import Conversation
 
     session = _loaded()
     turns = session.conversations.log()

@@ -130,7 +130,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--dialect", text, choices=("native", "jp-head"), default="native")
     add("--conversation", "export this conversation instead of the active one", metavar="ID")
 
-    add = command("trust", "environment:trust", "trust the configuration files of a folder")
+    add = command(
+        "trust", "environment_commands:trust", "trust the configuration files of a folder"
+    )
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
     add("--yes", "do not ask for confirmation", **flag)
     add("--revoke", "withdraw the trust", **flag)
@@ -141,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")
 
-    command("doctor", "environment:doctor", "check the installation and the configuration")
+    command("doctor", "environment_commands:doctor", "check the installation and the configuration")
     return parser
 
 

@@ -12,7 +12,7 @@ from tests.affected import ALWAYS, find_tests, main, package
     [
         ("jp_nb/session/turn_line.py", "tests/session/test_turn_line.py"),
         ("jp_nb/agent/turn.py", "tests/agent/test_turn_commands.py"),  # by its name
-        ("jp_nb/tools/outcome.py", "tests/agent/test_batch.py"),  # through a helper
+        ("jp_nb/toolkit/outcome.py", "tests/agent/test_batch.py"),  # through a helper
         ("tests/support/fake_host.py", "tests/session/test_session.py"),
         ("tests/session/test_ask.py", "tests/session/test_ask.py"),
         ("docs/ci.md", "tests/test_docs.py"),

@@ -38,12 +38,12 @@ BELOW = {
     "record": GROUND | {"config"},
     "interop": GROUND | {"config", "record"},
     "values": GROUND,
-    "tools": GROUND | {"config", "record", "values"},
-    "mcp": GROUND | {"config", "record", "values", "tools"},
-    "agent": GROUND | {"config", "record", "values", "tools"},
-    "providers": GROUND | {"config", "record", "tools", "agent"},
-    "storage": GROUND | {"config", "record", "values", "tools", "agent"},
-    "rendering": GROUND | {"config", "record", "values", "tools", "agent", "storage"},
+    "toolkit": GROUND | {"config", "record", "values"},
+    "mcp": GROUND | {"config", "record", "values", "toolkit"},
+    "agent": GROUND | {"config", "record", "values", "toolkit"},
+    "providers": GROUND | {"config", "record", "toolkit", "agent"},
+    "storage": GROUND | {"config", "record", "values", "toolkit", "agent"},
+    "rendering": GROUND | {"config", "record", "values", "toolkit", "agent", "storage"},
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
@@ -51,12 +51,12 @@ MCP_SERVER = "headless/mcp_server.py"
 """The module that offers tools to other programs."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
-CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
+CORE = GROUND | {"config", "record", "interop", "values", "toolkit", "agent"}
 """Packages that need only the standard library and pydantic."""
 LIBRARIES = {
-    "tools/templates.py": {"jinja2", "markupsafe"},
+    "toolkit/templates.py": {"jinja2", "markupsafe"},
     "packages.py": {"rfc3987_syntax"},
-    "tools/misfits.py": {"jsonschema", "referencing"},
+    "toolkit/misfits.py": {"jsonschema", "referencing"},
 }
 """Additional libraries of modules of the core."""
 
@@ -157,6 +157,13 @@ def test_modules_have_no_circular_imports() -> None:
         pytest.fail(" -> ".join(reversed(exc.args[1])))
 
 
+def test_file_names_are_unique() -> None:
+    # These say what they hold in each package.
+    shared = {"__init__.py", "base.py", "errors.py", "files.py", "host.py"}
+    names = Counter(path.name for path in PACKAGE.rglob("*.py"))
+    assert {name for name, times in names.items() if times > 1} <= shared
+
+
 def test_class_names_are_unique() -> None:
     classes = [
         node.name
@@ -195,7 +202,7 @@ import jp_nb as jp
 @jp.tool
 def f(a: int) -> str: return ''
 assert [tool.name for tool in jp.tools()] == ['f']
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 assert jp.tools() == (f,)
 """
     assert not loaded(code) & {*JUPYTER, *HTTP}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from jp_nb.agent.compaction import (
+from jp_nb.agent.compactor import (
     MAX_IMAGE_TOKENS,
     estimate_attachment_tokens,
     estimate_text_tokens,

@@ -19,10 +19,10 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import prepare_arguments
 from jp_nb.json_values import as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.tools.answer_types import MAX_FIELDS, TextAnswer
-from jp_nb.tools.outcome import Failure
-from jp_nb.tools.parameters import declared_types, text_arguments
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.answer_types import MAX_FIELDS, TextAnswer
+from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.parameters import declared_types, text_arguments
+from jp_nb.toolkit.question import FormAnswer, Question
 
 Arguments = dict[str, JsonValue]
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from jp_nb.agent.turn_state import Call, TurnContext
 from jp_nb.record.events import Entry, ToolCallResponse, image_entry
-from jp_nb.record.turns import CallProgress, CallStage
+from jp_nb.record.turn_view import CallProgress, CallStage
 
 
 class ProgressWriter:

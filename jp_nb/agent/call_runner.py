@@ -16,8 +16,9 @@ from typing import Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.call_progress import ProgressWriter
-from jp_nb.agent.config_changes import ConfigChanges
+from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
+from jp_nb.agent.exchanges import RecordedResult
 from jp_nb.agent.interrupts import (
     Verdict,
     stopped_call_text,
@@ -31,7 +32,6 @@ from jp_nb.agent.permissions import (
     skipped_text,
 )
 from jp_nb.agent.questions import ToolQuestions
-from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import (
     CellCall,
     PromptLine,
@@ -52,7 +52,7 @@ from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import ToolCallResponse, images_metadata
 from jp_nb.record.marks import RULE, edit_metadata, server_marks
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
-from jp_nb.tools.base import (
+from jp_nb.toolkit.base import (
     CURRENT_RUN,
     CallInterrupted,
     ControlFlowError,
@@ -64,7 +64,7 @@ from jp_nb.tools.base import (
     format_traceback,
     tool_frames,
 )
-from jp_nb.tools.outcome import (
+from jp_nb.toolkit.outcome import (
     MAX_TRACE_CHARS,
     STRUCTURED_OMITTED,
     Failure,
@@ -74,7 +74,7 @@ from jp_nb.tools.outcome import (
     join_lines,
     truncate_middle,
 )
-from jp_nb.tools.parameters import text_arguments
+from jp_nb.toolkit.parameters import text_arguments
 
 log = logging.getLogger(__name__)
 

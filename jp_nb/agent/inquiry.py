@@ -28,14 +28,14 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
-from jp_nb.config.tree.models import Request as RequestConfig
-from jp_nb.config.tree.models import background_request
+from jp_nb.config.tree.model_settings import Request as RequestConfig
+from jp_nb.config.tree.model_settings import background_request
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.tools.base import is_cancelled
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import is_cancelled
+from jp_nb.toolkit.question import Question
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.text import one_line, spell_invisible
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 Phase = Literal["streaming", "tool_call"]
 Choice = Literal["continue", "reply", "restart", "stop", "abort"]

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.argument_rules import JudgedCall, describe_conditions, format_conditions, matches
-from jp_nb.config.tree.tools import ArgumentRule, RunMode
+from jp_nb.config.tree.tool_settings import ArgumentRule, RunMode
 
 Scope = Literal["session", "notebook"]
 SCOPE_WORDS: Final[Mapping[Scope, str]] = {

@@ -47,14 +47,14 @@ from jp_nb.agent.rule_editor import RuleEditor, RulePrompts, make_rule
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
-from jp_nb.config.tree.tools import Covers
+from jp_nb.config.tree.tool_settings import Covers
 from jp_nb.images import Image
 from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.text import escape_invisible, one_line, spell_invisible
-from jp_nb.tools.base import CommandLine, ToolContext
-from jp_nb.tools.outcome import Failure
-from jp_nb.tools.parameters import TextArgument, text_arguments
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import CommandLine, ToolContext
+from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.parameters import TextArgument, text_arguments
+from jp_nb.toolkit.question import Question
 
 
 def permission_actions(

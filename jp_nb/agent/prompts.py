@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from jp_nb.record.outcomes import AnswerMark, QuestionOutcome
 from jp_nb.text import one_line, spell_invisible
-from jp_nb.tools.base import error_summary
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.base import error_summary
+from jp_nb.toolkit.question import FormAnswer, Question
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from jp_nb.agent.provider import Usage
 from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, Call, CallEnded, TurnContext, is_reusable
-from jp_nb.config.tree.tools import QuestionConfig
+from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.json_values import as_object
 from jp_nb.record.events import (
     InquiryAnswerType,
@@ -58,9 +58,9 @@ from jp_nb.record.outcomes import (
     read_outcome,
 )
 from jp_nb.text import MAX_LISTED, one_line
-from jp_nb.tools.base import is_cancelled
-from jp_nb.tools.outcome import NeedsInput
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import is_cancelled
+from jp_nb.toolkit.outcome import NeedsInput
+from jp_nb.toolkit.question import Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk
 from jp_nb.agent.turn_state import Call
-from jp_nb.tools.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
+from jp_nb.toolkit.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
 
 
 def raise_if_cancelled() -> None:

@@ -16,7 +16,7 @@ from jp_nb.agent.provider import ToolDefinition
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources, is_enabled_or_forced
 from jp_nb.config.authority import Grants
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import (
+from jp_nb.config.tree.tool_settings import (
     CANCELLATION,
     STAR,
     ArgumentRule,
@@ -31,10 +31,10 @@ from jp_nb.config.tree.tools import (
     join_rules,
 )
 from jp_nb.json_values import as_object, canonical_json
-from jp_nb.tools.base import Tool, ToolSource
-from jp_nb.tools.command import CommandFormatter, name_in_source
-from jp_nb.tools.outcome import MAX_RESULT_CHARS
-from jp_nb.tools.parameters import format_documentation, parameters_schema
+from jp_nb.toolkit.base import Tool, ToolSource
+from jp_nb.toolkit.command import CommandFormatter, name_in_source
+from jp_nb.toolkit.outcome import MAX_RESULT_CHARS
+from jp_nb.toolkit.parameters import format_documentation, parameters_schema
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from pydantic import JsonValue
 
 from jp_nb.config.partial import build_partial, get_path, merge
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import STAR, Enable, ToolConfig
+from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.errors import ToolSourceError
-from jp_nb.tools.base import (
+from jp_nb.toolkit.base import (
     SOURCE_TIMEOUT_S,
     Tool,
     ToolRegistrations,

@@ -18,7 +18,7 @@ from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.appended_changes import DEFAULT_CONTEXT_TOKENS, find_excessive_changes
 from jp_nb.agent.batch import NEVER_RAN, Batch
 from jp_nb.agent.call_runner import RAN_BEFORE
-from jp_nb.agent.compaction import CompactionSettings, Compactor
+from jp_nb.agent.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.provider import ModelRequest, Usage
@@ -37,9 +37,9 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.marks import missing_call, request_marks
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
-from jp_nb.record.turns import OpenCall
+from jp_nb.record.turn_view import OpenCall
 from jp_nb.text import one_line
-from jp_nb.tools.base import CallInterrupted, is_cancelled
+from jp_nb.toolkit.base import CallInterrupted, is_cancelled
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"

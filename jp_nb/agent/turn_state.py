@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Display, TokensSoFar, UserMessage
+from jp_nb.agent.exchanges import RecordedResult, RecordedResults
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
 from jp_nb.agent.permission_rules import KeptRules, Ruling, SessionRules
 from jp_nb.agent.prompts import Channel, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice, Usage
-from jp_nb.agent.recording import RecordedResult, RecordedResults
 from jp_nb.agent.tool_set import OfferedTool, ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Record
@@ -39,13 +39,13 @@ from jp_nb.record.head import RequestHead
 from jp_nb.record.marks import LastHost, ModelUsage, is_schema_retry, with_usage
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import CallProgress
+from jp_nb.record.turn_view import CallProgress
 from jp_nb.text import MAX_LISTED
-from jp_nb.tools.base import CellThread, DeltaRejection, SharedContext, error_summary
-from jp_nb.tools.outcome import Failure
-from jp_nb.tools.parameters import coerce_arguments, drop_optional_nulls
-from jp_nb.tools.question import Question
-from jp_nb.tools.secrets import SecretAnswers
+from jp_nb.toolkit.base import CellThread, DeltaRejection, SharedContext, error_summary
+from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.parameters import coerce_arguments, drop_optional_nulls
+from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.secret_answers import SecretAnswers
 
 
 def host_of(provider: Provider) -> str:

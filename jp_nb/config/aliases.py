@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.config.tree.models import MODEL_NAME, PROVIDERS, ModelId, read_model_id
+from jp_nb.config.tree.model_settings import MODEL_NAME, PROVIDERS, ModelId, read_model_id
 from jp_nb.errors import ConfigError
 
 MODEL_PATH = "assistant.model.id"

@@ -43,8 +43,8 @@ from jp_nb.config.schema import (
     parse_path,
 )
 from jp_nb.config.tree.app import covers, overlaps, parse_attachment_url
-from jp_nb.config.tree.models import PROVIDERS
-from jp_nb.config.tree.tools import STAR, ConfigRule
+from jp_nb.config.tree.model_settings import PROVIDERS
+from jp_nb.config.tree.tool_settings import STAR, ConfigRule
 from jp_nb.errors import ConfigError
 
 IsInside = Callable[[str], bool]

@@ -53,7 +53,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.app import AppConfig, ConversationConfig, Extend, is_ignored
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.config.tree.tools import STAR
+from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import remove_ignored, validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json

@@ -32,7 +32,7 @@ from jp_nb.config.tree.base import (
     ShortTable,
     shorten_for_error,
 )
-from jp_nb.config.tree.servers import MCP
+from jp_nb.config.tree.server_settings import MCP
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 

@@ -32,8 +32,8 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
-from jp_nb.config.tree.models import SERVERS, declare_servers
-from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
+from jp_nb.config.tree.model_settings import SERVERS, declare_servers
+from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.exchanges import RequestNormalizer
 from jp_nb.agent.provider import ModelRequest
-from jp_nb.agent.recording import RequestNormalizer
 from jp_nb.config.secrets import (
     SECRET_ANSWER,
     Redactor,
@@ -51,9 +51,9 @@ from jp_nb.record.head import RequestHead, read_head
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent
 from jp_nb.storage import answers_file
-from jp_nb.storage import cassette as cassette_module
+from jp_nb.storage import cassette_file as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
-from jp_nb.storage.cassette import CassetteContent, parse_cassette, read_bytes, read_cassette
+from jp_nb.storage.cassette_file import CassetteContent, parse_cassette, read_bytes, read_cassette
 from jp_nb.text import MAX_LISTED, one_line, plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance

@@ -17,12 +17,12 @@ from pydantic import JsonValue
 
 from jp_nb.agent.questions import Refuse, UseAnswer, no_user_error, route
 from jp_nb.agent.turn_state import CallEnded
-from jp_nb.config.tree.tools import QuestionConfig
+from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, compact_json
 from jp_nb.record.outcomes import END_WORDS, QuestionEnd
 from jp_nb.text import one_line
-from jp_nb.tools.answer_types import (
+from jp_nb.toolkit.answer_types import (
     AnswerType,
     BooleanAnswer,
     IntegerAnswer,
@@ -31,7 +31,7 @@ from jp_nb.tools.answer_types import (
     TextAnswer,
     UrlAnswer,
 )
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.question import FormAnswer, Question
 
 Action = Literal["accept", "decline", "cancel"]
 

@@ -44,7 +44,7 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.outcomes import QuestionEnd
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.text import one_line, plain
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:
     import mcp_types as types

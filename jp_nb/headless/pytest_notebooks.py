@@ -17,7 +17,8 @@ import pytest
 
 from jp_nb.errors import JpNbError
 from jp_nb.headless.files import format_text, print_cell
-from jp_nb.headless.report import (
+from jp_nb.headless.run import format_unused_answers
+from jp_nb.headless.run_report import (
     RunReport,
     format_cell_errors,
     format_open_decisions,
@@ -26,10 +27,9 @@ from jp_nb.headless.report import (
     list_counts,
     make_report,
 )
-from jp_nb.headless.run import format_unused_answers
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.storage import answers_file
-from jp_nb.storage.cassette import default_cassette_path, refuse_unsafe_link
+from jp_nb.storage.cassette_file import default_cassette_path, refuse_unsafe_link
 
 
 class NotebookFailedError(Exception):

@@ -39,11 +39,11 @@ from jp_nb.record.document import (
     notices,
     others_of,
 )
-from jp_nb.record.turns import read_turns
+from jp_nb.record.turn_view import read_turns
 from jp_nb.rendering.difference import line_difference
 from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
 from jp_nb.text import MAX_LINE, one_line, plain
-from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
+from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)
 """Numbers of arguments of git's external diff: path, old file, hash, mode, new file, hash, mode,

@@ -25,7 +25,7 @@ from jp_nb.headless.files import (
     replace_file_at,
     require_notebook,
 )
-from jp_nb.headless.report import (
+from jp_nb.headless.run_report import (
     RunReport,
     format_cassettes,
     format_json_report,
@@ -33,7 +33,7 @@ from jp_nb.headless.report import (
     make_report,
 )
 from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
-from jp_nb.storage import cassette
+from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.answers_file import (
     DECISIONS,
     AnswersFile,
@@ -42,8 +42,8 @@ from jp_nb.storage.answers_file import (
     read_answers_file,
 )
 from jp_nb.text import MAX_LISTED, one_line, plain
-from jp_nb.tools.answer_types import SelectAnswer
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.answer_types import SelectAnswer
+from jp_nb.toolkit.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")

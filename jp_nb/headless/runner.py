@@ -55,9 +55,9 @@ from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_ca
 from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
 from jp_nb.storage.answers_file import Key, Section
-from jp_nb.storage.journal import JournalFolder
+from jp_nb.storage.journal_file import JournalFolder
 from jp_nb.text import one_line
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
 SECTIONS: Final[Mapping[str, Section]] = {

@@ -31,14 +31,14 @@ from jp_nb.record.outcomes import QuestionEnd, QuestionOutcome
 from jp_nb.session.base_config import registered_functions
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
-from jp_nb.tools.base import (
+from jp_nb.toolkit.base import (
     CallInterrupted,
     ControlFlowError,
     ToolContext,
     error_text,
 )
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, truncate_middle
-from jp_nb.tools.python import REGISTRY, PythonFunctions
+from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, truncate_middle
+from jp_nb.toolkit.python import REGISTRY, PythonFunctions
 
 T = TypeVar("T")
 

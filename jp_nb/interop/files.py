@@ -41,7 +41,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.dialect import convert_for_head
+from jp_nb.interop.jp_head import convert_for_head
 from jp_nb.interop.json_text import (
     JsonText,
     apply_spelling,

@@ -39,9 +39,9 @@ from jp_nb.mcp.exchange import (
 from jp_nb.mcp.progress import ProgressLine
 from jp_nb.mcp.results import read_result
 from jp_nb.text import one_line
-from jp_nb.tools.base import CellThread, Tool, ToolContext
-from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import CellThread, Tool, ToolContext
+from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome
+from jp_nb.toolkit.question import Question
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
 from jp_nb.mcp.limits import MAX_PAGES, MAX_TOOLS
-from jp_nb.mcp.messages import (
+from jp_nb.mcp.server_messages import (
     RAW_RESULT,
     ReceivedMessages,
     SentMessages,

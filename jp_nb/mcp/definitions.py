@@ -18,7 +18,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tools import JSON_TYPES
+from jp_nb.config.tree.tool_settings import JSON_TYPES
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     ONLY_ITSELF,
@@ -39,7 +39,7 @@ from jp_nb.json_values import (
 )
 from jp_nb.mcp.exchange import ServerTool
 from jp_nb.text import one_line, plain
-from jp_nb.tools.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
 
 SEPARATOR: Final = "__"
 MAX_NAME_CHARS: Final = 64

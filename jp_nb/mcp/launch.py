@@ -26,7 +26,7 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.secrets import is_secret, is_secret_name
 from jp_nb.config.server_risks import is_loading_variable
 from jp_nb.config.server_secrets import hide_arguments
-from jp_nb.config.tree.servers import MCP, McpChecksum, McpServer
+from jp_nb.config.tree.server_settings import MCP, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.mcp.exchange import HttpLaunch, Launch, StdioLaunch

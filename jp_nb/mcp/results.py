@@ -22,8 +22,8 @@ from jp_nb.images import MEDIA_TYPES, PDF, Image, find_image_problem, format_byt
 from jp_nb.json_values import as_object, compact_json, make_storable, replace_surrogates
 from jp_nb.mcp.exchange import ServerResult
 from jp_nb.text import one_line
-from jp_nb.tools.misfits import find_property_problems, find_schema_problem
-from jp_nb.tools.outcome import Failure, Success
+from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.outcome import Failure, Success
 
 MAX_STRUCTURED_CHARS: Final = 50_000
 """Maximum length of structured content as JSON in the record. Longer content is omitted."""

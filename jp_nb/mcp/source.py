@@ -13,8 +13,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.servers import McpServer
-from jp_nb.config.tree.tools import RunMode, ToolConfig
+from jp_nb.config.tree.server_settings import McpServer
+from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.errors import ConfigError, PromptCancelled, ToolSourceError
 from jp_nb.mcp.calls import McpTool, ServerCalls
 from jp_nb.mcp.connection import Connection
@@ -39,8 +39,8 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.results import read_contents
 from jp_nb.text import MAX_LISTED, one_line
-from jp_nb.tools.base import Tool, ToolRegistrations, ToolSource
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
+from jp_nb.toolkit.outcome import Success
 
 PREFIX: Final = "mcp."
 NOT_INSTALLED: Final = (

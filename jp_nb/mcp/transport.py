@@ -2,7 +2,7 @@
 
 Differences from the transport of the library `mcp`: a line has a maximum size and is read in linear
 time; stderr goes to a bounded buffer; the server ends within three seconds; its process group ends
-with the kernel, however that ends (`jp_nb/tools/process_guard.py`).
+with the kernel, however that ends (`jp_nb/toolkit/process_guard.py`).
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from jp_nb.json_values import encode_utf8
 from jp_nb.mcp.exchange import StdioLaunch
-from jp_nb.mcp.messages import find_request_id, read_message
+from jp_nb.mcp.server_messages import find_request_id, read_message
 from jp_nb.text import plain
-from jp_nb.tools.command import SHARED_GUARD
+from jp_nb.toolkit.command import SHARED_GUARD
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

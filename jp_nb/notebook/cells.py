@@ -19,7 +19,7 @@ from jp_nb.text import MAX_NAME_CHARS, one_line, spell_invisible
 
 if TYPE_CHECKING:
     from jp_nb.rendering.status import TurnCounts
-    from jp_nb.tools.base import CellState, NotebookCell
+    from jp_nb.toolkit.base import CellState, NotebookCell
 
 
 class ExecutedCells:
@@ -61,7 +61,7 @@ class ExecutedCells:
 
     def __iter__(self) -> Iterator[NotebookCell]:
         """Yield the cells, the running one last."""
-        from jp_nb.tools.base import NotebookCell
+        from jp_nb.toolkit.base import NotebookCell
 
         for number, (source, count, state) in enumerate(self._cells):
             yield NotebookCell(number, source, execution_count=count, state=state)

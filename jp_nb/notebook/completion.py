@@ -29,8 +29,8 @@ from jp_nb.config.layers import parse_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable
-from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, SERVERS, ModelId
-from jp_nb.config.tree.tools import JSON_TYPES, SOURCES, STAR
+from jp_nb.config.tree.model_settings import EFFORTS, PROVIDER_NAMES, SERVERS, ModelId
+from jp_nb.config.tree.tool_settings import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Subcommand
 from jp_nb.record.document import ConversationInfo, list_conversations

@@ -24,17 +24,17 @@ from jp_nb.notebook.code_runs import run_code
 from jp_nb.notebook.display.capture import ToolOutput
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
-from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
+from jp_nb.notebook.display.turn_display import DisplayPublisher, TurnDisplay
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
 from jp_nb.notebook.page.protocol import MALFORMED_CELLS
 from jp_nb.notebook.page.stores import is_headless
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.status import TurnCounts
-from jp_nb.rendering.turn import Transcript
+from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
-from jp_nb.tools.base import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
+from jp_nb.toolkit.base import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
 
 
 class NotebookFrontEnd:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.host import RecordStore
-    from jp_nb.tools.base import NotebookAccess
+    from jp_nb.toolkit.base import NotebookAccess
 
 
 class NotebookHost:

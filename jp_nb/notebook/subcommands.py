@@ -265,7 +265,7 @@ _TABLE: Final = (
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
     Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
-               "of an earlier kernel", "commands.conversation:resume", "[ID]",
+               "of an earlier kernel", "commands.manage:resume", "[ID]",
                "the id of a conversation in a journal"),
     Subcommand(
         "code", "insert a code block of the last answer as a new cell, without running it",
@@ -283,15 +283,15 @@ _TABLE: Final = (
             MagicOption(("--strict",), "fail the cell if a result differs"),
         ),
     ),
-    Subcommand("new", "start a new conversation in this notebook", "commands.conversation:new",
+    Subcommand("new", "start a new conversation in this notebook", "commands.manage:new",
                options=(MagicOption(("--keep-config",), "start it with the settings of this "
                                     "conversation"),)),
     Subcommand("fork", "copy the conversation up to a turn, and continue in the copy",
-               "commands.conversation:fork", "[TURN]", "the number of the last turn to keep",
+               "commands.manage:fork", "[TURN]", "the number of the last turn to keep",
                "turn"),
     Subcommand(
         "compact", "make the context smaller; the record keeps every entry",
-        "commands.conversation:compact", takes_description="only options",
+        "commands.manage:compact", takes_description="only options",
         options=(
             MagicOption(("--undo",), "undo the last compaction"),
             MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
@@ -311,26 +311,26 @@ _TABLE: Final = (
                     "compaction only", "X", "change"),
         ),
     ),
-    Subcommand("undo", "continue without the last turn", "commands.conversation:undo"),
+    Subcommand("undo", "continue without the last turn", "commands.manage:undo"),
     Subcommand("switch", "switch to another conversation; without an id, list all",
-               "commands.conversation:switch", "[ID]", "the id of a conversation", "conversation"),
+               "commands.manage:switch", "[ID]", "the id of a conversation", "conversation"),
     Subcommand("drop", "delete a conversation from this notebook permanently",
-               "commands.conversation:drop", "ID", "the full id of a conversation",
+               "commands.manage:drop", "ID", "the full id of a conversation",
                "stored conversation"),
-    Subcommand("save", "save the record now", "commands.conversation:save",
+    Subcommand("save", "save the record now", "commands.manage:save",
                takes_description="no arguments (`%jp export DIR` writes a conversation to a "
                "directory)"),
     Subcommand(
         "export", "write the conversation to a directory in JP's format",
-        "commands.conversation:export_directory", "DIR", "the name of a directory", "folder",
+        "commands.manage:export_directory", "DIR", "the name of a directory", "folder",
         options=(MagicOption(("--dialect",), "write `native`, the format of jp_nb, or `jp-head`, "
                         "which JP reads", "native|jp-head", choices=("native", "jp-head")),),
     ),
     Subcommand("import", "continue with a conversation from a JP directory",
-               "commands.conversation:import_directory", "DIR", "a JP conversation directory",
+               "commands.manage:import_directory", "DIR", "a JP conversation directory",
                "folder"),
     Subcommand(
-        "trust", "trust the settings in this notebook's record", "commands.conversation:trust",
+        "trust", "trust the settings in this notebook's record", "commands.manage:trust",
         options=(MagicOption(("--workspace",),
                              "trust the configuration files of this folder, and a moved project"),
                  MagicOption(("--yes",), "skip the confirmation"),

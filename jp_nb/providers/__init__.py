@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import (
+from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
     PROVIDERS,
     SERVERS,

@@ -24,13 +24,13 @@ from jp_nb.agent.provider import (
     ToolChoice,
     ToolDefinition,
 )
-from jp_nb.config.tree.models import Anthropic, Server
+from jp_nb.config.tree.model_settings import Anthropic, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
 from jp_nb.providers.anthropic_models import Abilities, find_max_pdf_pages
-from jp_nb.providers.attachments import (
+from jp_nb.providers.attachment_parts import (
     MEDIA,
     FormattedAttachments,
     base64_text,
@@ -39,9 +39,9 @@ from jp_nb.providers.attachments import (
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS, format_arguments
-from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import CONTINUE, Rendering
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.own_metadata import read_text

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.models import ServerProfile
+from jp_nb.config.tree.model_settings import ServerProfile
 from jp_nb.providers import schemas
-from jp_nb.providers.attachments import IMAGES, MEDIA
+from jp_nb.providers.attachment_parts import IMAGES, MEDIA
 from jp_nb.providers.call_rules import (
     CHAT_CALLS,
     MISTRAL_CALLS,

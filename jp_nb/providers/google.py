@@ -27,7 +27,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.attachments import (
+from jp_nb.providers.attachment_parts import (
     MEDIA,
     FormattedAttachments,
     base64_text,
@@ -36,10 +36,10 @@ from jp_nb.providers.attachments import (
     split_attachments,
 )
 from jp_nb.providers.call_rules import GOOGLE_CALLS
-from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.models import list_google_models
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json

@@ -27,7 +27,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
 from jp_nb.providers.google import (

@@ -17,13 +17,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
-from jp_nb.config.tree.models import Google, ProviderConfig, Server
+from jp_nb.config.tree.model_settings import Google, ProviderConfig, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
-from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
-from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (
     SIGNATURE,
@@ -45,6 +44,7 @@ from jp_nb.providers.google_interactions_decoder import (
     thought_step,
 )
 from jp_nb.providers.head_changes import HeadChange
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import CONTINUE
 from jp_nb.providers.own_metadata import rebuild_steps
 from jp_nb.providers.request_body import Message, Omitted, encode_json, omit_parameter

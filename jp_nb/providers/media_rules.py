@@ -18,7 +18,7 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
-from jp_nb.providers.attachments import MEDIA
+from jp_nb.providers.attachment_parts import MEDIA
 from jp_nb.providers.errors import MEDIA_FAILURES
 from jp_nb.text import one_line
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers.attachments import IMAGES, MEDIA
+from jp_nb.providers.attachment_parts import IMAGES, MEDIA
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Attachment, ModelList, ModelRequest, Provider
-from jp_nb.config.tree.models import (
+from jp_nb.config.tree.model_settings import (
     ChatCompletionsProvider,
     OpenRouter,
     Server,
@@ -21,7 +21,7 @@ from jp_nb.config.tree.models import (
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers import schemas
-from jp_nb.providers.attachments import (
+from jp_nb.providers.attachment_parts import (
     IMAGES,
     FormattedAttachments,
     base64_text,
@@ -32,9 +32,9 @@ from jp_nb.providers.attachments import (
 )
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.chat_profiles import PROFILES, Profile, make_profile
-from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import (
     CONTINUE,
     RESULT_IMAGES_INTRO,

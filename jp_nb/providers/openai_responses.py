@@ -30,7 +30,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.json_values import compact_json, read_json
 from jp_nb.providers import schemas
-from jp_nb.providers.attachments import (
+from jp_nb.providers.attachment_parts import (
     MEDIA,
     FormattedAttachments,
     base64_text,
@@ -41,9 +41,9 @@ from jp_nb.providers.attachments import (
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.call_rules import RESPONSES_CALLS, format_arguments
-from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import (
     CONTINUE,
     RESULT_IMAGES_INTRO,

@@ -33,7 +33,7 @@ from jp_nb.record.events import (
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.record.turns import find_interrupted_turn
+from jp_nb.record.turn_view import find_interrupted_turn
 from jp_nb.text import MAX_IN_LINE
 
 REVERTS: Final = "takes_back"

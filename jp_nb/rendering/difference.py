@@ -27,8 +27,8 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.agent.exchanges import NormalizedRequest, RequestPart
 from jp_nb.agent.prompts import UNSET, ProposedChange
-from jp_nb.agent.recording import NormalizedRequest, RequestPart
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.json_values import (
     MAX_INDENTED_LEVELS,
@@ -38,7 +38,7 @@ from jp_nb.json_values import (
     is_deeper,
     map_texts,
 )
-from jp_nb.storage.cassette import CassetteContent, StoredExchange
+from jp_nb.storage.cassette_file import CassetteContent, StoredExchange
 from jp_nb.text import escape_invisible, one_line, plain
 
 SHORT = 100

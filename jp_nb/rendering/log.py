@@ -38,7 +38,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import ProposedBy
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.record.turns import (
+from jp_nb.record.turn_view import (
     ConfigChange,
     Inquiry,
     Part,
@@ -51,7 +51,7 @@ from jp_nb.record.turns import (
 )
 from jp_nb.rendering.difference import line_difference, same_runs
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.questions import format_outcome, question_card
+from jp_nb.rendering.question_text import format_outcome, question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
@@ -64,8 +64,8 @@ from jp_nb.rendering.report import (
     remark,
     table,
 )
-from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.rendering.turn import (
+from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
+from jp_nb.rendering.transcript import (
     call_mark,
     for_user,
     format_approver,
@@ -82,7 +82,7 @@ from jp_nb.text import (
     one_line,
     plain,
 )
-from jp_nb.tools.base import remove_frame
+from jp_nb.toolkit.base import remove_frame
 
 _UNANSWERED = {
     "failed": "✗ failed: no answer",

@@ -29,9 +29,9 @@ from jp_nb.agent.display import (
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.record.turns import InterruptedTurn, OpenCall
-from jp_nb.rendering.prompts import one_name
-from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
+from jp_nb.record.turn_view import InterruptedTurn, OpenCall
+from jp_nb.rendering.prompt_text import one_name
+from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
 
 QUIET = 1.0

@@ -12,11 +12,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.compaction import CompactionPlan
+from jp_nb.agent.compactor import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks
-from jp_nb.config.tree.servers import MCP
+from jp_nb.config.tree.server_settings import MCP
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of

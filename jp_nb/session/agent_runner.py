@@ -25,15 +25,15 @@ from jp_nb.agent.display import (
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
-from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
+from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
-from jp_nb.session.permission_rules import PermissionRules
+from jp_nb.session.kept_rules import PermissionRules
 from jp_nb.storage import environment
 from jp_nb.storage.run_events import append_run_event, has_runner
-from jp_nb.tools.base import TOOL_THREAD
-from jp_nb.tools.secrets import SecretAnswers
+from jp_nb.toolkit.base import TOOL_THREAD
+from jp_nb.toolkit.secret_answers import SecretAnswers
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.json_schema import format_schema_path
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.events import ChatResponse, Entry
-from jp_nb.record.turns import UNTYPED
+from jp_nb.record.turn_view import UNTYPED
 from jp_nb.session.structured import AnswerForm
-from jp_nb.tools.misfits import MAX_EXCERPT, MAX_MISFITS, excerpt, list_misfits
+from jp_nb.toolkit.misfits import MAX_EXCERPT, MAX_MISFITS, excerpt, list_misfits
 
 NO_JSON: Final = "expected exactly one JSON value"
 _PREFIXES: Final = ("Value error, ", "Assertion failed, ")

@@ -156,7 +156,7 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
 def registered_functions() -> Partial:
     """Return the default settings of the Python tools of this kernel, by name."""
-    python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
+    python = sys.modules.get("jp_nb.toolkit.python")  # not loaded: there are no tools
     functions = python.REGISTRY.all() if python is not None else {}
     return {name: dict(tool.registration) for name, tool in functions.items()}
 

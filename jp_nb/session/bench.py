@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from jp_nb.agent.bench import BenchRun, CallOutcome
+from jp_nb.agent.bench_run import BenchRun, CallOutcome
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
@@ -47,17 +47,17 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream, TurnEntries, proposed_by
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.record.turns import ToolCall, read_turn
-from jp_nb.rendering.prompts import one_name
+from jp_nb.record.turn_view import ToolCall, read_turn
+from jp_nb.rendering.prompt_text import one_name
 from jp_nb.rendering.report import Report, joined, line
-from jp_nb.rendering.tools import NOT_OFFERED, Replayed, call_report, replay_report
+from jp_nb.rendering.tool_text import NOT_OFFERED, Replayed, call_report, replay_report
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
-from jp_nb.session.turns import TurnRunner
+from jp_nb.session.turn_runner import TurnRunner
 from jp_nb.storage import environment
 from jp_nb.text import MAX_IN_LINE, one_line
-from jp_nb.tools.parameters import declared_types
-from jp_nb.tools.python import REGISTRY, PythonTool
+from jp_nb.toolkit.parameters import declared_types
+from jp_nb.toolkit.python import REGISTRY, PythonTool
 
 REQUEST = "The user runs tools of this conversation directly."  # for a model that answers questions
 ANSWERS_IGNORED: Final = (

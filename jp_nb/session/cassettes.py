@@ -20,16 +20,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    ModelList,
-    ModelRequest,
-    PrefixLoss,
-    PromptCut,
-    Provider,
-    ProviderEvent,
-    SentRequest,
-)
-from jp_nb.agent.recording import (
+from jp_nb.agent.exchanges import (
     Exchange,
     ExchangeRecorder,
     FailedResponse,
@@ -39,12 +30,21 @@ from jp_nb.agent.recording import (
     RecordedResult,
     RequestNormalizer,
 )
-from jp_nb.config.tree.models import Cassette as CassetteConfig
-from jp_nb.config.tree.models import CassetteMode
+from jp_nb.agent.provider import (
+    ModelList,
+    ModelRequest,
+    PrefixLoss,
+    PromptCut,
+    Provider,
+    ProviderEvent,
+    SentRequest,
+)
+from jp_nb.config.tree.model_settings import Cassette as CassetteConfig
+from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError
 from jp_nb.record.context import RequestContext
 from jp_nb.rendering.difference import format_mismatch
-from jp_nb.storage.cassette import (
+from jp_nb.storage.cassette_file import (
     CassetteContent,
     CassetteWriter,
     RecordedResults,

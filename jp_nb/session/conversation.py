@@ -24,13 +24,13 @@ from jp_nb.record.clock import Clock, ReproducibleClock
 from jp_nb.record.document import notices as notices_of
 from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.record.turns import CallProgress, finished_entries, open_calls
+from jp_nb.record.turn_view import CallProgress, finished_entries, open_calls
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
 from jp_nb.session.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.journal import JournalFolder
+from jp_nb.storage.journal_file import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW
 
@@ -324,7 +324,7 @@ class ActiveConversation:
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
         """Add a notice if the last turn can be resumed, with the state of its tool calls."""
-        from jp_nb.record.turns import find_interrupted_turn
+        from jp_nb.record.turn_view import find_interrupted_turn
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:

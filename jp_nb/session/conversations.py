@@ -21,7 +21,7 @@ from jp_nb.record.document import ConversationInfo, drop, fork, list_conversatio
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.record.turns import Turn, read_turn
+from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, inherited_notices
 from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
     from jp_nb.session.cell_loop import CellLoop
-    from jp_nb.tools.base import NotebookAccess
+    from jp_nb.toolkit.base import NotebookAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from jp_nb.record.document import Document, all_conversations, conversation_id, 
 from jp_nb.record.events import RawEntry
 from jp_nb.record.signing import SIGNATURE
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import CallProgress, latest_progress
-from jp_nb.storage.journal import (
+from jp_nb.record.turn_view import CallProgress, latest_progress
+from jp_nb.storage.journal_file import (
     EntriesDigest,
     JournalContents,
     JournalFile,

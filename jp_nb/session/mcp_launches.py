@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.mcp.exchange import HttpLaunch, Launch
 from jp_nb.mcp.launch import (
     MAX_ENV_FILE_BYTES,

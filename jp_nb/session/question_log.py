@@ -45,7 +45,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.session.settings import Settings
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import MAX_BYTES, ForeignFileError, is_owned_folder, read_owned_file
-from jp_nb.storage.question_log import (
+from jp_nb.storage.question_log_file import (
     EntryTooLongError,
     LogContents,
     LogEntry,

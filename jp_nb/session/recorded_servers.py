@@ -10,14 +10,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tools import RunMode, ToolConfig
+from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object
 from jp_nb.mcp.definitions import SEPARATOR, may_be_name
 from jp_nb.mcp.source import PREFIX
-from jp_nb.storage.cassette import CassetteContent
-from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
-from jp_nb.tools.outcome import Outcome
+from jp_nb.storage.cassette_file import CassetteContent
+from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
+from jp_nb.toolkit.outcome import Outcome
 
 NO_RESULT: Final = (
     "The tool of the MCP server {} did not run: a replay with recorded results starts no server."

@@ -26,11 +26,11 @@ from jp_nb.record.head import read_head
 from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.rendering.requests import TracedRequest
+from jp_nb.rendering.request_text import TracedRequest
 from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.resolver import ATTACHMENTS
-from jp_nb.session.turns import TurnRunner
+from jp_nb.session.turn_runner import TurnRunner
 
 NEXT: Final = "next"
 AS_NOW: Final = (

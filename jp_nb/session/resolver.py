@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from jp_nb.agent.compaction import INSTRUCTIONS, Summarizer
+from jp_nb.agent.compactor import INSTRUCTIONS, Summarizer
+from jp_nb.agent.exchanges import RecordedResults
 from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
@@ -30,7 +31,6 @@ from jp_nb.agent.provider import (
     Provider,
     ToolChoice,
 )
-from jp_nb.agent.recording import RecordedResults
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.agent.turn_state import Resolved
@@ -40,7 +40,7 @@ from jp_nb.config.partial import Partial, get_path, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig, CompactionRule, SummaryConfig
-from jp_nb.config.tree.models import (
+from jp_nb.config.tree.model_settings import (
     BACKGROUND_RETRIES,
     Assistant,
     AssistantOverrides,
@@ -50,23 +50,23 @@ from jp_nb.config.tree.models import (
     ParametersConfig,
     QuestionAssistant,
 )
-from jp_nb.config.tree.tools import STAR
+from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.scripted import NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
-from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
+from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_text import AttachedValues, is_value
 from jp_nb.session.scripts import FolderScripts
 from jp_nb.session.servers import ServerSources
 from jp_nb.storage.attachments import AttachmentError, Attachments
-from jp_nb.tools.base import ToolSource
-from jp_nb.tools.builtin import BUILTINS, BuiltinTools
-from jp_nb.tools.command import CommandTools
-from jp_nb.tools.python import REGISTRY, PythonFunctions
+from jp_nb.toolkit.base import ToolSource
+from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools
+from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.python import REGISTRY, PythonFunctions
 
 ATTACHMENTS = "conversation.attachments"
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"

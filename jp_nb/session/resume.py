@@ -24,8 +24,8 @@ from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import NoAnswer, make_no_answer
-from jp_nb.record.turns import InterruptedTurn, OpenCall, Turn, find_interrupted_turn
-from jp_nb.rendering.prompts import one_name
+from jp_nb.record.turn_view import InterruptedTurn, OpenCall, Turn, find_interrupted_turn
+from jp_nb.rendering.prompt_text import one_name
 from jp_nb.rendering.status import finished_words, skipped_words
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.session import Session

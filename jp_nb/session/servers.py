@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.storage import environment
-from jp_nb.tools.base import ToolSource
+from jp_nb.toolkit.base import ToolSource
 
 if TYPE_CHECKING:
     from jp_nb.mcp.exchange import HttpLaunch

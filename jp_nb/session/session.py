@@ -28,11 +28,11 @@ from jp_nb.text import one_line
 if TYPE_CHECKING:
     from jp_nb.config.directives import Directive
     from jp_nb.config.tree.app import AppConfig
-    from jp_nb.record.turns import Turn
+    from jp_nb.record.turn_view import Turn
     from jp_nb.session.bench import ToolBench
     from jp_nb.session.conversations import ConversationList
     from jp_nb.session.settings import Settings
-    from jp_nb.session.turns import TurnRunner
+    from jp_nb.session.turn_runner import TurnRunner
 
 
 def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
@@ -111,7 +111,7 @@ class Session:
     @cached_property
     def turns(self) -> TurnRunner:
         """The turn runner."""
-        from jp_nb.session.turns import TurnRunner
+        from jp_nb.session.turn_runner import TurnRunner
 
         return TurnRunner(self.host, self.active, self.conversations, on_end=self._keep_last_turn)
 
@@ -186,10 +186,10 @@ class Session:
                 yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
-        python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
+        python = sys.modules.get("jp_nb.toolkit.python")  # not loaded: there are no tools
         if python is None:
             return
-        from jp_nb.tools.builtin import BUILTINS
+        from jp_nb.toolkit.builtin import BUILTINS
 
         functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
         try:

@@ -77,7 +77,7 @@ from jp_nb.session.notebook_text import is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, format_paths
 from jp_nb.storage.config_writer import ConfigFile
-from jp_nb.tools.builtin import tools_config
+from jp_nb.toolkit.builtin import tools_config
 
 
 @lru_cache(maxsize=4)
@@ -227,7 +227,7 @@ class Settings:
         return [self._make_lowest_layer(), *found]
 
     def _make_lowest_layer(self) -> Layer:
-        python = sys.modules.get("jp_nb.tools.python")
+        python = sys.modules.get("jp_nb.toolkit.python")
         version = python.REGISTRY.version if python is not None else 0
         return _registrations(version, self._discovered.state)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from jp_nb.agent.prompts import Answered, AnyEnd, NotAnswered, QuestionPrompt
 from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.session.agent_runner import AgentRunner
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:
     from jp_nb.mcp.exchange import HttpLaunch

@@ -20,7 +20,7 @@ from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.cell_loop import Timer
 from jp_nb.session.turn_line import TurnLine
 from jp_nb.text import one_line
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 WAIT_KEY: Final = "tool sources"
 """Key of the status line about starting sources."""

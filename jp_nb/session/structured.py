@@ -25,7 +25,7 @@ from jp_nb.json_schema import (
 )
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.packages import without_parsers
-from jp_nb.tools.misfits import MAX_EXCERPT, find_validator, format_misfit
+from jp_nb.toolkit.misfits import MAX_EXCERPT, find_validator, format_misfit
 
 _TAKES: Final = (
     "a pydantic model, a dataclass, a TypedDict, another type that pydantic can describe, or a "

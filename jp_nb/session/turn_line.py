@@ -46,7 +46,7 @@ INTERRUPTED: Final = "Interrupted while the turn of another thread was running. 
 
 def is_inside_tool() -> bool:
     """Return True if the caller is the code of a tool that runs."""
-    from jp_nb.tools.base import CURRENT_RUN  # not loaded by `%load_ext`
+    from jp_nb.toolkit.base import CURRENT_RUN  # not loaded by `%load_ext`
 
     run = CURRENT_RUN.get()
     return run is not None and not run.is_over

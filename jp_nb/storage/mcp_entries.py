@@ -20,7 +20,7 @@ from jp_nb.config.layers import read_partial
 from jp_nb.config.partial import build_partial, get_path
 from jp_nb.config.references import list_references
 from jp_nb.config.tree.base import describe_found
-from jp_nb.config.tree.servers import MAX_SERVER_NAME, MCP, is_server_name, read_transport
+from jp_nb.config.tree.server_settings import MAX_SERVER_NAME, MCP, is_server_name, read_transport
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.text import one_line

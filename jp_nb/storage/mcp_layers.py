@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from jp_nb.config.layers import ENVIRONMENT, MCP_FILE, USER_FILE, Layer, merge_layers
 from jp_nb.config.partial import build_partial, get_path, iter_leaves
 from jp_nb.config.schema import format_path
-from jp_nb.config.tree.servers import MCP
+from jp_nb.config.tree.server_settings import MCP
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, sorted_json
 from jp_nb.storage.files import Stamp, stamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, call
 
 

@@ -17,8 +17,8 @@ from jp_nb.config.partial import Partial
 from jp_nb.record.events import (
     ToolCallResponse,
 )
-from jp_nb.tools.base import CallInterrupted
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.base import CallInterrupted
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import (
     Bench,
     is_well_formed,

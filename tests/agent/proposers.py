@@ -11,15 +11,15 @@ from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.tools.answer_types import BooleanAnswer
-from jp_nb.tools.base import DeltaRejection, ToolContext
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.answer_types import BooleanAnswer
+from jp_nb.toolkit.base import DeltaRejection, ToolContext
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.provider import Flush, TextPart
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.marks import is_schema_retry
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.toolkit.base import CallInterrupted
 from tests.agent.interrupted_turns import interrupt_config, one_interrupt
 from tests.agent.turn_bench import Bench, is_well_formed, reply
 

@@ -12,15 +12,15 @@ import pytest
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
-from jp_nb.config.tree.tools import Command
+from jp_nb.config.tree.tool_settings import Command
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.session.turns import TurnRunner
-from jp_nb.tools.base import CURRENT_RUN, Run, ToolContext
-from jp_nb.tools.command import CommandFormatter
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.session.turn_runner import TurnRunner
+from jp_nb.toolkit.base import CURRENT_RUN, Run, ToolContext
+from jp_nb.toolkit.command import CommandFormatter
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

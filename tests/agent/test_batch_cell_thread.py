@@ -16,12 +16,12 @@ from jp_nb.agent.interrupts import STOP, STOPPED, stopped_call_text
 from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.config.tree.tool_settings import CANCELLATION
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.base import CallInterrupted, ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import CallInterrupted, ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,

@@ -23,13 +23,13 @@ from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.config.tree.tool_settings import CANCELLATION
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.interrupted_turns import (
     Slow,
     contents,

@@ -8,8 +8,8 @@ import pytest
 
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.outcome import READ_REST_HINT, Failure, Outcome
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.outcome import READ_REST_HINT, Failure, Outcome
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import (
     DONE,
     Bench,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.compaction import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
+from jp_nb.agent.compactor import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.agent.inquiry import ChatModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
@@ -21,7 +21,7 @@ from jp_nb.record.context import build_context
 from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import is_unanswered
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
 from tests.support.entries import ASKED, SAID, START, called, new_stream, result
 from tests.support.fakes import FakePrompter, forever, until, yes

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import EXHAUSTED, NOT_APPLIED
+from jp_nb.agent.change_review import EXHAUSTED, NOT_APPLIED
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd, QuestionPrompt
 from jp_nb.errors import PromptUnavailable
@@ -18,8 +18,8 @@ from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.stream import ProposedBy, proposed_by
 from jp_nb.rendering.log import by_tools
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     NAMED,

@@ -14,8 +14,8 @@ from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.config.partial import Partial, merge
 from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.stream import proposed_by
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     FULL,
@@ -193,7 +193,7 @@ async def test_internal_error_leaves_a_response_for_every_call(
     def fail(*_: Any) -> None:
         raise LookupError("ours")
 
-    monkeypatch.setattr("jp_nb.agent.config_changes.review_proposal", fail)
+    monkeypatch.setattr("jp_nb.agent.change_review.review_proposal", fail)
     change = Success("Bo.", config=NAMED)
     bench = make_bench(Proposer(change, name="first"), Proposer(change, name="second"))
     with pytest.raises(LookupError):

@@ -11,12 +11,12 @@ import pytest
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.record.context import build_context
 from jp_nb.record.events import ChatRequest, ConfigDelta, TurnStart
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     NAMED,

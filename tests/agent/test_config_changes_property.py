@@ -33,10 +33,10 @@ from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import proposed_by, read_no_answer
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.entries import FakeClock
 from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes

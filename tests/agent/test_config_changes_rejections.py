@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import EXHAUSTED, REJECTED_BY_USER
+from jp_nb.agent.change_review import EXHAUSTED, REJECTED_BY_USER
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.record.events import ConfigDelta, InquiryRequest, ToolCallResponse
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     NAMED,

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import NOT_APPLIED
+from jp_nb.agent.change_review import NOT_APPLIED
 from jp_nb.agent.display import ToolBegins
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
-from jp_nb.tools.base import Tool, ToolContext
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.command import CommandTool
-from jp_nb.tools.outcome import Outcome, Success
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.base import Tool, ToolContext
+from jp_nb.toolkit.builtin import BUILTINS
+from jp_nb.toolkit.command import CommandTool
+from jp_nb.toolkit.outcome import Outcome, Success
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import (
     EVERYTHING,
     FULL,

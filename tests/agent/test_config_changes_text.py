@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import has_no_effect, list_changes
+from jp_nb.agent.change_review import has_no_effect, list_changes
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, SimplePrompt
 from jp_nb.config import partial, proposal, validation
 from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Change, merge
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.events import ConfigDelta
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 from tests.agent.proposers import (
     APPLY,
     FULL,

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from jp_nb.agent import batch
 from jp_nb.agent.prompts import NotAnswered
 from jp_nb.config.partial import Partial
-from jp_nb.tools.base import CellThread, Tool, ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import CellThread, Tool, ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.question import Question
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, Bench, call, reply
 from tests.support.fakes import FakePrompter, until, yes

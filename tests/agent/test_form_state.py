@@ -18,7 +18,7 @@ from jp_nb.agent.prompts import (
     PageDraft,
     QuestionPrompt,
 )
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 COLOUR = Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
 EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)

@@ -35,13 +35,13 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers import create_provider
 from jp_nb.providers.scripted import Script, ScriptedProvider
 from jp_nb.record.context import ContextEntry, RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallResponse
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
 from tests.providers.helpers import answer as model_answer
 from tests.providers.helpers import called, make_context, result, thought, user

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.function_calls import as_outcome
-from jp_nb.tools.outcome import (
+from jp_nb.toolkit.function_calls import as_outcome
+from jp_nb.toolkit.outcome import (
     MAX_STRUCTURED_CHARS,
     MAX_STRUCTURED_ITEMS,
     MAX_STRUCTURED_LEVELS,
@@ -18,7 +18,7 @@ from jp_nb.tools.outcome import (
     Outcome,
     Success,
 )
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import DONE, Bench, call, reply
 
 NUMBERS = [1_234_567] * 2_000_000

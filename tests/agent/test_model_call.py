@@ -18,12 +18,12 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.python import PythonTool
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import (

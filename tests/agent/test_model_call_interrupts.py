@@ -21,7 +21,7 @@ from jp_nb.agent.provider import TextPart, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from jp_nb.record.stream import NoAnswer, read_no_answer
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
     CuttingCell,
     gated_reply,

@@ -19,8 +19,8 @@ from jp_nb.agent.prompts import (
 from jp_nb.config.partial import merge
 from jp_nb.errors import StorageError
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.outcome import Success
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.outcome import Success
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import DONE, Bench, call, reply
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import approval_prompt
+from jp_nb.agent.change_review import approval_prompt
 from jp_nb.agent.display import ChangeEnds, ToolBegins, ToolEnds
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -23,10 +23,10 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.partial import merge
 from jp_nb.record.events import ConfigDelta, ToolCallRequest, ToolCallResponse
-from jp_nb.rendering.prompts import asked_by
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import Failure, Outcome, Success
-from jp_nb.tools.python import PythonTool
+from jp_nb.rendering.prompt_text import asked_by
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import Failure, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import (
     DONE,

@@ -29,9 +29,9 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.prompts import record_of
-from jp_nb.rendering.questions import option_labels
+from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.question_text import option_labels
 from jp_nb.text import (
     escape_invisible,
     format_object,
@@ -41,9 +41,9 @@ from jp_nb.text import (
     spell_prose,
     unspell,
 )
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from jp_nb.tools.templates import TemplateError, render
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.templates import TemplateError, render
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.exact_blocks import SPELLED, blocks, parse_object, parse_text
 from tests.support.fakes import FakePrompter, for_tool, yes

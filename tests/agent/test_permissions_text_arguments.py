@@ -19,10 +19,10 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.turn import render_call
-from jp_nb.tools.parameters import TextArgument, text_arguments
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import render_call
+from jp_nb.toolkit.parameters import TextArgument, text_arguments
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 

@@ -10,14 +10,14 @@ import pytest
 
 from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
 from jp_nb.agent.prompts import GivenAnswer
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
-from jp_nb.session.ask import SessionAnswers
+from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.fakes import FakePrompter, for_tool, yes
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from jp_nb.agent.prompts import DeclinedByFile, GivenAnswer, InvalidAnswer
 from jp_nb.agent.questions import Refuse, Route, UseAnswer, route
-from jp_nb.config.tree.tools import QuestionConfig
-from jp_nb.tools.question import Question
+from jp_nb.config.tree.tool_settings import QuestionConfig
+from jp_nb.toolkit.question import Question
 
 SURE = Question.boolean("sure", "Sure?")
 

@@ -18,12 +18,12 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.builtin import BUILTINS, MissingTool
-from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.builtin import BUILTINS, MissingTool
+from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, MockInquiryBackend, call, reply, say
 from tests.support.entries import without_ids
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes

@@ -16,10 +16,10 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.questions import STOPPED_BY_USER
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,

@@ -13,11 +13,11 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.provider import Flush, TextPart
 from jp_nb.config.partial import Partial
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.tools.answer_types import Option
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

@@ -22,12 +22,12 @@ from jp_nb.agent.questions import IGNORES_ANSWERS, MAX_AUTOMATIC_ANSWERS
 from jp_nb.agent.tool_set import NEEDS_USER
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.builtin.ask import SCHEMA_NAME
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.builtin.ask import SCHEMA_NAME
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,

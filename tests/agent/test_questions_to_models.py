@@ -24,11 +24,11 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.rendering.log import log_report
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

@@ -11,7 +11,7 @@ from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.provider import Finished, Flush, Retry, TextPart
 from jp_nb.agent.response import backoff
 from jp_nb.agent.turn import REQUEST_FAILED
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from tests.agent.turn_bench import (

@@ -14,12 +14,12 @@ from jp_nb.agent.display import ToolEnds
 from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.answer_types import Option
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from jp_nb.tools.secrets import SecretAnswers
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.secret_answers import SecretAnswers
 from tests.agent.turn_bench import (
     DONE,
     Bench,

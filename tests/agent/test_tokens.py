@@ -11,7 +11,7 @@ import pytest
 from jp_nb.agent.display import Notice, TokensSoFar
 from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
 from jp_nb.record.events import (
@@ -22,11 +22,11 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.marks import ModelUsage, read_usage
 from jp_nb.record.stream import ConversationStream, read_no_answer
-from jp_nb.record.turns import Turn, read_turn
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import use_http_provider
 from tests.agent.turn_bench import (

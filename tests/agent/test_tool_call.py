@@ -13,10 +13,10 @@ from jp_nb.images import Image
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import ImageEntry, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

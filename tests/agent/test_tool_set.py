@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.partial import Partial
-from jp_nb.tools.command import CommandTool
+from jp_nb.toolkit.command import CommandTool
 from tests.support.fakes import configured, for_tool, offer_now
 
 

@@ -15,12 +15,12 @@ from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.session.resolver import TOOL_SOURCES
-from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
-from jp_nb.tools.command import CommandTools
-from jp_nb.tools.outcome import Outcome, Success
+from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolSource
+from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.outcome import Outcome, Success
 from tests.agent.turn_bench import (
     DONE,
     Bench,

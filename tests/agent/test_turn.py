@@ -16,8 +16,8 @@ import pytest
 from jp_nb.agent.batch import NEVER_RAN
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.exchanges import RecordedResult
 from jp_nb.agent.provider import Finished, Flush, TextPart, ToolCallStart, Usage
-from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.errors import (
@@ -29,11 +29,11 @@ from jp_nb.errors import (
 )
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.turns import open_calls
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.record.turn_view import open_calls
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     BROKEN,
     DONE,

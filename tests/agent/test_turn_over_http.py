@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import FormEnd, NotAnswered
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
-from jp_nb.tools.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
-from jp_nb.tools.builtin.ask import SCHEMA
-from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
+from jp_nb.toolkit.builtin.ask import SCHEMA
+from jp_nb.toolkit.builtin.ask_user import DESCRIPTION, PARAMETERS
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import Bench
 from tests.support.fakes import FakePrompter, yes

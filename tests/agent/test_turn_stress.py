@@ -44,7 +44,7 @@ from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
@@ -56,11 +56,11 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.session.ask import SessionAnswers
-from jp_nb.tools.base import CallInterrupted, SharedContext, ToolContext
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.toolkit.base import CallInterrupted, SharedContext, ToolContext
+from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     EventProvider,
     MockInquiryBackend,

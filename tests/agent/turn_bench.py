@@ -34,17 +34,17 @@ from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import ContextEntry, RequestContext, build_context
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import CallProgress, CallStage, Turn, read_turn
-from jp_nb.session.ask import SessionAnswers
-from jp_nb.tools.base import Tool
-from jp_nb.tools.python import PythonTool
+from jp_nb.record.turn_view import CallProgress, CallStage, Turn, read_turn
+from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.python import PythonTool
 from tests.support.entries import FakeClock, new_stream, open_inquiries
 from tests.support.fakes import FakePrompter, InlineCell, layers_of, offer_now
 

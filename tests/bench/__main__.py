@@ -19,13 +19,13 @@ from functools import partial
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.notebook.display.turn import TurnDisplay
+from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.notebook.front_end import NotebookFrontEnd
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.rendering.turn import Transcript
+from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.session import Session
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.bench import kernel_turns
 from tests.bench.raw_loop import RawLoop, add
 from tests.bench.side_by_side import RUNS, heading, report, server, side_by_side

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jp_nb.config.authority import Grants
 from jp_nb.config.schema import parse_path
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 
 RULES = "conversation.tools.x.access.config"
 

@@ -23,7 +23,7 @@ from jp_nb.config.partial import Partial, build_partial, get_path, iter_changed_
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.config_strategies import partials

@@ -17,7 +17,7 @@ from jp_nb.config.authority import (
 from jp_nb.config.layers import merge_layers, parse_assignment, parse_layer, read_environment
 from jp_nb.config.partial import Partial, build_partial, strip_strategies
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants

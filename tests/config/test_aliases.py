@@ -17,7 +17,12 @@ from jp_nb.config.aliases import (
 )
 from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDER_NAMES, ModelChoice, ModelId
+from jp_nb.config.tree.model_settings import (
+    AVAILABLE_PROVIDERS,
+    PROVIDER_NAMES,
+    ModelChoice,
+    ModelId,
+)
 from jp_nb.errors import ConfigError
 from tests.config.config_spellings import partials
 

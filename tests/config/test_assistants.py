@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.config.partial import merge
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import Assistant, ModelId, QuestionAssistant
+from jp_nb.config.tree.model_settings import Assistant, ModelId, QuestionAssistant
 from jp_nb.config.validation import validate
 from jp_nb.session.resolver import build_inquiry_assistant, build_question_assistant
 

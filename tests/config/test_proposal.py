@@ -30,8 +30,8 @@ from jp_nb.config.proposal import (
     review_proposal,
 )
 from jp_nb.config.schema import format_path
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.text import MAX_LISTED
 

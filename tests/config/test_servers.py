@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.layers import parse_assignment, read_environment
 from jp_nb.config.partial import Partial, build_partial, merge
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 

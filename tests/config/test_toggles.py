@@ -10,7 +10,7 @@ import pytest
 from jp_nb.config.layers import require_tools, toggle_tools
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import STAR
+from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import parse_ask_options

@@ -25,11 +25,11 @@ from jp_nb.config.tree.base import (
     Merge,
     keyed,
 )
-from jp_nb.config.tree.tools import Enable, Param
+from jp_nb.config.tree.tool_settings import Enable, Param
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.support.fakes import offer_now
 from tests.support.setting_paths import list_field_paths

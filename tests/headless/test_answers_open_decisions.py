@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jp_nb.headless.run import format_template
 from jp_nb.headless.runner import read_events
 from jp_nb.storage.answers_file import parse_answers
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 texts = st.text(max_size=12) | st.sampled_from(
     ['"', "\\", "a\nb = 1", "]\n[changes]\nx = 1", "\u2028", "\x85", "'", "#", "\ud800", "\x7f"]

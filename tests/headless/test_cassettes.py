@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from jp_nb.agent.exchanges import Exchange
 from jp_nb.agent.provider import Finished
-from jp_nb.agent.recording import Exchange
-from jp_nb.headless.report import RunReport, format_cassettes
+from jp_nb.headless.run_report import RunReport, format_cassettes
 from jp_nb.headless.runner import CellFailure, RunEvents, read_events
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette import CassetteWriter
+from jp_nb.storage.cassette_file import CassetteWriter
 from jp_nb.storage.run_events import append_run_event
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY

@@ -14,7 +14,7 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secrets import find_api_keys
 from jp_nb.headless.runner import run_notebook
-from jp_nb.storage.cassette import read_cassette
+from jp_nb.storage.cassette_file import read_cassette
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, write_walk
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4

@@ -28,8 +28,8 @@ import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless.mcp_server import ToolServer, make_server
 from jp_nb.headless.tool_host import ToolHost
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.python import REGISTRY, tool
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.fakes import until
 from tests.support.tiers import mostly_deep
 

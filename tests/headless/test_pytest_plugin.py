@@ -13,7 +13,8 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.headless.files import format_text
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
-from jp_nb.headless.report import (
+from jp_nb.headless.run import format_decisions
+from jp_nb.headless.run_report import (
     ReportedCell,
     ReportedQuestion,
     ReportedTurn,
@@ -22,12 +23,11 @@ from jp_nb.headless.report import (
     format_open_decisions,
     format_turn,
 )
-from jp_nb.headless.run import format_decisions
 from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turns import Inquiry, Text, ToolCall, Turn
+from jp_nb.record.turn_view import Inquiry, Text, ToolCall, Turn
 from jp_nb.text import MAX_CHARS
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
 

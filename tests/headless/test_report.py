@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from jp_nb.agent.permissions import SKIPPED
-from jp_nb.headless.report import (
+from jp_nb.headless.run_report import (
     RunReport,
     format_json_report,
     format_junit,

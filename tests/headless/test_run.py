@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.config.tree.models import CassetteMode
+from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError
 from jp_nb.headless import run
 from jp_nb.headless.runner import CellFailure, RunResult

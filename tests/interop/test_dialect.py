@@ -11,8 +11,8 @@ import pytest
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.partial import get_path as value_at
 from jp_nb.errors import StorageError
-from jp_nb.interop.dialect import JP, PROVIDERS, TOOL
 from jp_nb.interop.files import Directory, write_directory
+from jp_nb.interop.jp_head import JP, PROVIDERS, TOOL
 from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
 
 MODEL = {"provider": "anthropic", "name": "m-1"}

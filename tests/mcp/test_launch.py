@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.mcp.exchange import HttpLaunch, Launch, StdioLaunch
 from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch

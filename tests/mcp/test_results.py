@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.mcp.exchange import ServerResult
 from jp_nb.mcp.results import MAX_BLOCKS, MAX_STRUCTURED_CHARS, read_result
-from jp_nb.tools.outcome import Failure, Success
+from jp_nb.toolkit.outcome import Failure, Success
 from tests.mcp.fake_server import Asking, result
 from tests.support.images import png
 

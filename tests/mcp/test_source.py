@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from jp_nb.config.tree.servers import McpServer
-from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.config.tree.server_settings import McpServer
+from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp.calls import McpTool
 from jp_nb.mcp.exchange import Launch, ServerTool, StdioLaunch

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.config.tree.tool_settings import CANCELLATION
 from jp_nb.errors import (
     ConfigError,
     PromptCancelled,
@@ -24,10 +24,10 @@ from jp_nb.errors import (
 )
 from jp_nb.record import config_history
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
-from jp_nb.rendering import tools
-from jp_nb.session.turns import TurnRunner
-from jp_nb.tools.base import Tool
-from jp_nb.tools.builtin import BUILTINS, MissingTool
+from jp_nb.rendering import tool_text as tools
+from jp_nb.session.turn_runner import TurnRunner
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.builtin import BUILTINS, MissingTool
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import configured, for_tool, offer_now
 from tests.support.sessions import AskedNotebook, Notebook

@@ -28,7 +28,7 @@ PROVIDERS = pytest.mark.parametrize("provider", ["anthropic", "openai"])
 
 @pytest.fixture
 def look() -> Iterator[None]:
-    from jp_nb.tools.python import REGISTRY
+    from jp_nb.toolkit.python import REGISTRY
 
     @jp.tool(name="look")
     def look(place: str) -> str:
@@ -317,7 +317,7 @@ def test_nothing_is_compacted_when_nothing_would_get_shorter(
 def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
     notebook: Notebook, provider: str
 ) -> None:
-    from jp_nb.tools.python import REGISTRY
+    from jp_nb.toolkit.python import REGISTRY
 
     @jp.tool(name="draw")
     def draw() -> Any:

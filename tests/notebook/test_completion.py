@@ -13,7 +13,7 @@ import pytest
 
 import jp_nb
 from jp_nb.config.schema import find_node, parse_path
-from jp_nb.config.tree.models import PROVIDER_NAMES
+from jp_nb.config.tree.model_settings import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
     OFFERED,

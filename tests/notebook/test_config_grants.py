@@ -18,7 +18,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.sessions import make_session, shell_of
 
 TOOL = "conversation.tools.x"
@@ -140,7 +140,7 @@ def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
         "from jp_nb.session.session import Session\n"
         "Session(NotebookHost(N(user_ns={}))).close()\n"
         "assert 'jp_nb.config.authority' not in sys.modules\n"
-        "assert 'jp_nb.config.tree.tools' not in sys.modules"
+        "assert 'jp_nb.config.tree.tool_settings' not in sys.modules"
     )
     home = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **home}, timeout=60)

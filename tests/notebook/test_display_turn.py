@@ -18,12 +18,12 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.images import Image
-from jp_nb.notebook.display import turn as displayed_turn
-from jp_nb.notebook.display.turn import CHARS_PER_INTERVAL, TurnDisplay
+from jp_nb.notebook.display import turn_display as displayed_turn
+from jp_nb.notebook.display.turn_display import CHARS_PER_INTERVAL, TurnDisplay
 from jp_nb.rendering import markdown
-from jp_nb.rendering import turn as rendered_turn
+from jp_nb.rendering import transcript as rendered_turn
 from jp_nb.rendering.report import Report
-from jp_nb.rendering.turn import Transcript
+from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 
 

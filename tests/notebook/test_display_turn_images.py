@@ -16,8 +16,8 @@ from jp_nb.agent.display import (
     ToolEnds,
 )
 from jp_nb.images import Image
-from jp_nb.notebook.display.turn import TurnDisplay
-from jp_nb.rendering.turn import Transcript
+from jp_nb.notebook.display.turn_display import TurnDisplay
+from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from tests.support.images import figure, pdf
 

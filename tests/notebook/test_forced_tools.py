@@ -20,7 +20,7 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import log as log_module
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session, shell_of
 

@@ -14,7 +14,7 @@ from jp_nb.agent.display import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
 from jp_nb.rendering.markdown import code_block, code_span, no_markup, safe_markdown
-from jp_nb.rendering.turn import Transcript, render_call, stable_traceback
+from jp_nb.rendering.transcript import Transcript, render_call, stable_traceback
 from jp_nb.session.notebook_text import interpolate
 from jp_nb.values.base import ValueBudget
 

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.turn import NOT_KEPT, REQUEST_INTERRUPTED
-from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.config.tree.tool_settings import CANCELLATION
 from jp_nb.record.outcomes import END_WORDS
 from tests.support.cells import (
     asked,
@@ -80,7 +80,7 @@ def rename(ctx: jp.ToolContext, name: str) -> jp.Outcome:
 
 SPY = """
 from jp_nb.agent.display import ShowText
-from jp_nb.notebook.display.turn import TurnDisplay
+from jp_nb.notebook.display.turn_display import TurnDisplay
 
 def spy(display, event, take=TurnDisplay.__call__):
     take(display, event)

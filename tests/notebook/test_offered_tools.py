@@ -22,7 +22,7 @@ from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.storage import config_files
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fakes import for_tool
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP

@@ -16,7 +16,7 @@ import pytest
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.notebook.completion import Names, complete
-from jp_nb.storage.question_log import QuestionLogFile
+from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
 from tests.support.sessions import AskedNotebook

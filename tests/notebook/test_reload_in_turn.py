@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.notebook.ipython_shell import IPythonShell, ipython
 from tests.support.sessions import bare_folder, folder, write
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.notebook.ipython_shell import IPythonShell
 from tests.notebook.ipython_shell import ipython as ipython
 

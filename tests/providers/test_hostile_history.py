@@ -31,7 +31,7 @@ from jp_nb.providers.call_rules import (
     CallRules,
     format_arguments,
 )
-from jp_nb.providers.dialect import HttpProvider
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
 from jp_nb.record.events import (

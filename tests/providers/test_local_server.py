@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.models import LlamaCpp
+from jp_nb.config.tree.model_settings import LlamaCpp
 from jp_nb.providers import create_provider, local_server
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import LoopbackServer, Received, Reply

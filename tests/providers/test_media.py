@@ -12,10 +12,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS
+from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
-from jp_nb.providers.attachments import base64_text
+from jp_nb.providers.attachment_parts import base64_text
 from jp_nb.providers.messages import RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, images_metadata

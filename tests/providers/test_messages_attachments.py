@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jp_nb import json_values
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.providers import create_provider
-from jp_nb.providers.attachments import format_documents_xml
+from jp_nb.providers.attachment_parts import format_documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
 from tests.providers.helpers import (
     WEATHER,

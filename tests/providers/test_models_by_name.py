@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import (
+from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
     PROVIDERS,
     ChatCompletionsProvider,

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, ToolCallStart
-from jp_nb.config.tree.models import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDERS
 from jp_nb.errors import UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.chat_profiles import PROFILES, SERVER_PROFILES

@@ -16,7 +16,7 @@ from jp_nb.providers.anthropic import build_request_fields
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS, GOOGLE_CALLS, RESPONSES_CALLS
 from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.record.head import ToolDefinition
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, use_http_provider
 from tests.agent.turn_bench import Bench
 from tests.providers.helpers import ask

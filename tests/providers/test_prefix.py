@@ -15,7 +15,7 @@ from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Tool
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic_decoder import SIGNATURE
-from jp_nb.providers.dialect import HttpProvider
+from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
 from jp_nb.record.events import (

@@ -11,7 +11,7 @@ import pytest
 from jp_nb.agent.provider import ToolDefinition
 from jp_nb.providers import create_provider
 from jp_nb.providers.request_body import RequestBody, encode_json
-from jp_nb.tools.python import PythonTool
+from jp_nb.toolkit.python import PythonTool
 from tests.providers.helpers import DIALECTS, answer, ask, called, result, user
 
 INFINITE = [math.inf, -math.inf, math.nan]

@@ -19,7 +19,7 @@ from jp_nb.providers.schemas import (
     check_references,
     pass_schema,
 )
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 from tests.support.fakes import model_inquiry
 
 NESTED: dict[str, Any] = {

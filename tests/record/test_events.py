@@ -29,7 +29,7 @@ from jp_nb.record.events import (
     claim_owners,
     decode,
 )
-from jp_nb.tools.base import ToolContext
+from jp_nb.toolkit.base import ToolContext
 from tests.providers.helpers import encode_messages
 from tests.support.entries import new_stream
 

@@ -11,8 +11,8 @@ from jp_nb.errors import StorageError
 from jp_nb.record import events
 from jp_nb.record.document import notices
 from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
-from jp_nb.tools import question as question_module
-from jp_nb.tools.question import Question
+from jp_nb.toolkit import question as question_module
+from jp_nb.toolkit.question import Question
 from tests.support.entries import new_stream, open_inquiries
 
 T = "2026-03-18 13:19:06.841464"

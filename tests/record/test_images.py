@@ -24,7 +24,7 @@ from jp_nb.record.events import (
     ToolCallPolicy,
 )
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import read_turn
+from jp_nb.record.turn_view import read_turn
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 from tests.support.images import figure, pdf
 

@@ -13,7 +13,7 @@ from pydantic import SecretBytes
 from jp_nb.agent.questions import closing_entry, inquiry_request
 from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
 from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_entry
-from jp_nb.storage.question_log import (
+from jp_nb.storage.question_log_file import (
     LogLine,
     decode_entry,
     encode_entry,
@@ -22,8 +22,8 @@ from jp_nb.storage.question_log import (
     mark_own_lines,
     sign_entry,
 )
-from jp_nb.tools.answer_types import Option
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.question import FormAnswer, Question
 
 KEY = SecretBytes(b"k" * 32)
 HERE = "/home/ada/work"

@@ -17,7 +17,7 @@ from jp_nb.record.config_changes import Claims, inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document, fork, list_conversations, notices
-from jp_nb.record.turns import read_turn
+from jp_nb.record.turn_view import read_turn
 from tests.support.images import figure
 
 T = "2025-01-31 09:00:00.0"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.exchanges import RequestNormalizer
 from jp_nb.agent.provider import ModelRequest
-from jp_nb.agent.recording import RequestNormalizer
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallRequest, decode
 from jp_nb.record.shapes import MAX_SHAPE_CHARS, SHAPE, add_shape

@@ -22,7 +22,7 @@ from jp_nb.record.stream import (
     make_no_answer,
     read_no_answer,
 )
-from jp_nb.record.turns import Turn, read_turn
+from jp_nb.record.turn_view import Turn, read_turn
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 
 

@@ -13,7 +13,7 @@ from jp_nb.record.config_history import Projection
 from jp_nb.record.document import Document, fork
 from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.stream import ConversationStream, ProposedBy, proposal_metadata, proposed_by
-from jp_nb.record.turns import ConfigChange, read_turn
+from jp_nb.record.turn_view import ConfigChange, read_turn
 from tests.interop.jp_directories import imported
 from tests.support.entries import (
     ASKED,

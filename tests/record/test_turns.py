@@ -5,7 +5,15 @@ from __future__ import annotations
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.record.marks import Usage
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, Text, ToolCall, Turn, read_turn
+from jp_nb.record.turn_view import (
+    ConfigChange,
+    Conversation,
+    Inquiry,
+    Text,
+    ToolCall,
+    Turn,
+    read_turn,
+)
 from tests.support.entries import (
     ASKED,
     CHANGED,

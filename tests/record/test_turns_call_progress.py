@@ -9,7 +9,7 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.record.events import Entry, ToolCallResponse, image_entry, images_metadata
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import (
+from jp_nb.record.turn_view import (
     CallProgress,
     finished_entries,
     latest_progress,

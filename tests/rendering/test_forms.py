@@ -16,9 +16,9 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.rendering.prompts import PromptSummary, record_of, without_form
-from jp_nb.tools.answer_types import Option
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.rendering.prompt_text import PromptSummary, record_of, without_form
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.question import FormAnswer, Question
 
 STORES = [
     Option(value="pg", label="Postgres"),

@@ -13,16 +13,16 @@ from pydantic import JsonValue
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompts import record_of
-from jp_nb.rendering.questions import (
+from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.question_text import (
     card_markdown,
     card_text,
     format_outcome,
     question_card,
 )
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.answer_types import Option
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.question import Question
 from tests.rendering.markdown_readers import dangers
 
 STORES = [

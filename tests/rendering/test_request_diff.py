@@ -13,7 +13,7 @@ from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.difference import compare_values
-from jp_nb.rendering.requests import (
+from jp_nb.rendering.request_text import (
     TracedRequest,
     describe_shared_prefix,
     request_difference,

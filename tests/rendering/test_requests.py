@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.compaction import estimate_image_tokens, estimate_text_tokens
+from jp_nb.agent.compactor import estimate_image_tokens, estimate_text_tokens
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
@@ -20,7 +20,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, build_context
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.requests import TracedRequest, request_difference, request_report
+from jp_nb.rendering.request_text import TracedRequest, request_difference, request_report
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE

@@ -13,9 +13,9 @@ from jp_nb.mcp.elicitations import make_question
 from jp_nb.mcp.exchange import ServerQuestion, ServerResult
 from jp_nb.mcp.results import read_result
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompts import record_of
-from jp_nb.rendering.turn import Transcript
-from jp_nb.tools.outcome import Success
+from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.toolkit.outcome import Success
 from tests.rendering.markdown_readers import dangers, renderings
 
 HOSTILE = (

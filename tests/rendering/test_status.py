@@ -18,7 +18,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.status import Waiting
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 MODEL = Waits("model", "anthropic/opus")
 

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.questions import no_user_error
-from jp_nb.rendering.turn import render_call
+from jp_nb.rendering.transcript import render_call
 from tests.support.images import figure
 
 ARGUMENTS: dict[str, Any] = {"path": "a.txt", "none": None, "empty": {}, "list": [], "zero": 0}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.bench import CallOutcome
+from jp_nb.agent.bench_run import CallOutcome
 from jp_nb.images import Image
-from jp_nb.record.turns import ToolCall
-from jp_nb.rendering.tools import call_report
-from jp_nb.tools.command import ProcessRun
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.tool_text import call_report
+from jp_nb.toolkit.command import ProcessRun
 from jp_nb.values.base import Description
 from tests.support.images import figure
 

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 import jp_nb as jp
-from jp_nb.record.turns import ToolCall
-from jp_nb.rendering.tools import call_source
-from jp_nb.tools.base import ToolContext
-from jp_nb.tools.python import PythonTool
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.tool_text import call_source
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.python import PythonTool
 
 
 class Size(Enum):

@@ -25,8 +25,8 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.turn import MAX_FOLDED_CHARS, MAX_FOLDED_LINES, Transcript
-from jp_nb.tools.question import Question
+from jp_nb.rendering.transcript import MAX_FOLDED_CHARS, MAX_FOLDED_LINES, Transcript
+from jp_nb.toolkit.question import Question
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
 

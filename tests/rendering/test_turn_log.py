@@ -15,11 +15,11 @@ from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ProposedBy, proposal_metadata
-from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
+from jp_nb.record.turn_view import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
 from jp_nb.rendering import log as log_module
 from jp_nb.rendering.report import Report
 from jp_nb.text import MAX_FEW
-from jp_nb.tools.base import DataSection, frame_sections, remove_frame
+from jp_nb.toolkit.base import DataSection, frame_sections, remove_frame
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
     ASKED,

@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.session import set_current
 from jp_nb.session.session import Session
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.sessions import Notebook
 
 SCRIPT = """

@@ -19,7 +19,7 @@ from jp_nb.session import agent_runner
 from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
-from jp_nb.tools.base import ToolSource
+from jp_nb.toolkit.base import ToolSource
 from tests.support.fakes import configured, for_tool
 
 

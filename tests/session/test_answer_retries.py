@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from jp_nb.config.directives import Directive
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse
-from jp_nb.record.turns import RejectedAnswer, StructuredData, Turn
+from jp_nb.record.turn_view import RejectedAnswer, StructuredData, Turn
 from jp_nb.rendering.log import log_report
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.session import Session

@@ -21,7 +21,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Ques
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.session.session import Session
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.question import FormAnswer, Question
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 

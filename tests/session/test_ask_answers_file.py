@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.prompts import InvalidAnswer
-from jp_nb.session.ask import SessionAnswers
+from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 LOGIN = {
     "id": "login",

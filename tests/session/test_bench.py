@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.prompts import Answered
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.errors import UsageError
 from jp_nb.session import set_current
 from jp_nb.session.session import Session

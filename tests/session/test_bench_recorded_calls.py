@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jp_nb.errors import UsageError
-from jp_nb.record.turns import ToolCall
+from jp_nb.record.turn_view import ToolCall
 from jp_nb.session.bench import find_call
 
 CALLS = [ToolCall(*each, {}) for each in [("a1", "x"), ("a12", "y"), ("b", "z"), ("b", "w")]]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.errors import PromptUnavailable, ReplayError, UsageError
 from tests.session.bench_notebook import notebook as notebook
 from tests.session.bench_notebook import protected_state

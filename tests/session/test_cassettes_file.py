@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.recording import FailedResponse
-from jp_nb.config.tree.models import CassetteMode
+from jp_nb.agent.exchanges import FailedResponse
+from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import StorageError
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette import read_cassette
+from jp_nb.storage.cassette_file import read_cassette
 from tests.support.asked_requests import exchanges, requests, stored_exchanges, write_cassette
 
 

@@ -22,9 +22,9 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
-from jp_nb.tools.outcome import NeedsInput
-from jp_nb.tools.python import REGISTRY, tool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.outcome import NeedsInput
+from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.question import Question
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import FakeShell

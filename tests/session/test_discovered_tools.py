@@ -11,12 +11,12 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ConfigError, ToolSourceError, UsageError
 from jp_nb.session import resolver
 from jp_nb.session.resolver import TOOL_SOURCES
-from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
-from jp_nb.tools.outcome import Outcome, Success
+from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
+from jp_nb.toolkit.outcome import Outcome, Success
 from tests.support.sessions import SCRIPT, Notebook
 
 

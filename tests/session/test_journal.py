@@ -21,8 +21,8 @@ from jp_nb.record.events import ChatRequest, RawEntry, ToolCallRequest, decode
 from jp_nb.session import cell_loop, set_current
 from jp_nb.session import journal as session_journal
 from jp_nb.session.session import Session
-from jp_nb.storage import journal as storage_journal
-from jp_nb.tools.question import Question
+from jp_nb.storage import journal_file as storage_journal
+from jp_nb.toolkit.question import Question
 from tests.session.journals import (
     entry_types,
     journal_files,

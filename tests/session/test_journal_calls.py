@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.config.directives import Directive
 from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse
-from jp_nb.record.turns import CallProgress, open_calls
+from jp_nb.record.turn_view import CallProgress, open_calls
 from jp_nb.session.session import Session
 from tests.session.journals import entry_types, journal_files, open_session, read_lines
 from tests.support.fake_host import FakeHome, FakeHost

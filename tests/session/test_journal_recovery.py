@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.json_values import JsonObject
 from jp_nb.session.journal import complete_document
-from jp_nb.storage.journal import (
+from jp_nb.storage.journal_file import (
     EntriesDigest,
     JournalFolder,
     JournalHead,

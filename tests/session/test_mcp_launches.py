@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.mcp.exchange import StdioLaunch
 from jp_nb.session.mcp_launches import ServerLaunches

@@ -12,7 +12,12 @@ import pytest
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, ModelId, ProfileName, ProviderTable
+from jp_nb.config.tree.model_settings import (
+    AVAILABLE_PROVIDERS,
+    ModelId,
+    ProfileName,
+    ProviderTable,
+)
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.notebook.completion import Names, complete

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.session.permission_rules import PermissionRules
-from jp_nb.storage.permission_rules import MAX_RULES, NotebookRules, permission_rules_path
+from jp_nb.session.kept_rules import PermissionRules
+from jp_nb.storage.permission_rules_file import MAX_RULES, NotebookRules, permission_rules_path
 from jp_nb.storage.trust import revoke_consent
-from jp_nb.tools.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.fakes import yes
 from tests.support.sessions import AskedNotebook, bare_folder
 
@@ -202,7 +202,7 @@ def test_oldest_rules_are_forgotten(folder: Path, seen: list[str]) -> None:
     rules.add(first)
     assert rules.load() == [second, first]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.storage.permission_rules.MAX_RULES", 2)
+        patch.setattr("jp_nb.storage.permission_rules_file.MAX_RULES", 2)
         keep(notebook, "notebook", "2.txt")
     assert [rule.when["path"] for rule in rules.load()] == ["0.txt", "2.txt"]
     assert MAX_RULES > 2
@@ -214,7 +214,7 @@ def test_withdrawn_consent_ends_the_rules(folder: Path, seen: list[str]) -> None
     first.session.active.revoke()
     assert is_asked(first)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.storage.permission_rules._load", _fail)
+        patch.setattr("jp_nb.storage.permission_rules_file._load", _fail)
         assert revoke_consent(folder)
 
 

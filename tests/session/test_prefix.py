@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.talks import MODELS, Talk, open_talks

@@ -14,7 +14,7 @@ import jp_nb as jp
 from jp_nb.agent.appended_changes import CONTEXT_PARTS, DEFAULT_CONTEXT_TOKENS
 from jp_nb.config.directives import Directive
 from jp_nb.session.requests import PastRequests
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import Received, Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.sessions import Notebook

@@ -14,7 +14,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Received

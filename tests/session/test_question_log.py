@@ -21,9 +21,9 @@ import jp_nb
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
 from jp_nb.session import question_log
-from jp_nb.storage import question_log as log_files
-from jp_nb.storage.question_log import LogEntry, QuestionLogFile
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.storage import question_log_file as log_files
+from jp_nb.storage.question_log_file import LogEntry, QuestionLogFile
+from jp_nb.toolkit.question import FormAnswer, Question
 from tests.support.fakes import CANCELLED
 from tests.support.sessions import AskedNotebook
 from tests.support.tiers import mostly_deep

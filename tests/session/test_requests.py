@@ -16,9 +16,9 @@ from jp_nb.agent.provider import KeyReference, ModelRequest, SentRequest
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.record.context import RequestContext
-from jp_nb.rendering.requests import TracedRequest, curl_command
+from jp_nb.rendering.request_text import TracedRequest, curl_command
 from jp_nb.session.requests import PLACEHOLDER, PastRequests
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
 

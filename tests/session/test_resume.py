@@ -13,8 +13,8 @@ import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import ToolCallRequest
-from jp_nb.record.turns import Turn
-from jp_nb.rendering.prompts import question
+from jp_nb.record.turn_view import Turn
+from jp_nb.rendering.prompt_text import question
 from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
 from tests.session.killed_session import (

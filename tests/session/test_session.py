@@ -22,7 +22,7 @@ from jp_nb.record.config_history import Projection
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 from tests.support.fake_host import FakeHome, FakeHost
 
 TOOL_TURN = """

@@ -17,7 +17,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, ToolSourceError, Us
 from jp_nb.session import sign_in_forms
 from jp_nb.storage import mcp_credentials
 from jp_nb.storage.mcp_credentials import credentials_path
-from jp_nb.tools.answer_types import SecretAnswer, UrlAnswer
+from jp_nb.toolkit.answer_types import SecretAnswer, UrlAnswer
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 from tests.session.servers import configure, remove_configuration, sent_tools, turn_on
 from tests.support.sessions import SCRIPT, AskedNotebook

@@ -22,11 +22,11 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.session import Session
 from jp_nb.session.signed_here import SignedHere
-from jp_nb.session.turns import TurnRunner
+from jp_nb.session.turn_runner import TurnRunner
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import signed_conversations_path
 from jp_nb.storage.trust import FolderTrust
-from jp_nb.tools.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.sessions import AskedNotebook, bare_folder, write
 
 __all__ = ["bare_folder"]

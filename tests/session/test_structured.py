@@ -19,10 +19,10 @@ from typing_extensions import TypedDict
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.models import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDERS
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
-from jp_nb.record.turns import Turn
+from jp_nb.record.turn_view import Turn
 from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
 from jp_nb.session.structured import AnswerForm, is_schema_like, read_form
@@ -462,9 +462,9 @@ def test_turn_without_a_schema_sends_none(session: Session) -> None:
 
 def test_schemas_and_forms_are_imported_when_they_are_used() -> None:
     code = (
-        "import sys; from jp_nb.session import turns\n"
+        "import sys; from jp_nb.session import turn_runner\n"
         "from jp_nb.notebook import host, magics\n"
-        "later = ('jp_nb.tools.forms', 'jp_nb.session.structured')\n"
+        "later = ('jp_nb.toolkit.forms', 'jp_nb.session.structured')\n"
         "assert not [x for x in sys.modules if x in later]\n"
         "from jp_nb.session import structured\n"
         "assert 'jsonschema' not in sys.modules"

@@ -23,7 +23,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.session import set_current, turn_line
 from jp_nb.session.session import Session
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.models import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDERS
 from jp_nb.errors import ConfigError, JpNbError, ProviderError
 from jp_nb.providers.scripted import Script, find_script
 from jp_nb.session.session import Session

@@ -12,7 +12,7 @@ import pytest
 from jp_nb.errors import JpNbError
 from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session
-from jp_nb.tools.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.sessions import bare_folder, write

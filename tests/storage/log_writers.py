@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jp_nb.storage.question_log import MAX_LINES, LogEntry, QuestionLogFile
+from jp_nb.storage.question_log_file import MAX_LINES, LogEntry, QuestionLogFile
 
 
 def entry(writer: str, number: int) -> LogEntry:

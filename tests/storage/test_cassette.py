@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.agent.exchanges import Exchange, ExchangeRecorder, FailedResponse, make_part
 from jp_nb.agent.provider import (
     Finished,
     KeepAlive,
     TextPart,
     Usage,
 )
-from jp_nb.agent.recording import Exchange, ExchangeRecorder, FailedResponse, make_part
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
-from jp_nb.storage import cassette
-from jp_nb.storage.cassette import HEADER, CassetteWriter, read_cassette
+from jp_nb.storage import cassette_file as cassette
+from jp_nb.storage.cassette_file import HEADER, CassetteWriter, read_cassette
 from tests.support.asked_requests import (
     ANSWER,
     SPEC,

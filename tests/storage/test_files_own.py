@@ -12,9 +12,10 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.errors import JpNbError
 from jp_nb.session.question_log import read_table
-from jp_nb.storage import answers_file, cassette, files
+from jp_nb.storage import answers_file, files
+from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.answers_file import parse_answers, read_answers_file
-from jp_nb.storage.cassette import read_cassette
+from jp_nb.storage.cassette_file import read_cassette
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from tests.support.notebook_runs import write_cells
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.storage.journal import REMOVE_EVERY, JournalFolder
+from jp_nb.storage.journal_file import REMOVE_EVERY, JournalFolder
 
 fcntl = pytest.importorskip("fcntl", reason="flock")
 

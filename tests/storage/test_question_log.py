@@ -18,9 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
-from jp_nb.storage import question_log
+from jp_nb.storage import question_log_file as question_log
 from jp_nb.storage.files import file_lock
-from jp_nb.storage.question_log import EntryTooLongError, LogContents, LogEntry, QuestionLogFile
+from jp_nb.storage.question_log_file import (
+    EntryTooLongError,
+    LogContents,
+    LogEntry,
+    QuestionLogFile,
+)
 from tests.storage.log_writers import Writer, check, entry
 
 EACH = 300

@@ -7,6 +7,14 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from jp_nb.agent.exchanges import (
+    End,
+    Exchange,
+    FailedResponse,
+    IncompleteResponse,
+    NormalizedRequest,
+    RequestNormalizer,
+)
 from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
@@ -23,18 +31,10 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.agent.recording import (
-    End,
-    Exchange,
-    FailedResponse,
-    IncompleteResponse,
-    NormalizedRequest,
-    RequestNormalizer,
-)
 from jp_nb.images import Image
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.storage.cassette import CassetteContent, CassetteWriter
+from jp_nb.storage.cassette_file import CassetteContent, CassetteWriter
 
 Place = tuple[str | int, ...]
 SPEC: dict[str, Any] = {

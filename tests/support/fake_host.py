@@ -19,7 +19,7 @@ from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import CellRun, LastError, OpenedConversation, RecordStore
-from jp_nb.tools.base import CodeRun, NotebookCell, NotebookCells
+from jp_nb.toolkit.base import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
 
 

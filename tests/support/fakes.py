@@ -22,13 +22,13 @@ from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tools import RunMode, ToolConfig
+from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.config.validation import validate
-from jp_nb.tools.base import Tool, ToolSource
-from jp_nb.tools.builtin import BuiltinTools, tools_config
-from jp_nb.tools.command import CommandTools
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.base import Tool, ToolSource
+from jp_nb.toolkit.builtin import BuiltinTools, tools_config
+from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.question import Question
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)

@@ -20,7 +20,7 @@ from jp_nb.config.partial import get_path
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.record.clock import utc_now
-from jp_nb.record.turns import ToolCall, Turn
+from jp_nb.record.turn_view import ToolCall, Turn
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files, files

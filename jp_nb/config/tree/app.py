@@ -42,9 +42,9 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
-from jp_nb.config.tree.models import Assistant, AssistantOverrides, ModelChoice, Providers
-from jp_nb.config.tree.servers import McpStartup
-from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
+from jp_nb.config.tree.model_settings import Assistant, AssistantOverrides, ModelChoice, Providers
+from jp_nb.config.tree.server_settings import McpStartup
+from jp_nb.config.tree.tool_settings import STAR, Command, Enable, ToolConfig
 
 Display = Literal["full", "hidden", "static"]
 

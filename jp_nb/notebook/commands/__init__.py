@@ -26,7 +26,7 @@ from jp_nb.notebook.subcommands import (
     Subcommand,
     subcommand_groups,
 )
-from jp_nb.record.turns import Turn
+from jp_nb.record.turn_view import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, one_line

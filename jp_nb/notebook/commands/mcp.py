@@ -10,7 +10,7 @@ from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, suggest_name
-from jp_nb.notebook.commands.mcp_import import import_servers
+from jp_nb.notebook.commands.mcp_import_command import import_servers
 from jp_nb.notebook.commands.mcp_read import read
 from jp_nb.notebook.commands.mcp_servers import list_servers, restart, show_log
 from jp_nb.notebook.commands.mcp_sign_in import sign_in, sign_out

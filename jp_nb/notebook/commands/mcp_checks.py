@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.schema import parse_path
 from jp_nb.config.server_secrets import find_literal_secrets, hide_url
-from jp_nb.config.tree.servers import MCP, McpServer
+from jp_nb.config.tree.server_settings import MCP, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands.mcp_servers import find_running
 from jp_nb.session.session import Session

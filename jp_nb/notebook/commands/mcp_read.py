@@ -15,7 +15,7 @@ from jp_nb.notebook.commands.mcp_servers import NONE_CONFIGURED, check_name, fin
 from jp_nb.rendering.report import block, joined, line, note
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
-from jp_nb.tools.outcome import Success
+from jp_nb.toolkit.outcome import Success
 
 MAX_RESOURCE_IMAGES: Final = 20
 """Maximum number of images of a resource that are shown."""

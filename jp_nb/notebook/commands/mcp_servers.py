@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, joined, note, table

@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import CassetteMode
+from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import (
     NOT_A_NAME,
@@ -36,12 +36,12 @@ from jp_nb.record.outcomes import (
     validate_limit,
 )
 from jp_nb.rendering import report, tables
-from jp_nb.rendering import tools as tools_module
+from jp_nb.rendering import tool_text as tools_module
 from jp_nb.rendering.difference import describe_exchange, format_exchange_count
 from jp_nb.rendering.log import log_report
-from jp_nb.rendering.questions import question_sheets, question_table
+from jp_nb.rendering.question_text import question_sheets, question_table
 from jp_nb.rendering.report import MAX_LINE_CHARS, with_note
-from jp_nb.rendering.requests import (
+from jp_nb.rendering.request_text import (
     body_text,
     curl_command,
     key_in_words,

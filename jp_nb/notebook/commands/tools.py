@@ -15,7 +15,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.layers import format_value
 from jp_nb.config.partial import get_path
 from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_path
-from jp_nb.config.tree.tools import DEFAULTABLE, STAR
+from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellation, split_words
 from jp_nb.notebook.page.stores import is_headless
@@ -26,12 +26,12 @@ from jp_nb.record.turn_numbers import shown_turn, stored_turn
 from jp_nb.rendering.log import by_tools
 from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
-from jp_nb.rendering.tools import call_source
+from jp_nb.rendering.tool_text import call_source
 from jp_nb.session.bench import find_call, read_assignments, read_object, replay_turn
 from jp_nb.session.session import Session
 from jp_nb.session.settings import write_config_file
 from jp_nb.text import escape_invisible, one_line, plain
-from jp_nb.tools.python import REGISTRY
+from jp_nb.toolkit.python import REGISTRY
 
 
 def call(line: Invocation) -> None:

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
 from jp_nb.notebook.page.protocol import is_batchable
 from jp_nb.text import plain
-from jp_nb.tools.base import CellOutput
+from jp_nb.toolkit.base import CellOutput
 
 
 def open_figures() -> frozenset[int]:

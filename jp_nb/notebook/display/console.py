@@ -22,9 +22,9 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.notebook.prompt.presence import SeparateOutput
-from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.rendering.status import interrupt_words, retry_words
-from jp_nb.rendering.turn import CallPiece, EventPiece, TextPiece, Transcript, render_call
+from jp_nb.rendering.transcript import CallPiece, EventPiece, TextPiece, Transcript, render_call
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
 

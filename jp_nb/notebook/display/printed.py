@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Any
 
 from jp_nb.notebook.display.capture import BoundedText, is_ours
-from jp_nb.tools.base import CURRENT_RUN
+from jp_nb.toolkit.base import CURRENT_RUN
 
 
 @dataclass(slots=True)

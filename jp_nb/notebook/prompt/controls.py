@@ -17,10 +17,10 @@ from anywidget import AnyWidget
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import EMPTY_MARK, ActionPrompt, Answered, QuestionPrompt
-from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.questions import option_labels
+from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering.question_text import option_labels
 from jp_nb.text import plain, spell_prose
-from jp_nb.tools.answer_types import (
+from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
     OTHER,
     AnswerType,

@@ -43,9 +43,9 @@ from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, action_button
 from jp_nb.notebook.prompt.form_messages import guard_widgets, walk_widgets
 from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering import prompt_text as prompt_text
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import PromptSummary, change_table, without_form
+from jp_nb.rendering.prompt_text import PromptSummary, change_table, without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import sentence
 

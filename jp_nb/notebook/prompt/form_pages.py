@@ -42,11 +42,11 @@ from jp_nb.notebook.prompt.form import (
     text,
 )
 from jp_nb.notebook.prompt.form_messages import guard_widgets
-from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.prompts import SummaryLine
+from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering.prompt_text import SummaryLine
 from jp_nb.text import sentence
-from jp_nb.tools.base import error_summary
-from jp_nb.tools.question import REQUIRED, FormAnswer
+from jp_nb.toolkit.base import error_summary
+from jp_nb.toolkit.question import REQUIRED, FormAnswer
 
 log = logging.getLogger(__name__)
 

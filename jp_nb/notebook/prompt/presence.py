@@ -18,9 +18,9 @@ from typing import Any, Literal, Protocol, Self
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
-from jp_nb.notebook.display.turn import DisplayPublisher
+from jp_nb.notebook.display.turn_display import DisplayPublisher
 from jp_nb.notebook.prompt.pump import missing_internals
-from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5

@@ -46,8 +46,8 @@ from jp_nb.notebook.prompt.presence import (
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import InputConsole, StdinChannel, ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.prompts import PromptSummary, record_of
+from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering.prompt_text import PromptSummary, record_of
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering import prompt_text as prompt_text
 from jp_nb.rendering.difference import difference
-from jp_nb.rendering.questions import option_labels
+from jp_nb.rendering.question_text import option_labels
 from jp_nb.text import BAR, MAX_DIGITS, force_left_to_right, one_line, plain, spell_invisible
-from jp_nb.tools.answer_types import (
+from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
     OTHER,
     AnswerType,

@@ -37,10 +37,10 @@ from jp_nb.notebook.prompt.stdin import (
     key_dialogue,
 )
 from jp_nb.record.outcomes import EMPTY
-from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering import prompt_text as prompt_text
 from jp_nb.text import lower_first, one_line, sentence
-from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
+from jp_nb.toolkit.question import FormAnswer, Question
 
 KEEP: Final = ""
 BACK: Final = "<"

@@ -15,7 +15,7 @@ from jp_nb.errors import StorageError
 from jp_nb.notebook import front_end
 from jp_nb.notebook.front_end import read_cells
 from jp_nb.notebook.page.protocol import PageCells
-from jp_nb.tools.base import NotebookCell, NotebookCells
+from jp_nb.toolkit.base import NotebookCell, NotebookCells
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View
 

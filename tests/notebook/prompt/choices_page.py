@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -14,7 +14,7 @@ from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.presence import SeparateOutput
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 
 @dataclass

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Literal
 
 from jp_nb.agent import permissions
-from jp_nb.agent.config_changes import approval_prompt
+from jp_nb.agent.change_review import approval_prompt
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -16,7 +16,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 Persistence = Literal["none", "turn"]
 

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered
 from jp_nb.notebook.prompt.controls import NoValidAnswer
-from jp_nb.tools.answer_types import OTHER, Option, SelectAnswer
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.answer_types import OTHER, Option, SelectAnswer
+from jp_nb.toolkit.question import Question
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
 
 pytestmark = [

@@ -19,9 +19,9 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompts import address_block, record_of, without_form
-from jp_nb.tools.question import FormAnswer, Question
-from jp_nb.tools.web_address import read_web_address
+from jp_nb.rendering.prompt_text import address_block, record_of, without_form
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.web_address import read_web_address
 from tests.notebook.prompt.paged_forms import FormUser, context_of
 from tests.notebook.prompt.scribe import Scribe
 

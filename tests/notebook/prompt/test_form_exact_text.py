@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.display import ToolBegins
 from jp_nb.notebook.prompt import form
 from jp_nb.notebook.prompt.form import highlight_code, show_exact_text, split_parts
-from jp_nb.rendering.turn import render_call
+from jp_nb.rendering.transcript import render_call
 from jp_nb.text import format_object
 
 MEGABYTE = {"content": "\n".join(f"zeile {n} ä ö é — “x” \u200b" for n in range(35_000))}

@@ -21,8 +21,8 @@ from jp_nb.notebook.prompt.controls import (
     NoValidAnswer,
     question_control,
 )
-from jp_nb.tools.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
+from jp_nb.toolkit.question import Question
 
 NO_MARKS: frozenset[Mark] = frozenset()
 COLOURS = ("red", "green", "blue")

@@ -29,9 +29,9 @@ from jp_nb.notebook.prompt.form import Form, FormBridge, PromptForm
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from jp_nb.rendering.prompts import FAILED
-from jp_nb.tools.answer_types import Option, TextAnswer
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.rendering.prompt_text import FAILED
+from jp_nb.toolkit.answer_types import Option, TextAnswer
+from jp_nb.toolkit.question import FormAnswer, Question
 from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PERMISSION, STREAMING, TOOLS
 

@@ -201,11 +201,11 @@ def test_form_with_a_deadline_says_who_writes_and_its_summary_leads_to_open_ques
 
 
 FIELDS = """
-from jp_nb.tools.answer_types import Option
+from jp_nb.toolkit.answer_types import Option
 PLANS = Question.select('plan', 'Which plan?', [
     Option(value='slow', description='It takes three days.'), 'fast',
 ], recommended=0, other=True).with_context('About **time**.')
-from jp_nb.tools.question import FormAnswer
+from jp_nb.toolkit.question import FormAnswer
 SETTINGS = Question(id='f', text='Server settings', answer_type=FormAnswer(fields=(
     Question.text('name', 'Name').with_context('The name of the *server*.'),
     Question.integer('port', 'Port', minimum=1, maximum=65535).with_default(8080),

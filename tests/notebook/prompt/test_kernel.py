@@ -11,8 +11,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.prompts import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD, SUBMIT
-from jp_nb.rendering.prompts import UNSEEN as NOT_SEEN
+from jp_nb.rendering.prompt_text import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD, SUBMIT
+from jp_nb.rendering.prompt_text import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq

@@ -16,7 +16,7 @@ from jp_nb.notebook.prompt import prompter as prompter_module
 from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, Route
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 
 WHY = QuestionPrompt(Question.text("why", "Why?"))
 KEY = QuestionPrompt(Question.secret("key", "Key?"))

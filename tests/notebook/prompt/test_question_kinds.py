@@ -21,10 +21,10 @@ from jp_nb.notebook.prompt.stdin import (
     ask_on_stdin,
 )
 from jp_nb.record.events import RECORDED_KINDS, ChatResponse, InquiryRequest, InquirySource, decode
-from jp_nb.rendering.prompts import record_of
-from jp_nb.tools.answer_types import AnswerType, Misfit, TextAnswer
-from jp_nb.tools.outcome import NeedsInput, read_outcome
-from jp_nb.tools.question import QUESTION_KINDS, FormAnswer, Question
+from jp_nb.rendering.prompt_text import record_of
+from jp_nb.toolkit.answer_types import AnswerType, Misfit, TextAnswer
+from jp_nb.toolkit.outcome import NeedsInput, read_outcome
+from jp_nb.toolkit.question import QUESTION_KINDS, FormAnswer, Question
 from tests.notebook.prompt.paged_forms import context_of
 from tests.support.fakes import model_inquiry
 

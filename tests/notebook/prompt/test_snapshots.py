@@ -28,10 +28,10 @@ from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import record_of, without_form
-from jp_nb.rendering.questions import option_labels
+from jp_nb.rendering.prompt_text import record_of, without_form
+from jp_nb.rendering.question_text import option_labels
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.tools.question import Question
+from jp_nb.toolkit.question import Question
 from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import Scribe, parts_of

@@ -17,9 +17,9 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.rendering.prompts import SPELLED_OUT
-from jp_nb.tools.answer_types import SelectAnswer
-from jp_nb.tools.question import Question
+from jp_nb.rendering.prompt_text import SPELLED_OUT
+from jp_nb.toolkit.answer_types import SelectAnswer
+from jp_nb.toolkit.question import Question
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)

@@ -15,9 +15,9 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Ques
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompts import record_of
-from jp_nb.tools.answer_types import Option, SelectAnswer, TextAnswer
-from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.rendering.prompt_text import record_of
+from jp_nb.toolkit.answer_types import Option, SelectAnswer, TextAnswer
+from jp_nb.toolkit.question import FormAnswer, Question
 from tests.notebook.prompt.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")

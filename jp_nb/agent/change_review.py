@@ -1,0 +1,372 @@
+"""Configuration changes proposed by tools.
+
+If a proposal is rejected, its tool runs again and gets the reason, at most three times. When a
+batch ends, its approved changes become one entry of the record.
+
+Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.display import ChangeEnds, Notice, Waits
+from jp_nb.agent.prompts import (
+    ANSWERS,
+    Action,
+    ActionPrompt,
+    Answered,
+    DeclinedByFile,
+    GivenAnswer,
+    NotAnswered,
+    OpenDecision,
+    ProposedChange,
+    Unavailable,
+)
+from jp_nb.agent.tasks import PromptLine
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
+from jp_nb.config.authority import Grants
+from jp_nb.config.partial import Partial, get_identity, get_path
+from jp_nb.config.proposal import (
+    ConfigSnapshot,
+    Proposal,
+    Refusal,
+    complete_model_ids,
+    refuse_malformed,
+    review_proposal,
+    squash_changes,
+)
+from jp_nb.config.schema import (
+    Element,
+    Keys,
+    SchemaNode,
+    format_path,
+    mask_secrets,
+    node_at,
+    parse_path,
+)
+from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.outcomes import NOT_IN_TIME
+from jp_nb.record.stream import ProposedBy, proposal_metadata
+from jp_nb.text import spell_invisible
+from jp_nb.toolkit.base import DeltaRejection
+from jp_nb.toolkit.outcome import Success
+
+
+def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+    """Yield the changes of `proposal`, first the new values, then the unset ones.
+
+    A model's provider and name are one change. Possible secrets are hidden.
+    """
+    now, after = proposal.basis.values, proposal.after
+    shown = dict[Keys, None]()
+    for keys, value in proposal.change.leaves.items():
+        above = node_at(keys[:-1])
+        line = keys[:-1] if above is not None and _is_model(above) else keys
+        if line in shown:
+            continue
+        shown[line] = None
+        if _is_item(line):
+            item = _json(mask_secrets(value, line))
+            has = _format_count(now, line[:-1])
+            yield ProposedChange(format_path(line[:-1]), has, item, added=True)
+        else:
+            text = _format_value(after, line)
+            proposed = _json(mask_secrets(value, line)) if text is None else text
+            yield ProposedChange(format_path(line), _format_value(now, line), proposed)
+    for path in proposal.change.unsets:
+        keys = parse_path(path)
+        if keys in shown:
+            continue
+        if _is_item(keys):
+            yield ProposedChange(path, _format_item(now, keys), None)
+        else:
+            yield ProposedChange(
+                path, _format_value(now, keys), None, then=_format_value(after, keys)
+            )
+
+
+def has_no_effect(proposal: Proposal) -> bool:
+    """Return True if `proposal` would not change the configuration with which the batch began."""
+    stored = proposal.basis.partial
+    for keys in map(parse_path, proposal.change.unsets):
+        value = (
+            _format_item(stored, keys) if _is_item(keys) else get_path(stored, format_path(keys))
+        )
+        if value is not None:
+            return False  # it removes a stored value, even if a file sets the same
+    now, after = proposal.basis.values, proposal.after
+    # An item changes its list. Compared as JSON: to Python, 1 is true.
+    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
+    return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
+
+
+def _is_model(node: SchemaNode) -> bool:
+    return node.required_fields == ["provider", "name"]
+
+
+def _is_item(keys: Keys) -> bool:
+    above = node_at(keys[:-1])
+    return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
+
+
+def _format_count(partial: Partial, keys: Keys) -> str | None:
+    """Return the number of items of a list as text; None if it is empty."""
+    items: JsonValue = get_path(partial, format_path(keys))
+    count = len(items) if isinstance(items, list) else 0
+    return f"{count} item{'' if count == 1 else 's'}" if count else None
+
+
+def _format_item(partial: Partial, keys: Keys) -> str | None:
+    """Return the list item with the identity `keys` as JSON; None if there is none."""
+    items: JsonValue = get_path(partial, format_path(keys[:-1]))
+    node, name = node_at(keys[:-1]), keys[-1]
+    assert isinstance(name, Element)
+    assert node is not None
+    for item in items if isinstance(items, list) else ():
+        if item == name.json or get_identity(node, item) == name:
+            return _json(mask_secrets(item, keys))
+    return None
+
+
+def _format_value(partial: Partial, keys: Keys) -> str | None:
+    """Return the value at `keys` as JSON, a model as `provider/name`; None if it is not set."""
+    value: JsonValue = get_path(partial, format_path(keys))
+    node = node_at(keys)
+    if node is not None and _is_model(node) and isinstance(value, dict):
+        value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))
+    return None if value is None else _json(mask_secrets(value, keys))
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+MAX_REJECTIONS: Final = 3
+"""Maximum number of rejected proposals of a call. The next rejection ends the call."""
+
+
+NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
+EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
+REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
+NOT_APPLIED = "Change not applied, tool re-invoked."
+NOTICE_HEADINGS = {
+    "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
+    "unauthorized_paths": "⚠ Tool '{}' proposed a config change beyond its access rules:",
+}
+
+
+APPROVAL = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
+APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
+
+
+def approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPrompt:
+    """Return the prompt about the `changes` that `tool` proposed. It names also hidden tools."""
+    return ActionPrompt(
+        text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
+        actions=APPROVAL,
+        changes=changes,
+        last_line="Apply delta?",
+        help=APPROVAL_HELP,
+        only_buttons=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Proposed:
+    """A change that a tool proposed within its access rules, with its `lines` for the user."""
+
+    call: Call
+    tool: OfferedTool
+    proposal: Proposal
+    lines: tuple[ProposedChange, ...]
+
+
+class ConfigChanges:
+    """Reviews and collects the changes of the configuration `basis` that a batch proposes."""
+
+    def __init__(self, turn: TurnContext, basis: ConfigSnapshot, line: PromptLine) -> None:
+        self._turn = turn
+        self._basis = basis
+        self._line = line
+        self._visible: dict[str, JsonValue] = {}
+        self._approved: list[tuple[_Proposed, ProposedBy]] = []
+
+    def visible_config(self, tool: OfferedTool) -> JsonValue:
+        """Return a copy of the settings that `tool` may read; None if it may read none.
+
+        Changes that are approved during the batch are not visible before its end.
+        """
+        if tool.grants is None:
+            return None
+        if tool.name not in self._visible:
+            self._visible[tool.name] = tool.grants.select_readable(self._basis.values)
+        return copy.deepcopy(self._visible[tool.name])  # tools may modify what they get
+
+    @property
+    def has_approved(self) -> bool:
+        """True if an approved change waits for the end of the batch."""
+        return bool(self._approved)
+
+    def is_approved(self, call: Call) -> bool:
+        """Return True if a change of `call` waits for the end of the batch."""
+        return any(approved.call is call for approved, _ in self._approved)
+
+    def discard(self) -> list[Call]:
+        """Discard the approved changes; return the calls that proposed them."""
+        calls = [approved.call for approved, _ in self._approved]
+        self._approved.clear()
+        return calls
+
+    def take(self) -> ConfigDelta | None:
+        """Remove the approved changes and return them as one entry, in call order; or None."""
+        if not self._approved:
+            return None
+        self._approved.sort(key=lambda approved: approved[0].call.index)
+        proposals = [approved.proposal for approved, _ in self._approved]
+        change = squash_changes(
+            [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
+        )
+        paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
+        by = proposal_metadata([by for _, by in self._approved])
+        self._approved.clear()
+        return ConfigDelta(
+            delta=complete_model_ids(change.delta, self._basis),
+            unsets=change.unsets,
+            claims=dict.fromkeys(paths, None),
+            metadata=by,
+        )
+
+    async def review(self, call: Call, tool: OfferedTool, outcome: Success) -> bool:
+        """Return True if the changes that a run of `tool` proposed are approved or have no effect.
+
+        False if they are rejected: the tool runs again, with the reason in `call.rejection`.
+
+        Raises:
+            CallEnded: Too many proposals were rejected.
+        """
+        if outcome.malformed is not None:
+            return self._reject(call, tool, refuse_malformed(outcome.malformed))
+        reviewed = review_proposal(
+            outcome.config, outcome.unset, tool.grants or Grants(()), self._basis
+        )
+        match reviewed:
+            case None:
+                return True
+            case Refusal():
+                return self._reject(call, tool, reviewed)
+            case Proposal():
+                if reviewed.needs_approval and has_no_effect(reviewed):
+                    self._turn.display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
+                    return True
+                proposed = _Proposed(call, tool, reviewed, tuple(list_changes(reviewed)))
+                if reviewed.needs_approval:
+                    return await self._get_approval(proposed)
+                return self._decide(proposed, True, "grant")
+            case _:
+                assert_never(reviewed)
+
+    async def _get_approval(self, proposed: _Proposed) -> bool:
+        prepared = self._turn.prepared.decision("change", proposed.tool.name)
+        if isinstance(prepared, GivenAnswer | DeclinedByFile):
+            return self._decide(proposed, isinstance(prepared, GivenAnswer), "person", ANSWERS)
+        unavailable = self._turn.prompter.unavailable()
+        if unavailable is not None:
+            return self._reject_without_user(proposed, unavailable.reason)
+        text = f"your decision on a change that {proposed.call.title} proposes"
+        waits = Waits(proposed.call.key, text, person=True)
+        prompt = approval_prompt(proposed.tool.name, proposed.lines)
+        self._turn.display(waits)
+        async with self._line.turn(after_run=True) as ask:
+            end = await ask(prompt)
+            while isinstance(end, NotAnswered) and end.end == "interrupted":  # no decision
+                self._turn.display(waits)
+                await self._line.wait_again()
+                end = await ask(prompt)
+        if isinstance(end, Unavailable):
+            return self._reject_without_user(proposed, end.reason)
+        if isinstance(end, NotAnswered) and end.end == "timed_out":
+            return self._reject_without_user(proposed, NOT_IN_TIME)
+        approved = isinstance(end, Answered) and end.value == "apply"
+        return self._decide(proposed, approved, "person", end.channel, end.by)
+
+    def _decide(
+        self,
+        proposed: _Proposed,
+        approved: bool,
+        by: Literal["person", "grant"],
+        channel: str | None = None,
+        person: str | None = None,
+    ) -> bool:
+        call, tool, paths = proposed.call, proposed.tool, proposed.proposal.paths
+        self._show(proposed, approved, by, channel, person=person)
+        if approved:
+            author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
+            self._approved.append((proposed, author))
+            return True
+        detail, summary = "the user declined the change", "declined by the user"
+        return self._reject(call, tool, Refusal("user_rejected", paths, detail, summary))
+
+    def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
+        self._turn.unavailable_reason = reason
+        lines = tuple(map(str, proposed.lines))
+        decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
+        self._turn.prepared.note_open(decision)
+        if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
+            self._show(proposed, False, "nobody", reason=reason)
+        detail = f"the change needs the user's confirmation, and no user is available: {reason}"
+        paths, summary = proposed.proposal.paths, "confirmation unavailable"
+        refusal = Refusal("confirmation_unavailable", paths, detail, summary)
+        return self._reject(proposed.call, proposed.tool, refusal)
+
+    def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> Literal[False]:
+        """Note the reason for the next run of `tool`. Too many rejections end its call."""
+        call.rejections += 1
+        if call.rejections > MAX_REJECTIONS:
+            self._turn.display(Notice(EXHAUSTED.format(tool.name)))
+            # The message for the model lists at most 10 paths.
+            fields = [shorten_for_error(path) for path in refusal.paths[:10]]
+            if left := len(refusal.paths) - len(fields):
+                fields.append(f"{left} more")
+            where = f" at {', '.join(fields)}" if fields else ""
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
+            raise CallEnded(text, is_error=True)
+        self._turn.display(Notice(_format_rejection(tool.name, refusal)))
+        call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
+        return False
+
+    def _show(
+        self,
+        proposed: _Proposed,
+        applied: bool,
+        by: Literal["person", "grant", "nobody"],
+        channel: str | None = None,
+        reason: str | None = None,
+        person: str | None = None,
+    ) -> None:
+        key, name, counts = proposed.call.key, proposed.tool.name, self._turn.applies_changes
+        end = ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person, counts)
+        proposed.call.changes.append(end)
+        self._turn.display(end)
+
+
+def _format_rejection(name: str, refusal: Refusal) -> str:
+    """Return the notice for a rejection after which the tool runs again."""
+    match refusal.reason:
+        case "user_rejected":
+            return REJECTED_BY_USER
+        case "confirmation_unavailable":  # the change itself was just displayed
+            return NOT_APPLIED
+        case _:
+            lines = [f"  {line}" for line in refusal.lines or (refusal.detail,)]
+            heading = NOTICE_HEADINGS[refusal.reason].format(name)
+            return "\n".join([heading, *lines, NOT_APPLIED])

@@ -1,0 +1,449 @@
+"""Settings of tools: source, permissions, questions, access rules, command lines.
+
+`jp_nb` enforces the rules for settings. The tool receives the other rules and has to follow them.
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, model_serializer
+
+from jp_nb.config.argument_rules import check_conditions
+from jp_nb.config.tree.base import (
+    APPEND,
+    PLAIN,
+    REPLACE,
+    TABLE,
+    TABLE_OR_PLAIN,
+    ConfigTable,
+    Count,
+    Flag,
+    ShortTable,
+    UnexpectedValueError,
+    before,
+    describe_found,
+    keyed,
+    not_blank,
+    read_number,
+    shorten_for_error,
+    table,
+)
+from jp_nb.config.tree.model_settings import QuestionAssistant
+
+RulePath = Annotated[str, not_blank("a path")]
+
+
+class FileRule(ConfigTable):
+    """Access of a tool to a path of the workspace. `jp_nb` does not enforce the rule."""
+
+    path: RulePath
+    """Path of a file or folder."""
+    external: Flag | None = None
+    """Also allow links that lead outside of the workspace."""
+    read: Flag | None = None
+    """Allow the tool to read."""
+    write: Flag | None = None
+    """Allow the tool to create, update, and delete."""
+    create: Flag | None = None
+    """Allow the tool to create files."""
+    update: Flag | None = None
+    """Allow the tool to change files."""
+    delete: Flag | None = None
+    """Allow the tool to delete files."""
+    execute: Flag | None = None
+    """Allow the tool to execute files."""
+
+
+class HostRule(ConfigTable):
+    """Access of a tool to a host. `jp_nb` does not enforce the rule."""
+
+    host: str
+    """Name of the host."""
+    scheme: str | None = None
+    """URL scheme, such as `https`."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port number."""
+    path_prefix: str | None = None
+    """Beginning of the URL's path."""
+    allow: Flag | None = None
+    """Allow or refuse the access."""
+
+
+class VariableRule(ConfigTable):
+    """Access of a tool to an environment variable. `jp_nb` does not enforce the rule."""
+
+    name: str
+    """Name of the variable."""
+    read: Flag | None = None
+    """Allow the tool to read the variable."""
+
+
+def _check_write(value: Any) -> Any:
+    if isinstance(value, bool) or value == "insecure_allow":
+        return value
+    raise UnexpectedValueError("true, false, or insecure_allow", value)
+
+
+class ConfigRule(ConfigTable):
+    """Permission for a tool to read settings and to propose changes to them.
+
+    Example:
+        >>> ConfigRule("assistant.model", read=True, write=True).apply
+        'ask'
+
+    Attributes:
+        path: The setting. The rule includes all settings below it. `*` matches any key of a map.
+        read: Show the values to the tool, in `ToolContext.config`.
+        write: Allow the tool to propose values. `insecure_allow` also allows changes to
+            `conversation.tools.*.access`, with which a tool can extend its own permissions.
+        delete: Allow the tool to propose that a setting is unset.
+        apply: `ask` the user to approve each proposal, or apply it `unattended`. Changes of
+            commands, hosts, keys, and files outside of the workspace always need the user's
+            approval.
+
+    Raises:
+        ConfigError: When the tool is registered, if `*` is not the key of a map, or if the rule
+            grants a setting that no tool may change.
+    """
+
+    path: RulePath
+    read: Flag = False
+    write: Annotated[bool | Literal["insecure_allow"], before(_check_write)] = False
+    delete: Flag = False
+    apply: Literal["ask", "unattended"] = "ask"
+
+    def __init__(self, path: str | None = None, /, **fields: Any) -> None:
+        named = {} if path is None else {"path": path}
+        super().__init__(**named, **fields)
+
+
+class Access(ConfigTable):
+    """Access rules of a tool."""
+
+    fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
+    """Rules for files, which the tool has to follow. Without a rule, all are allowed."""
+    net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
+    """Rules for hosts, which the tool has to follow. Without a rule, all are allowed."""
+    env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
+    """Rules for environment variables, which the tool has to follow. Without a rule, all are
+    allowed."""
+    config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
+    """Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed."""
+
+
+class Command(ShortTable):
+    """A program and its arguments. A plain text is split as in a shell."""
+
+    program: Annotated[str, not_blank("a program")]
+    """The program."""
+    args: Annotated[list[str], APPEND] = Field(default_factory=list)
+    """Its arguments."""
+    shell: Flag = False
+    """`true` to run the command in a shell."""
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """Return the table of a command line: `a b` is the program `a` with the argument `b`."""
+        if not isinstance(value, str):
+            raise UnexpectedValueError(
+                "a command line, or a table of program, args, and shell", value
+            )
+        import shlex
+
+        try:
+            words = shlex.split(value)
+        except ValueError as exc:
+            raise ValueError(
+                f"invalid shell quoting in command string: {shorten_for_error(value)}"
+            ) from exc
+        if not words:
+            raise ValueError("expected a command line, found nothing")
+        program, *args = words
+        return {"program": program, "args": args, "shell": False}
+
+
+STAR = "*"
+"""The key of the defaults for all tools."""
+
+RunMode = Literal["ask", "unattended", "edit", "skip"]
+ResultMode = RunMode
+FormatMode = Literal["ask", "unattended"]
+Covers = Literal["tool", "arguments"]
+"""Calls that a permission for a turn covers: all calls of the tool, or those with its arguments."""
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
+    "before you call it again."
+)
+
+
+class ArgumentRule(ConfigTable):
+    """Permission of calls by their arguments. The first rule that matches a call applies."""
+
+    when: Annotated[dict[str, JsonValue], AfterValidator(check_conditions)] = Field(
+        default_factory=dict
+    )
+    """Conditions by the name of the argument: an exact value, `inside:FOLDER`, `glob:PATTERN`, or a
+    table, such as `{max = 10}`. The call has to meet all of them."""
+    only_these: Flag = False
+    """`true` if a call with another argument does not match."""
+    run: RunMode
+    """Permission of the calls that match, as `run` of the tool."""
+
+
+_ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
+    "true": {"state": True, "allow_toggle": "any"},
+    "on": {"state": True, "allow_toggle": "any"},
+    "false": {"state": False, "allow_toggle": "any"},
+    "off": {"state": False, "allow_toggle": "any"},
+    "always": {"state": True, "allow_toggle": "never"},
+    "explicit": {"state": False, "allow_toggle": "if_named"},
+}
+
+
+class Enable(ShortTable):
+    """State of a tool or toolset, and the options that can change it.
+
+    A plain `true` or `false` is the state. `always` is on and locked. `explicit` is off, and can
+    only be switched by its name. Unset settings are inherited.
+    """
+
+    state: Flag | None = None
+    """`true` if it is on."""
+    allow_toggle: Literal["any", "never", "if_named", "if_named_or_group"] | None = None
+    """Options that can change the state: `any` of `-t` and `-T`, `never`, only if the tool is named
+    (`if_named`), or if the tool or its toolset is named (`if_named_or_group`)."""
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """Return the table of a boolean or a word."""
+        text = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(text, str) and text in _ENABLE_WORDS:
+            return dict(_ENABLE_WORDS[text])
+        raise UnexpectedValueError(
+            'a boolean, one of "on", "off", "explicit", "always", or a { state, allow_toggle } '
+            "table",
+            cause=f"invalid enable value: '{shorten_for_error(str(value))}'",
+        )
+
+    @model_serializer(mode="plain")
+    def _dump_set_fields(self) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = {"state": self.state, "allow_toggle": self.allow_toggle}
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+def _check_types(value: Any) -> Any:
+    names = value if isinstance(value, list) else [value]
+    if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
+        return value
+    wrong = next((name for name in names if name not in JSON_TYPES), value)
+    raise UnexpectedValueError(f"one of {', '.join(JSON_TYPES)}, or a list of them", wrong)
+
+
+class Param(ConfigTable):
+    """A parameter of a tool, as in a JSON schema."""
+
+    type: Annotated[str | list[str] | None, before(_check_types)] = None
+    """JSON type, or a list of types."""
+    default: JsonValue = None
+    """Value if the model does not set the parameter."""
+    required: Flag = False
+    """`true` if the model must set the parameter."""
+    summary: str | None = None
+    """One line for the model."""
+    description: str | None = None
+    """Description for the model."""
+    examples: str | None = None
+    """Examples for the model."""
+    enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
+    """Allowed values."""
+    items: Param | None = None
+    """Schema of the items of an array."""
+    properties: dict[str, Param] = Field(default_factory=dict)
+    """Schemas of the properties of an object, by name."""
+
+
+def _read_target(value: Any) -> Any:
+    if value == {}:
+        return "assistant"
+    if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
+        return value
+    raise UnexpectedValueError(
+        "user, assistant, or a table of settings for the assistant that answers", value
+    )
+
+
+class QuestionConfig(ConfigTable):
+    """Settings of one question of a tool."""
+
+    target: Annotated[
+        Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
+        TABLE_OR_PLAIN,
+        before(_read_target),
+    ] = "user"
+    """`user` or `assistant` (a model answers), or a table with settings of that model."""
+    answer: JsonValue = None
+    """The answer. The question is not asked."""
+    prompt_label: str | None = None
+    """Header above the question."""
+
+    @property
+    def is_answered_by_model(self) -> bool:
+        """True if a model answers the question."""
+        return self.target != "user"
+
+
+def _read_inline_results(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "full" if value else "off"
+    if value in ("off", "full"):
+        return value
+    if isinstance(value, dict) and value.keys() == {"truncate"}:
+        value = value["truncate"]
+        value = value.get("lines") if isinstance(value, dict) else value
+    if (number := read_number(value)) is not None:
+        return number or "off"
+    raise UnexpectedValueError("off, full, true, false, or a number of lines", value)
+
+
+InlineResults = Annotated[Literal["off", "full"] | int, before(_read_inline_results)]
+_PARAMETER_STYLES = ("json", "function_call", "off")
+
+
+def _read_parameters_style(value: Any) -> Any:
+    if value in _PARAMETER_STYLES or isinstance(value, (dict, Command)):
+        return value
+    if value is False:
+        return "off"
+    if isinstance(value, str) and value.strip():
+        return Command.expand(value)
+    raise UnexpectedValueError(
+        f"{', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments", value
+    )
+
+
+ParametersStyle = Annotated[
+    Annotated[Literal["json", "function_call", "off"], PLAIN] | Annotated[Command, TABLE],
+    TABLE_OR_PLAIN,
+    before(_read_parameters_style),
+]
+
+
+class ErrorStyle(ConfigTable):
+    """Display of failed results."""
+
+    inline_results: InlineResults | None = None
+    """As `style.inline_results`, for failed results."""
+
+
+class ToolStyle(ConfigTable):
+    """Display of a tool's calls. Unset settings are inherited from `*`."""
+
+    hidden: Flag | None = None
+    """`true` to hide the calls."""
+    inline_results: InlineResults | None = None
+    """Number of lines of a result in the cell, `full`, or `off`. Unset, the result is folded."""
+    parameters: ParametersStyle | None = None
+    """Display of the arguments: `json`, `function_call`, `off`, or a command that formats them.
+    Unset, they are in the line of the call."""
+    error: ErrorStyle = table()
+
+
+SOURCES = ("builtin", "local", "mcp", "python")
+
+
+def _check_source(value: str) -> str:
+    kind, dot, rest = value.partition(".")
+    if kind not in SOURCES:
+        raise ValueError(
+            f"Unknown tool source: {shorten_for_error(value)}, must be one of: {', '.join(SOURCES)}"
+        )
+    if kind == "mcp" and not rest.partition(".")[0]:
+        raise ValueError(
+            "MCP tool source must name a server, as in mcp.SERVER or mcp.SERVER.TOOL, "
+            + describe_found(value)
+        )
+    if dot and not all(rest.split(".", 1)):
+        raise UnexpectedValueError("a name after each dot of the source", value)
+    return value
+
+
+class ToolConfig(ConfigTable):
+    """Settings of one tool. The name `*` holds the defaults for all tools."""
+
+    source: Annotated[str, AfterValidator(_check_source)] | None = None
+    """`local` for a program, `python`, or `builtin`. A name can follow after a dot."""
+    toolset: str | None = None
+    """Name of the tool's toolset."""
+    enable: Enable | None = None
+    command: Command | None = None
+    summary: str | None = None
+    """One line for the model."""
+    description: str | None = None
+    """Description for the model."""
+    examples: str | None = None
+    """Examples for the model."""
+    parameters: dict[str, Param] = Field(default_factory=dict)
+    """Parameters of a program, by name."""
+    run: RunMode | None = None
+    """Permission before the call: `ask` the user, run `unattended`, `edit` the arguments first, or
+    `skip` the call."""
+    rules: Annotated[list[ArgumentRule] | None, REPLACE] = None
+    """Permission of calls by their arguments, in place of `run`. The first rule that matches
+    applies."""
+    format: FormatMode | None = None
+    """Permission to run a command that formats the arguments."""
+    covers: Covers | None = None
+    """Calls that a permission "for this turn" covers: all calls of the `tool`, or only those with
+    the same `arguments`."""
+    result: ResultMode | None = None
+    """Approval before the model reads the result: `ask` the user, deliver it `unattended`, `edit`
+    it first, or `skip` it."""
+    result_max_chars: Count | None = None
+    """Maximum length of a result. The middle of a longer one is omitted."""
+    cancellation_response: str | None = None
+    """Text for the model when the user cancels the call."""
+    style: ToolStyle = table()
+    questions: dict[str, QuestionConfig] = Field(default_factory=dict)
+    """Settings of the tool's questions, by question id."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """Values that are passed to the tool."""
+    access: Access | None = None
+
+    @property
+    def kind(self) -> str:
+        """`builtin`, `python`, `local`, or `mcp`; "" if the source is not set."""
+        return (self.source or "").partition(".")[0]
+
+
+DEFAULTABLE = frozenset(
+    {
+        *("enable", "run", "rules", "covers", "format", "result", "result_max_chars"),
+        *("cancellation_response", "style", "questions"),
+    }
+)
+"""Fields that the entry `*` may have. Its `questions` are those that no tool asks."""
+
+
+STRICTNESS: Final[Sequence[RunMode]] = ("unattended", "ask", "edit", "skip")
+"""Permissions, from the loosest to the strictest."""
+
+
+def join_rules(tool: ToolConfig, star: ToolConfig) -> tuple[ArgumentRule, ...]:
+    """Return the rules of `tool`, followed by those of `*`.
+
+    A rule of `*` is not looser than the tool's own setting `run`.
+    """
+    return (*(tool.rules or ()), *(_tighten(rule, tool.run) for rule in star.rules or ()))
+
+
+def _tighten(rule: ArgumentRule, run: RunMode | None) -> ArgumentRule:
+    if run is None or STRICTNESS.index(rule.run) >= STRICTNESS.index(run):
+        return rule
+    return rule.model_copy(update={"run": run})

@@ -1,0 +1,135 @@
+"""Run `%jp mcp import`: add servers of other applications, after the user chose them.
+
+Source: `docs/mcp.md`, Import what you have.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from jp_nb.errors import PromptCancelled, StorageError, UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.rendering.report import Report, joined, note, table
+from jp_nb.session.mcp_import import (
+    IMPORT_HEAD,
+    ImportChoice,
+    ImportPlan,
+    Target,
+    find_servers,
+    import_rows,
+    list_choices,
+    plan_import,
+)
+from jp_nb.session.settings import write_config_file
+from jp_nb.storage.mcp_files import ServerFiles
+from jp_nb.text import MAX_LISTED, escape_invisible, one_line
+from jp_nb.toolkit.answer_types import Option
+from jp_nb.toolkit.question import Question
+
+NO_SERVERS: Final = (
+    "No MCP servers were found in the files of other applications. `%jp mcp import FILE` reads a "
+    "file such as `.mcp.json`."
+)
+NONE_USABLE: Final = "None of these servers can be added."
+NOTHING_CHOSEN: Final = "No server was chosen, and nothing was changed."
+_PRIVATE: Final = 0o600
+
+
+def import_servers(call: Invocation, words: Sequence[str]) -> None:
+    """Show the servers of other applications, ask which to add, and write them."""
+    if len(words) > 1:
+        raise UsageError("`%jp mcp import` takes one file or folder, or none to search for files.")
+    session = call.session
+    session.active.refuse_while_running()
+    found = find_servers(session.files, words[0] if words else None)
+    configured = session.config.providers.mcp
+    choices = list_choices(found, configured)
+    call.show(_make_report(call, found))
+    if not choices:
+        reason = NONE_USABLE if found.servers else NO_SERVERS
+        print(f"jp_nb: {reason}")
+        return
+
+    plan, target = _ask_for_plan(call, choices)
+    notices = write_config_file(target, plan.directives, session.settings.projection, session.files)
+    if plan.copies_keys:
+        _make_private(session.files.file_of(target))
+    session.notices += notices
+    session.notices += session.files.take_notices()
+    for line in _describe_result(plan, target):
+        print(f"jp_nb: {line}")
+
+
+def _make_report(call: Invocation, found: ServerFiles) -> Report:
+    shorten = {file.path: call.session.files.relative(str(file.path)) for file in found.files}
+    rows = [
+        [escape_invisible(cell) for cell in row]
+        for row in import_rows(found, call.session.config.providers.mcp, shorten)
+    ]
+    # The user has to see everything before a decision.
+    parts: list[Report | str] = [table(IMPORT_HEAD, rows, limit=sys.maxsize)] if rows else []
+    parts += [note(escape_invisible(call.session.files.relative(x))) for x in found.problems]
+    return joined(parts, between="\n\n")
+
+
+def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[ImportPlan, Target]:
+    by_label = {choice.label: choice for choice in choices}
+    options = [Option(value=label, label=escape_invisible(label)) for label in by_label]
+    suggested = [choice.label for choice in choices if choice.is_suggested]
+    places = [
+        Option(value="user", label="your own configuration, for all notebooks"),
+        Option(value="workspace", label="the workspace, for everyone who has the folder"),
+    ]
+    questions = [
+        Question.select(
+            "servers", "Which servers do you want to add?", options, multi=True
+        ).with_default([*suggested]),
+        Question.select("file", "Where?", places).with_default("user"),
+    ]
+    if any(choice.has_keys for choice in choices):
+        keys = [
+            Option(value="variables", label="environment variables, which you set"),
+            Option(value="copy", label="copy them into your own configuration file"),
+        ]
+        text = "Some entries contain keys as text. Where do the keys go?"
+        questions.append(Question.select("keys", text, keys).with_default("variables"))
+
+    exclusive = [question.with_exclusive() for question in questions]
+    answers = call.session.turns.ask_questions(exclusive, label="Import", tool=None)
+    chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
+    if not chosen:
+        raise PromptCancelled(NOTHING_CHOSEN, end="declined")
+    target: Target = "workspace" if answers["file"] == "workspace" else "user"
+    copies = answers.get("keys") == "copy"
+    if copies and target == "workspace":
+        raise UsageError(
+            "A file of the workspace gets no keys, because others read it. Nothing was changed. "
+            "Choose environment variables, or your own configuration file."
+        )
+    return plan_import(chosen, target, "copy" if copies else "variables"), target
+
+
+def _make_private(path: Path) -> None:
+    try:
+        os.chmod(path, _PRIVATE)
+    except OSError as exc:
+        raise StorageError(f"{path} contains keys, and cannot be made private: {exc}") from exc
+
+
+def _describe_result(plan: ImportPlan, target: Target) -> list[str]:
+    names = ", ".join(plan.names)
+    lines = [
+        one_line(f"Added to your {target} configuration file: {names}. Nothing was started."),
+        f"Use them: `%%jp -t mcp.{plan.names[0]}`",
+    ]
+    if plan.variables:
+        listed = ", ".join(plan.variables[:MAX_LISTED])
+        lines.append(
+            f"Set these environment variables before you use the servers: {listed}. For this "
+            "kernel: `%env NAME=VALUE`"
+        )
+    return lines

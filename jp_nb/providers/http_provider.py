@@ -1,0 +1,361 @@
+"""Base class of a dialect: a provider over HTTP.
+
+Source: `docs/providers.md`, `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar, Final, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from jp_nb.agent.provider import (
+    Attachment,
+    ModelRequest,
+    PrefixLoss,
+    ProviderEvent,
+    Retry,
+    SentRequest,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.json_values import encode_utf8
+from jp_nb.providers.attachment_parts import FormattedAttachments
+from jp_nb.providers.endpoint import Endpoint
+from jp_nb.providers.head_changes import is_refused_change, keep_first_head
+from jp_nb.providers.http import HttpClient
+from jp_nb.providers.media_rules import (
+    MediaRules,
+    RefusedMedia,
+    format_refusal,
+    is_media_refusal,
+    name_medium,
+)
+from jp_nb.providers.messages import Rendering
+from jp_nb.providers.prompt_cuts import (
+    MIN_SENT_TOKENS,
+    advise_context,
+    count_least_tokens,
+    is_local,
+    watch_prompt,
+)
+from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
+from jp_nb.providers.schemas import AnswerSchema
+from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
+from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
+from jp_nb.record.context import RequestContext
+from jp_nb.record.marks import LastHost
+
+MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
+MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
+
+_PROMPT: Final = "prompt"  # a cut of it is reported once
+_LOGGER: Final = logging.getLogger(__name__)
+_NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
+"""Index of a message in an error of a server, such as `messages[3].content`."""
+
+R = TypeVar("R", bound=Rendering)
+
+
+class HttpProvider(ABC, Generic[R]):
+    """Provider over HTTP; see `Provider` for the public methods.
+
+    A dialect adds the form of requests and responses, `models`, and `check_schema`.
+    `make_rendering` returns an empty rendering of a conversation. `counts_whole_prompt` is True if
+    local servers with this API report the tokens of the prompt that the model read.
+    """
+
+    counts_whole_prompt: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_rendering: Callable[[], R],
+        format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
+    ) -> None:
+        self._http = HttpClient(endpoint)
+        self._make_rendering = make_rendering
+        self._renderings: dict[RequestContext, R] = {}  # the last one was used last
+        self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
+        self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
+        self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
+        self._replaces_head: set[str] = set()  # models that rejected appended changes
+        self._refused_media = RefusedMedia()
+
+    @abstractmethod
+    def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
+        """Return the schema of a structured answer as it is sent; None for text."""
+
+    @abstractmethod
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: R,
+        attached: FormattedAttachments,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+    ) -> RequestBody:
+        """Return the body of a request, and add the settings that it omits to `omitted`."""
+
+    @abstractmethod
+    def _make_decoder(
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+    ) -> Decoder:
+        """Return the decoder of the response to `request`, which is sent as `body`."""
+
+    def _recover(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        """Return a `Retry` if another form of the request can succeed after `error`."""
+        is_first = rendering.has_changes and request.model not in self._replaces_head
+        if is_first and is_refused_change(error):
+            self._replaces_head.add(request.model)
+            return Retry(error.without_address)
+        return None
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        """Return those of the appended `parts` of a rendering that `model` supports."""
+        return frozenset() if model in self._replaces_head else parts
+
+    def _max_pdf_pages(self, model: str) -> int | None:
+        """Return the maximum number of pages of all PDFs of a request; None: unknown, or none."""
+        return None
+
+    def _prepare_rendering(self, rendering: R, model: str) -> None:
+        """Set what requests to `model` append and omit, before the rendering has messages."""
+        rendering.appended = self._appended_parts(model, type(rendering).appended)
+        refused = self._refused_media.of(model)
+        rendering.media = MediaRules(refused, self._max_pdf_pages(model))
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response."""
+        rendering = self._renderings.get(request.thread)
+        fresh = self._make_rendering() if rendering is None else rendering.make_empty()
+        self._prepare_rendering(fresh, request.model)
+        if (
+            rendering is None
+            or rendering.items > len(request.thread)
+            or rendering.appended != fresh.appended
+            or rendering.media != fresh.media
+            or rendering.host != self._host_mark
+        ):
+            rendering = fresh
+        self._keep_rendering(request.thread, rendering)
+        answer = self._answer_schema(request)
+        encoded, omitted = self._build_body(request, rendering, answer)
+        loss = self._note_sent(request, encoded) if request.is_turn else None
+        body = encoded.encode()
+        provider = self._http.endpoint.provider
+        for setting, reason in omitted.items():
+            self._warn_once(request, setting, f"is not sent: {reason}")
+        decoder = self._make_decoder(request, answer, body)
+        events = stream_events(
+            self._send(request, body, decoder, encoded.headers),
+            StreamDecoder(
+                decoder,
+                provider=provider,
+                max_response_bytes=request.max_response_bytes,
+                redactor=self._http.redactor(),
+            ),
+            idle_timeout=request.idle_timeout,
+            sanitize_error=self._http.sanitize_error,
+            recover=lambda error: self._recover_or_locate(error, request, rendering),
+        )
+        events = self._watch_prompt(request, encoded, events)
+        return events if loss is None else _prepend(loss, events)
+
+    def _watch_prompt(
+        self,
+        request: ModelRequest,
+        body: RequestBody,
+        events: AsyncGenerator[ProviderEvent, None],
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """Add a notice to `events` if the server cut the prompt, once in a conversation."""
+        software = self._http.endpoint.local
+        may_cut = self.counts_whole_prompt and (software or is_local(self._http.endpoint.url))
+        key = (request.conversation_id, _PROMPT)
+        if not (may_cut and request.is_turn) or key in self._reported:
+            return events
+        sent = count_least_tokens(body.messages)
+        if sent < MIN_SENT_TOKENS:
+            return events
+        advice = advise_context(software)
+        return watch_prompt(
+            events, sent=sent, advice=advice, on_cut=lambda: self._reported.add(key)
+        )
+
+    def _recover_or_locate(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        event = self._recover(error, request, rendering)
+        if event is None and is_media_refusal(error):
+            event = self._omit_media(error, request, rendering)
+        named = _NAMED_MESSAGE.search(str(error))
+        if event is None and named is not None and error.status in (400, 422):
+            error.item = self._find_item(int(named[1]), request)
+        return event
+
+    def _omit_media(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        """Return a `Retry` without images or PDFs that the server may have refused."""
+        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        omitted = self._refused_media.omit(error, request, body.messages)
+        if not omitted:
+            return None
+
+        names = [name_medium(image) for image in omitted]
+        if request.is_turn:  # the notice replaces the warning
+            self._reported.update((request.conversation_id, name) for name in names)
+        listed = ", ".join(names)
+        notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
+        return Retry(error.without_address, notice=notice)
+
+    def _find_item(self, message: int, request: ModelRequest) -> int | None:
+        """Return the item of the context that is in the message number `message` of a request."""
+        thread = request.thread
+        whole = self._render_apart(request)
+        body, _ = self._build_body(request, whole, self._answer_schema(request))
+        place = message - (len(body.messages) - len(whole.encode(thread)))
+
+        def count_messages(items: int) -> int:
+            return len(self._render_apart(replace(request, thread=thread.until(items))).messages)
+
+        item = bisect_right(range(1, len(thread) + 1), place, key=count_messages)
+        return item if place >= 0 and item < len(thread) else None
+
+    def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
+        if (key := (request.conversation_id, setting)) not in self._reported:
+            self._reported.add(key)
+            _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
+
+    def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
+        """Note the `body` that is sent; return what it lost of the previous one, if it is much.
+
+        None if the user knows of the loss: the messages were removed, or compacted.
+        """
+        key, thread = request.conversation_id, request.thread
+        last = self._sent.pop(key, None)
+        self._sent[key] = request, len(thread), body
+        if len(self._sent) > MAX_RENDERINGS:
+            del self._sent[next(iter(self._sent))]
+        if last is None or not thread.continues(last[0].thread, last[1]):
+            return None
+        if last[0].model != request.model:
+            return find_prefix_loss(last[2], replace(body, messages=()), "the model")
+        return find_prefix_loss(last[2], body)
+
+    def _send(
+        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
+        # Yield the bytes of the response, which go to `decoder`.
+        return self._http.post(body, url=self._get_url(request), headers=headers)
+
+    def _get_url(self, request: ModelRequest) -> str:
+        return self._http.endpoint.url
+
+    def _keep_rendering(self, context: RequestContext, rendering: R) -> None:
+        rendering.provider = self._http.endpoint.provider
+        self._renderings.pop(context, None)
+        self._renderings[context] = rendering
+        if len(self._renderings) > MAX_RENDERINGS:
+            del self._renderings[next(iter(self._renderings))]
+        rendering.host = self._host_mark
+        rendering.update(context)
+
+    @property
+    def _host_mark(self) -> str:
+        return LastHost.of(urlsplit(self._http.endpoint.url).netloc).mark
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return the request that `stream` would send."""
+        rendering = self._render_apart(request)
+        body, omitted = self._build_body(request, rendering, self._answer_schema(request))
+        lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
+        sent = self._http.preview(
+            body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
+        )
+        hidden = ((name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts())
+        front = keep_first_head(request, rendering.appended)
+        return replace(
+            sent,
+            parts=tuple(hidden),
+            front=front,
+            changes=tuple(rendering.list_changes()),
+            members=body.content_members,
+        )
+
+    def _render_apart(self, request: ModelRequest) -> R:
+        # What the API rejected in the conversation counts here as well.
+        known = (
+            rendering
+            for context, rendering in self._renderings.items()
+            if _is_prefix(request.thread, of=context)
+        )
+        cached = next(known, None)
+        rendering = self._make_rendering() if cached is None else cached.make_empty()
+        self._prepare_rendering(rendering, request.model)
+        rendering.provider = self._http.endpoint.provider
+        rendering.host = self._host_mark
+        rendering.update(request.thread)
+        return rendering
+
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Ask the server for the number of input tokens of `request`; see `Provider`."""
+        rendering = self._render_apart(request)
+        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        query = self._make_count_query(request, body)
+        if query is None:
+            raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
+        query = replace(query, headers=body.headers)
+        return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        """Return the query for the tokens of `request`; None if the API has none."""
+        return None
+
+    def _build_body(
+        self, request: ModelRequest, rendering: R, answer: AnswerSchema | None
+    ) -> tuple[RequestBody, Omitted]:
+        settled = rendering.settle(request)
+        attached = self._format_attachments(settled.attachments)
+        omitted = {**attached.omitted, **rendering.omitted_media}
+        return self._encode_body(settled, rendering, attached, answer, omitted), omitted
+
+    @property
+    def address(self) -> str:
+        """Return the address of the server."""
+        return self._http.endpoint.url
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Check the key and the address.
+
+        Raises:
+            ProviderError: The key is missing.
+            ConfigError: The address is not valid.
+        """
+        self._http.check_ready()
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+
+async def _prepend(
+    first: ProviderEvent, events: AsyncGenerator[ProviderEvent, None]
+) -> AsyncGenerator[ProviderEvent, None]:
+    async with aclosing(events):
+        yield first
+        async for event in events:
+            yield event
+
+
+def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:
+    last = len(context) - 1
+    return 0 <= last < len(of) and of.items[last].entry is context.items[last].entry

@@ -1,0 +1,577 @@
+"""Reports of requests to a model, and their curl commands.
+
+Tokens are estimated: four bytes of text are one token, and the size of an image gives its tokens.
+The count that the model reported is shown beside the estimate, if the record has it.
+
+Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/vision,
+https://curl.se/docs/manpage.html.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.agent.compactor import (
+    estimate_attachment_tokens,
+    estimate_image_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
+from jp_nb.agent.provider import (
+    AppendedChange,
+    Attachment,
+    ModelRequest,
+    SentRequest,
+    ToolDefinition,
+    compare_parts,
+)
+from jp_nb.config.schema import mask_secrets
+from jp_nb.errors import UsageError
+from jp_nb.images import MEDIA_TYPES, Image, format_bytes
+from jp_nb.json_values import as_object, compact_json
+from jp_nb.record.context import ContextItem
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.marks import read_usage
+from jp_nb.rendering.difference import compare_values, count_equal
+from jp_nb.rendering.report import Report, block, heading, joined, note, remark, table
+from jp_nb.text import escape_invisible, one_line
+
+_CONTENT_KEYS: Final = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
+    | {"response_format", "output_config"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a request: role, content with descriptions of images, and estimated tokens.
+
+    `images` are the digests of its images.
+    """
+
+    role: str
+    text: str
+    tokens: int
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TracedRequest:
+    """A request and its known details.
+
+    Attributes:
+        name: `3.1` or `next`.
+        remarks: First, whether it was sent in this form; then its differences and other notes.
+        answer: Metadata of the entries of the response.
+    """
+
+    name: str
+    provider: str
+    request: ModelRequest
+    sent: SentRequest
+    remarks: tuple[str, ...]
+    answer: tuple[Mapping[str, JsonValue], ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The model's name as it is configured: `provider/name`."""
+        return f"{self.provider}/{self.shown.model}"
+
+    @cached_property
+    def body(self) -> dict[str, JsonValue]:
+        """The request body, with secret parameters masked."""
+        body: dict[str, JsonValue] = json.loads(self.sent.body)
+        content = _CONTENT_KEYS | self.sent.members
+        return {
+            key: value if key in content else mask_secrets(value, (key,))
+            for key, value in body.items()
+        }
+
+    @cached_property
+    def parameters(self) -> dict[str, JsonValue]:
+        """Members of the body other than messages, tools and schemas."""
+        content = _CONTENT_KEYS | self.sent.members
+        found = {key: value for key, value in self.body.items() if key not in content}
+        output = self.body.get("output_config")
+        if isinstance(output, dict) and "effort" in output:
+            found["effort"] = output["effort"]
+        return found
+
+    @cached_property
+    def asked(self) -> ModelRequest:
+        """The request without the API key, except `thread`; `messages` has its texts."""
+        request, hide = self.request, self.sent.hide
+        if hide is str:  # the default, which hides nothing
+            return request
+        return replace(
+            request,
+            model=hide(request.model),
+            system=tuple(map(hide, request.system)),
+            attachments=tuple(_hide_in(each, hide) for each in request.attachments),
+            tools=tuple(_hide_in_tool(each, hide) for each in request.tools),
+            tool_choice=hide(request.tool_choice),
+            schema=None if request.schema is None else _hidden_json(request.schema, hide),
+        )
+
+    @cached_property
+    def shown(self) -> ModelRequest:
+        """`asked` with the system texts, tools, and attachments in front of the messages."""
+        front, hide = self.sent.front, self.sent.hide
+        if front is None:
+            return self.asked
+        return replace(
+            self.asked,
+            system=tuple(map(hide, front.system)),
+            attachments=tuple(_hide_in(each, hide) for each in front.attachments),
+            tools=tuple(_hide_in_tool(each, hide) for each in front.tools),
+        )
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The messages, oldest first: one for each entry of the context and appended change."""
+        names: dict[str, str] = {}
+        changes = deque(self.sent.changes)
+        messages: list[Message] = []
+        for index, item in enumerate(self.request.thread):
+            while changes and changes[0].items <= index:
+                messages.append(self._change_message(changes.popleft()))
+            messages.append(self._message(item, names))
+        return [*messages, *map(self._change_message, changes)]
+
+    def _change_message(self, change: AppendedChange) -> Message:
+        role, content, hide = f"{change.part} (appended)", change.content, self.sent.hide
+        if isinstance(content, str):
+            return Message(hide(role), hide(content), estimate_text_tokens(content))
+        content = _hide_in(content, hide)
+        return Message(hide(role), _describe_file(content), estimate_attachment_tokens(content))
+
+    def _message(self, item: ContextItem, names: dict[str, str]) -> Message:
+        entry, hide = item.entry, self.sent.hide
+        match entry:
+            case ChatRequest():
+                role, text = "user", entry.content
+            case ToolCallRequest():
+                names[entry.id] = entry.name
+                role, text = f"assistant calls {entry.name}", compact_json(entry.arguments)
+            case ToolCallResponse():
+                kind, name = "error" if entry.is_error else "result", names.get(entry.id, "a call")
+                role, text = f"{kind} of {name}", entry.content
+            case ChatResponse(reasoning=str(text)):
+                role = "assistant (reasoning)"
+            case ChatResponse(message=str(text)):
+                role = "assistant"
+            case ChatResponse():
+                role, text = "assistant (data)", compact_json(entry.data)
+        text = hide(text)
+        tokens = estimate_text_tokens(text) + sum(
+            estimate_image_tokens(image.size) for image in item.images
+        )
+        shown = [text, *(hide(f"[{image.noun}: {image.words_with_size}]") for image in item.images)]
+        digests = tuple(image.digest for image in item.images)
+        return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
+
+    @cached_property
+    def reported_tokens(self) -> int | None:
+        """Input tokens counted by the provider; None if the record has no count.
+
+        Failed attempts before the response are included.
+        """
+        counts = [
+            used.tokens.input_tokens
+            for metadata in self.answer
+            for used in read_usage(metadata)
+            if used.tokens.input_tokens is not None
+        ]
+        return sum(counts) if counts else None
+
+    @cached_property
+    def estimated_tokens(self) -> dict[str, int]:
+        """Estimated number of tokens of each part."""
+        shown, schema = self.shown, self.shown.schema
+        return {
+            "tools": sum(map(estimate_tool_tokens, shown.tools)),
+            "system": sum(map(estimate_text_tokens, shown.system)),
+            "attachments": sum(map(estimate_attachment_tokens, shown.attachments)),
+            "messages": sum(message.tokens for message in self.messages),
+            "schema": estimate_text_tokens(compact_json(schema)) if schema is not None else 0,
+        }
+
+
+def _hide_in(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
+    content = attachment.content
+    return replace(
+        attachment,
+        source=hide(attachment.source),
+        content=hide(content) if isinstance(content, str) else content,
+    )
+
+
+def _hide_in_tool(tool: ToolDefinition, hide: Callable[[str], str]) -> ToolDefinition:
+    parameters = _hidden_json(tool.parameters, hide)
+    return ToolDefinition(hide(tool.name), hide(tool.description), parameters)
+
+
+def _hidden_json(
+    value: Mapping[str, JsonValue], hide: Callable[[str], str]
+) -> dict[str, JsonValue]:
+    hidden: dict[str, JsonValue] = json.loads(hide(json.dumps(dict(value), ensure_ascii=False)))
+    return hidden
+
+
+def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
+    # Such as `city: string` or `days?: integer`.
+    required = schema.get("required")
+    demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
+    for name, node in as_object(schema.get("properties")).items():
+        kind, mark = as_object(node).get("type"), "" if name in demanded else "?"
+        yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
+
+
+MAX_TEXT: Final = 160
+"""Limit of characters of a text in the short report."""
+MAX_ROWS: Final = 40
+"""Limit of system texts, attachments and tools in the short report."""
+MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
+FIRST: Final = 3
+LAST: Final = 12
+"""Numbers of the first and the last messages that the short report shows."""
+
+
+def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
+    """Return a report of `traced`. With `full`, it has all messages and full texts."""
+    parts: list[Report | str] = [
+        heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
+        table(("item", "value"), list(_facts(traced)), limit=2_000),
+        *_content(traced, full=full),
+        remark(_format_tokens(traced)),
+    ]
+    if not full and _is_cut(traced):
+        parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
+    return joined(parts, between="\n\n")
+
+
+def token_count_report(traced: TracedRequest, count: int) -> Report:
+    """Return the number of tokens that the server has counted for `traced`, and the estimate."""
+    estimate = sum(traced.estimated_tokens.values())
+    counted = f"The next request to `{traced.model}` has {count:,} input tokens."
+    return note(
+        f"{counted} The server has counted them, with a short placeholder for your next message. "
+        f"The estimate of jp_nb is {estimate:,}: `%jp request next` shows its parts."
+    )
+
+
+def _format_tokens(traced: TracedRequest) -> str:
+    counts = traced.estimated_tokens
+    total = sum(counts.values())
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items() if count)
+    words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
+    if traced.reported_tokens is None:
+        return words
+    return f"{words}; the provider counted {traced.reported_tokens:,}"
+
+
+def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
+    sent = traced.sent
+    yield from (("note", each) for each in traced.remarks[1:])
+    yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
+    if sent.key is not None:
+        yield "key", key_in_words(sent)
+    yield from sent.headers.items()
+    yield "body", f"{len(sent.body):,} bytes"
+    if not sent.is_exact:
+        yield "hidden", "secrets were replaced by placeholders"
+    for name, parameter in traced.parameters.items():
+        yield name, _escaped_json(parameter)
+    yield "tool choice", traced.shown.tool_choice
+    if traced.shown.schema is not None:
+        yield "response schema", _escaped_json(dict(traced.shown.schema))
+    for line in sent.omitted:
+        yield "not sent", line
+
+
+def key_in_words(sent: SentRequest) -> str:
+    """Return the header and the source of the key of `sent`."""
+    key = sent.key
+    if key is None:
+        return "none"
+    state = "" if key.is_set else ", which is not set"
+    return f"{key.header}: {key.before}(the variable {key.variable}{state})"
+
+
+def _escaped_json(value: JsonValue) -> str:
+    return escape_invisible(json.dumps(value, ensure_ascii=False))
+
+
+class _Section(NamedTuple):
+    """Texts of one kind in a request: titles and full texts, and a table of short ones."""
+
+    part: str
+    word: str
+    columns: tuple[str, ...]
+    texts: list[tuple[str, str]]
+    rows: Sequence[tuple[str, ...]]
+
+
+def _content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    for read in (_system, _attachments, _tools, _messages):
+        part, word, columns, texts, rows = read(traced)
+        if texts:
+            many = f"{len(texts):,} {word}{'' if len(texts) == 1 else 's'}"
+            yield heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
+        elif read is _messages:
+            yield remark("no messages yet")
+        if full:
+            yield from (joined([remark(title), block(text)]) for title, text in texts)
+        elif rows:
+            more = ("…", f"… and {len(rows) - MAX_ROWS:,} more", "", "")[: len(columns)]
+            shown = [*rows[:MAX_ROWS], more] if len(rows) > MAX_ROWS else rows
+            yield table(columns, shown, limit=MAX_TEXT + 40)
+
+
+def _system(traced: TracedRequest) -> _Section:
+    texts = [(str(number), text) for number, text in enumerate(traced.shown.system, start=1)]
+    rows = [(number, _shorten(text), f"{estimate_text_tokens(text):,}") for number, text in texts]
+    return _Section("system", "text", ("#", "text", "tokens"), texts, rows)
+
+
+def _attachments(traced: TracedRequest) -> _Section:
+    texts, rows = [], []
+    for each in traced.shown.attachments:
+        content, tokens = _describe_file(each), estimate_attachment_tokens(each)
+        texts.append((each.source, content))
+        rows.append((each.source, _shorten(content), f"{tokens:,}" if tokens else "not estimated"))
+    return _Section("attachments", "file", ("source", "content", "tokens"), texts, rows)
+
+
+def _describe_file(attachment: Attachment) -> str:
+    if isinstance(attachment.content, str):
+        return attachment.content
+    if attachment.media_type in MEDIA_TYPES:
+        return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
+    return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
+
+
+def _tools(traced: TracedRequest) -> _Section:
+    texts, rows = [], []
+    for tool in traced.shown.tools:
+        schema = _escaped_json(dict(tool.parameters))
+        texts.append((tool.name, f"{tool.description}\n\n{schema}"))
+        short = _shorten(tool.description.strip().partition("\n")[0])
+        parameters = ", ".join(_format_parameters(tool.parameters)) or "-"
+        rows.append((tool.name, short, parameters, f"{estimate_tool_tokens(tool):,}"))
+    return _Section("tools", "tool", ("tool", "description", "parameters", "tokens"), texts, rows)
+
+
+def _messages(traced: TracedRequest) -> _Section:
+    numbered = list(enumerate(traced.messages, start=1))
+    texts = [(f"{number} · {message.role}", message.text) for number, message in numbered]
+    rows = [_message_row(number, message) for number, message in numbered]
+    left = len(rows) - FIRST - LAST
+    if left > 1:
+        tokens = sum(each.tokens for each in traced.messages[FIRST : FIRST + left])
+        rows[FIRST : FIRST + left] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
+    return _Section("messages", "message", MESSAGE_COLUMNS, texts, rows)
+
+
+def _message_row(number: int, message: Message) -> tuple[str, str, str, str]:
+    return str(number), message.role, _shorten(message.text) or "(empty)", f"{message.tokens:,}"
+
+
+def _is_cut(traced: TracedRequest) -> bool:
+    request = traced.shown
+    texts = [*request.system, *(each.text for each in traced.messages)]
+    texts += [each.content for each in request.attachments if isinstance(each.content, str)]
+    return (
+        any(len(text) > MAX_TEXT or "\n" in text for text in texts)
+        or len(traced.messages) > FIRST + LAST + 1
+        or bool(request.tools)  # the short report has no schemas
+    )
+
+
+def _shorten(text: str, limit: int = MAX_TEXT) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
+END_OF_BODY: Final = "END_OF_BODY"
+NOT_EXACT: Final = "# Secrets were replaced by placeholders: insert them before you send it."
+_VARIABLE: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_HEADER_CHARS: Final = 2_000
+
+
+def body_text(traced: TracedRequest) -> str:
+    """Return the body as JSON in one line, with secrets masked and invisible characters escaped."""
+    return escape_invisible(compact_json(traced.body))
+
+
+def curl_command(traced: TracedRequest) -> str:
+    """Return the command line that sends `traced` again.
+
+    Raises:
+        UsageError: The request is not sent over HTTP.
+    """
+    sent = traced.sent
+    if not sent.method:
+        raise UsageError(
+            f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
+            "`%jp request --json` shows its content"
+        )
+    masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
+    lines = [NOT_EXACT] if not sent.is_exact or masked else []
+    lines.append(" \\\n  ".join(_curl_arguments(sent)))
+    # JSON escapes line breaks, so the body cannot contain the end marker.
+    return "\n".join([*lines, body_text(traced), END_OF_BODY])
+
+
+def _curl_arguments(sent: SentRequest) -> Iterator[str]:
+    # -g: curl must not expand brackets in the address.
+    yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
+    for name, value in sent.headers.items():
+        header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)
+        yield f"-H {shlex.quote(header)}"
+    if (key := sent.key) is not None:
+        if not _VARIABLE.fullmatch(key.variable):
+            raise UsageError(
+                f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which "
+                "holds the API key: choose another name and set it in `api_key_env`"
+            )
+        # In double quotes, the shell replaces the variable with the key.
+        yield f'-H "{key.header}: {key.before}${key.variable}"'
+    yield f"--data-binary @- <<'{END_OF_BODY}'"
+
+
+# --- two requests ----------------------------------------------------------------------
+
+
+def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
+    """Report the differences between two requests, and their common prefix."""
+    parts = [
+        heading(f"request {before.name} → request {after.name}"),
+        *_values(before, after),
+        *_diff_parts(before, after),
+        *_message_rows(before, after),
+    ]
+    if len(parts) == 1:
+        parts.append(remark("no differences"))
+    parts.append(remark(describe_shared_prefix(before, after)))
+    for each in (before, after):
+        parts.append(remark(f"{each.name}: {_format_tokens(each)}; {each.remarks[0]}"))
+    return joined(parts, between="\n\n")
+
+
+def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    is_same_form = before.sent.members == after.sent.members
+    if not is_same_form:
+        yield remark(
+            "the bodies have different forms, so only their content is compared; see each with "
+            f"`%jp request {before.name} --json` and `%jp request {after.name} --json`"
+        )
+    old, new = (
+        {
+            "model": each.model,
+            "sent to": each.sent.url,
+            **(each.sent.headers if is_same_form else {}),
+            **(each.parameters if is_same_form else {}),
+            "tool choice": each.shown.tool_choice,
+            "response schema": None if each.shown.schema is None else dict(each.shown.schema),
+        }
+        for each in (before, after)
+    )
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield from _changed_rows(key, old.get(key), new.get(key))
+    compared = _compared(before, after)
+    if compared[0].system != compared[1].system:
+        one, other = ("\n\n".join(each.system) or None for each in compared)
+        yield from _changed_rows("system", one, other)
+
+
+def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
+    about, lines = compare_values(label, old, new, limit=400)
+    yield remark(about)
+    if lines:
+        yield block("\n".join(lines), "diff")
+
+
+def _compared(before: TracedRequest, after: TracedRequest) -> tuple[ModelRequest, ModelRequest]:
+    # Bodies of one form append the same parts, which are among the messages.
+    if before.sent.members == after.sent.members:
+        return before.shown, after.shown
+    return before.asked, after.asked
+
+
+def _diff_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    compared = _compared(before, after)
+    old, new = (
+        {
+            each.source: each.content
+            if isinstance(each.content, str)
+            else f"{each.media_type}, {format_bytes(len(each.content))}"
+            for each in request.attachments
+        }
+        for request in compared
+    )
+    yield from _members("attachment", old, new)
+    tools, others = ({tool.name: tool.to_json() for tool in request.tools} for request in compared)
+    yield from _members("tool", tools, others)
+    names = [[tool.name for tool in request.tools] for request in compared]
+    if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+        yield remark("tools: the same in another order")
+
+
+def _members(
+    label: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
+) -> Iterator[Report]:
+    removed = [name for name in old if name not in new]
+    added = [name for name in new if name not in old]
+    for word, names in (("removed", removed), ("added", added)):
+        if names:
+            yield remark(f"{label}s {word}: {_shorten(', '.join(names), 1_000)}")
+    for name, value in old.items():
+        if name in new and value != new[name]:
+            yield from _changed_rows(f"{label} {name}", value, new[name])
+
+
+def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    old, new = before.messages, after.messages
+    same = count_equal(old, new)
+    if same == len(old) == len(new):
+        return
+    yield remark(
+        f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
+        f"{len(new) - same:,} in {after.name}"
+    )
+    for traced, messages in ((before, old), (after, new)):
+        rest = messages[same : same + 10]  # from the first difference on
+        rows = [_message_row(number, each) for number, each in enumerate(rest, same + 1)]
+        if more := len(messages) - same - len(rest):
+            rows.append(("…", "…", f"… and {more:,} more", ""))
+        if rows:
+            yield remark(f"from message {same + 1} on in {traced.name}:")
+            yield table(MESSAGE_COLUMNS, rows)
+    if same < min(len(old), len(new)) and old[same].role == new[same].role:
+        yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
+
+
+def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
+    """Return a line about the common prefix of two requests, which a prompt cache can serve."""
+    begins = "shared prefix for a prompt cache:"
+    if before.model != after.model:
+        return f"{begins} none, because each model has its own cache"
+    if not (before.sent.parts and after.sent.parts):
+        return f"{begins} unknown, because this provider does not list the parts of its requests"
+    shared = compare_parts(before.sent.parts, after.sent.parts)
+    if not shared.part:
+        return f"{begins} all of request {before.name}"
+    kept = f"{shared.percent} % of request {before.name}; then" if shared.kept else "none;"
+    return f"{begins} {kept} {shared.part} differs"

@@ -1,0 +1,445 @@
+"""Reports about tools: settings and parameters, a call outside of a conversation, a replayed turn.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import keyword
+import math
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.bench_run import CallOutcome
+from jp_nb.agent.prompts import ProposedChange
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.config.authority import is_user_asked, matches_nothing
+from jp_nb.config.layers import format_value
+from jp_nb.config.schema import is_secret_path, mask_secrets
+from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import (
+    STAR,
+    Access,
+    Command,
+    ConfigRule,
+    FileRule,
+    HostRule,
+    QuestionConfig,
+    VariableRule,
+)
+from jp_nb.errors import UsageError
+from jp_nb.json_values import indented_json
+from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering.markdown import code_span
+from jp_nb.rendering.report import MAX_LINE_CHARS, Report, block, joined, line, table
+from jp_nb.text import escape_invisible, one_line
+from jp_nb.toolkit.parameters import Parameter, list_parameters
+from jp_nb.toolkit.python import PythonTool, suggest_improvements
+
+_Rule = ConfigRule | FileRule | HostRule | VariableRule
+
+
+class MakeOffer(Protocol):
+    """Returns the tools that a configuration enables. `may_start` is as in `SourceAttempt`."""
+
+    def __call__(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+        """Return the tools of `config`."""
+        ...
+
+
+_SWITCH_TEXTS: Mapping[str, str] = {
+    "any": "-t and -T can switch it",
+    "if_named": "-t and -T can switch it only by its name",
+    "if_named_or_group": "-t and -T can switch it by its name or its toolset",
+}
+
+
+def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
+    """Return all configured tools with their state, source and settings.
+
+    With `toolset`, return only its tools.
+    """
+    offered = offer(config)
+    config = offered.config or config
+    possible = offer(with_all_tools_enabled(config), may_start=False)
+    rows = []
+    for name, tool in config.conversation.tools.items():
+        if name == STAR or toolset not in (None, tool.toolset):
+            continue
+        found = possible.tools.get(name) or tool
+        source = tool.source or ""
+        if name in offered.clashes:
+            source = f"{source}: {offered.clashes[name]}"
+        state = _describe_state(name, config, offered)
+        how = (found.run or "", found.result or "", _format_grants(tool.access))
+        rows.append((name, state, source, tool.toolset or "-", *how))
+    for name in config.conversation.list_source_toolsets():
+        is_shown = toolset in (None, name) and not config.conversation.list_toolset_tools(name)
+        if is_shown:
+            state = _describe_source(name, config, offered)
+            rows.append((f"{name}.*", state, name, name, "", "", ""))
+    return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
+
+
+def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
+    """Return the state of a source whose tools are not known."""
+    failed = [text for text in (*offered.failures, *offered.problems) if name in text]
+    if failed:
+        return f"missing: {failed[0]}"
+    if config.conversation.toolsets[name].state:
+        return "on"
+    return f"off: {name} has not started. List its tools: `%jp tools {name}`"
+
+
+def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
+    if name in offered.missing:
+        return f"missing: {offered.missing[name]}"
+    if name not in offered.tools:
+        return "off"
+    is_on, _ = config.conversation.get_tool_state(name)
+    return "on" if is_on else "on: assistant.tool_choice names it"
+
+
+RuleRow = tuple[str, str]
+"""A rule of the configuration, and its source; or a rule that the user kept, and its removal."""
+
+
+def tool_report(
+    name: str, config: AppConfig, offer: MakeOffer, rules: Sequence[RuleRow] = ()
+) -> Report:
+    """Return all details of one tool, with its `rules`; for a toolset, its tools.
+
+    Raises:
+        UsageError: There is no such tool; the message suggests the nearest one.
+    """
+    configured = config.conversation.tools.get(name)
+    is_source = name in config.conversation.list_source_toolsets()
+    if configured is None and (is_source or config.conversation.list_toolset_tools(name)):
+        return tools_report(config, offer, name)
+    if configured is None or name == STAR:
+        known = [x for x in config.conversation.tools if x != STAR]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
+        raise UsageError(f"Tool not found: {name}{hint}")
+    offered = offer(config)
+    possible = offer(with_all_tools_enabled(config), may_start=False)
+    found = possible.tools.get(name)
+    tool = found.executor if found else None
+    advice = suggest_improvements(tool) if isinstance(tool, PythonTool) else ()
+    facts = [
+        ("tool", name),
+        ("state", _describe_switch(name, config, offered)),
+        ("source", configured.source or "not set"),
+        *([("toolset", configured.toolset)] if configured.toolset else []),
+        *([("name", offered.clashes[name])] if name in offered.clashes else []),
+        *([("missing", possible.missing[name])] if name in possible.missing else []),
+        *([("command", _command(configured.command))] if configured.command else []),
+        *(_settings(found) if found else ()),
+        *(("advice", each) for each in advice),
+        ("grants", _format_grants(configured.access)),
+    ]
+    parts = [table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
+    if rules:
+        titles = ("rule: the first one that matches a call applies", "set by")
+        parts.append(table(titles, rules, limit=MAX_LINE_CHARS))
+    if configured.questions:
+        rows = [_question_row(name, *entry) for entry in configured.questions.items()]
+        head = ("question", "answered by", "configured answer", "label")
+        parts.append(table(head, rows, limit=MAX_LINE_CHARS))
+    if configured.options:
+        above = ("conversation", "tools", name, "options")
+        options = [(key, _value(value, (*above, key))) for key, value in configured.options.items()]
+        parts.append(table(("option", "value"), options, limit=MAX_LINE_CHARS))
+    if found:
+        parts += _parameters(found)
+        text = found.definition.description
+        about = joined(["Description for the model:", block(text)])
+        parts.append(about if text else line("It has no description for the model."))
+    return joined(parts, between="\n\n")
+
+
+def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
+    state, rule = config.conversation.get_tool_state(name)
+    word = "on" if state else "off"
+    if rule == "never":
+        return f"locked-{word}: -t and -T cannot switch it"
+    if name in offered.tools and not state:
+        return f"{_describe_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
+    return f"{word}: {_SWITCH_TEXTS[rule]}"
+
+
+def _command(command: Command) -> str:
+    program, *args = (hide_credentials(word) for word in (command.program, *command.args))
+    if command.shell:
+        return f"sh -c: {program} {shlex.join(args)}".rstrip()
+    return shlex.join([program, *args])
+
+
+def _value(value: JsonValue, path: Sequence[str]) -> str:
+    return hide_credentials(format_value(mask_secrets(value, path)))
+
+
+def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
+    yield "run", tool.run
+    yield "format", tool.format
+    yield "result", tool.result
+    yield "cancellation_response", tool.cancellation_response
+    arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
+    shown = [("results", tool.inline_results or "off"), ("errors", tool.inline_errors)]
+    limits = (
+        f", {word}: {f'{lines} lines' if isinstance(lines, int) else lines}"
+        for word, lines in shown
+        if lines is not None
+    )
+    yield "shown", "hidden" if tool.hidden else f"arguments: {arguments}{''.join(limits)}"
+
+
+def _question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
+    above = ("conversation", "tools", tool, "questions", key)
+    who: str = "assistant" if question.is_answered_by_model else "user"
+    if not isinstance(question.target, str):
+        overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
+        who += f", with {_value(overrides, above)}"
+    answer = "-" if question.answer is None else _value(question.answer, (*above, "answer"))
+    return key, who, answer, question.prompt_label or "-"
+
+
+def _parameters(tool: OfferedTool) -> list[Report]:
+    shown, others = list_parameters(tool.documented_schema)
+    rows = [
+        (
+            ".".join(found.path),
+            found.type or "any",
+            "yes" if found.required else "no",
+            ", ".join(_parameter_values(found)).replace("`", "") or "-",
+            " ".join(found.texts) or "-",
+        )
+        for found in shown
+    ]
+    rows += [(others, "-", "-", "-", "-")] if others else []
+    head = ("parameter", "type", "required", "values", "description")
+    return [table(head, rows, limit=MAX_LINE_CHARS)] if rows else []
+
+
+def _parameter_values(parameter: Parameter) -> Iterator[str]:
+    for text in parameter.values:
+        word = text.partition(" ")[0]
+        known = word in ("default", "always") and is_secret_path(parameter.path)
+        yield f"{word} {NOT_SHOWN}" if known else text
+
+
+def _format_grants(access: Access | None) -> str:
+    if access is None:
+        return "-"
+    rules: list[_Rule] = [*access.config, *access.fs, *access.net, *access.env]
+    return "; ".join(map(_format_rule, rules)) or "-"
+
+
+def _format_rule(rule: _Rule) -> str:
+    match rule:
+        case ConfigRule():
+            return f"config {rule.path}: {_config_verbs(rule)}"
+        case FileRule():
+            verbs = ("read", "write", "create", "update", "delete", "execute")
+            granted = [verb for verb in verbs if getattr(rule, verb)]
+            denied = [f"no {verb}" for verb in verbs if getattr(rule, verb) is False]
+            outside = ["links that lead outside"] if rule.external else []
+            return f"files {rule.path}: {', '.join([*granted, *denied, *outside]) or 'nothing'}"
+        case HostRule():
+            scheme = f"{rule.scheme}://" if rule.scheme else ""
+            port = f":{rule.port}" if rule.port else ""
+            place = f"{scheme}{rule.host}{port}{rule.path_prefix or ''}"
+            return f"host {place}: {'yes' if rule.allow else 'no'}"
+        case VariableRule():
+            return f"variable {rule.name}: {'read' if rule.read else 'no'}"
+        case _:
+            assert_never(rule)
+
+
+def _config_verbs(rule: ConfigRule) -> str:
+    if matches_nothing(rule):
+        return "matches no setting"
+    changes = [
+        *(["write, including grants"] if rule.write == "insecure_allow" else []),
+        *(["write"] if rule.write is True else []),
+        *(["unset"] if rule.delete else []),
+    ]
+    words = {True: "asks", False: "does not ask", None: "asks about settings with authority"}
+    how = words[is_user_asked(rule)]
+    changed = [f"{' and '.join(changes)} ({how})"] if changes else []
+    return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"
+
+
+DEBUG = "%debug opens the debugger where it failed"
+NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway."
+
+
+def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
+    """Return the input and output of the call's processes, and its result for the model.
+
+    `timed` adds the duration, which differs in each run.
+    """
+    count, parts = len(outcome.content), [*_processes(outcome)]
+    facts = [f"{count:,} character{'' if count == 1 else 's'}"]
+    if outcome.is_cut:
+        facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
+    if timed:
+        facts.append(f"{outcome.seconds:.1f} s")
+    kind = " as an error" if outcome.is_error else ""
+    parts.append(line(f"The model reads{kind} ({', '.join(facts)}):"))
+    parts.append(block(outcome.content) if outcome.content.strip() else line("(nothing)"))
+    if outcome.structured is not None:
+        parts.append(line("The record would also keep:"))
+        parts.append(block(indented_json(outcome.structured), "json"))
+    parts += (line(f"The model also sees {image.words_with_size}") for image in outcome.images)
+    if outcome.exception is not None:
+        parts.append(line(DEBUG))
+    return joined(parts)
+
+
+def _processes(outcome: CallOutcome) -> Iterator[Report]:
+    several = sum(not run.formats for run in outcome.processes) > 1
+    number = 0
+    for run in outcome.processes:
+        number += not run.formats
+        about = "Its formatter" if run.formats else f"Run {number}" if several else "The command"
+        yield line(f"{about} got on stdin:")
+        yield block(run.stdin, "json")
+        for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
+            if text.strip():
+                yield line(f"printed on {name}:")
+                yield block(text)
+        nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
+        code = run.exit_code
+        ended = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        yield line(f"{nothing}ended with {ended}")
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One result of a replayed turn, recorded (`then`) and of the current tools (`now`).
+
+    A missing result is None. `note` is the reason why the results cannot be equal. The `name` of
+    the tool is `configuration` for the changes of all calls of a batch.
+    """
+
+    name: str
+    then: str | None
+    now: str | None
+    note: str = ""
+
+    @property
+    def same(self) -> bool:
+        """True if both results are equal."""
+        return not self.note and self.then == self.now
+
+
+def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
+    """Return the differences, a table of all results, and `note`."""
+    parts, rows = list[Report](), []
+    for place, each in enumerate(results, 1):
+        state = each.note or ("same" if each.same else "differs")
+        texts = ("-" if text is None else text for text in (each.then, each.now))
+        rows.append((str(place), each.name, *texts, state))
+        if not (each.same or each.then is None or each.now is None):
+            label = f"{place} {one_line(each.name, limit=80)}"
+            change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
+            [shown] = prompt_text.decided((change,))
+            parts.append(Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}"))
+            if shown.difference:
+                parts.append(block("\n".join(shown.difference), "diff"))
+    same = sum(each.same for each in results)
+    head = line(
+        f"Turn {shown_turn(number)} with the current tools: {same} of {len(results)} results are "
+        "the same. The conversation is unchanged."
+    )
+    listed = table(("call", "tool", "then", "now", "same?"), rows, limit=80)
+    return joined([*parts, head, listed, *([line(note)] if note else [])])
+
+
+def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
+    """Return Python code that repeats `call` with the arguments of its run.
+
+    A function of the notebook is called directly if its arguments are JSON values. Otherwise the
+    code uses `jp.call`, which converts the arguments, for example to dates and models.
+    """
+    source = _function_call_source(call, tool, namespace) if tool is not None else None
+    lines = [source or _tool_call_source(call, namespace)]
+    if call.is_error and call.content:
+        first = call.content.partition("\n")[0]
+        error = escape_invisible(one_line(first, limit=200))
+        lines.insert(0, f"# failed: {error}")
+    return "\n".join(lines)
+
+
+def _function_call_source(
+    call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]
+) -> str | None:
+    # None if the function has no name in the namespace, or an argument is not a literal.
+    name = _find_name((tool, tool.function), tool.__name__, namespace)
+    values = tool.validate_arguments(call.arguments)
+    if name is None or values is None or not all(map(_is_literal, values.values())):
+        return None
+    given, importing = [f"{key}={value!r}" for key, value in values.items()], ""
+    if tool.context_name is not None:
+        module, importing = _find_module(namespace)
+        given.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")
+    return importing + _format_call(f"{'await ' if tool.is_async else ''}{name}", given)
+
+
+def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
+    given, (module, importing) = [repr(call.name)], _find_module(namespace)
+    # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
+    clash = "tool" in call.arguments or "arguments" in call.arguments
+    names_fit = all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments)
+    if names_fit and not clash:
+        given += [f"{key}={value!r}" for key, value in call.arguments.items()]
+    else:
+        given.append(repr(dict(call.arguments)))
+    return importing + _format_call(f"{module}.call", given)
+
+
+def _format_call(called: str, given: list[str]) -> str:
+    line = f"{called}({', '.join(given)})"
+    if len(line) <= 88:
+        return line
+    return "\n".join([f"{called}(", *(f"    {each}," for each in given), ")"])
+
+
+def _is_literal(value: JsonValue) -> bool:
+    # `repr` must give Python code for an equal value.
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return type(value) is list and all(map(_is_literal, value))
+        case dict():
+            return type(value) is dict and all(
+                type(key) is str and _is_literal(below) for key, below in value.items()
+            )
+        case _:
+            return type(value) in (str, int, bool, type(None))
+
+
+def _find_name(sought: Iterable[object], first: str, namespace: Mapping[str, Any]) -> str | None:
+    wanted = set(map(id, sought))
+    if id(namespace.get(first)) in wanted:
+        return first
+    names = (n for n, v in namespace.items() if id(v) in wanted and not n.startswith("_"))
+    return next(names, None)
+
+
+def _find_module(namespace: Mapping[str, Any]) -> tuple[str, str]:
+    # The name of the package in the namespace, and the line that imports it if it has none.
+    known = _find_name([sys.modules["jp_nb"]], "jp", namespace)
+    return (known, "") if known is not None else ("jp", "import jp_nb as jp\n\n")

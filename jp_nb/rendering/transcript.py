@@ -1,0 +1,613 @@
+"""Text of a running turn: the transcript, and forms of calls and names that the log shares.
+
+The log of recorded turns is in `jp_nb.rendering.log`.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from types import MappingProxyType
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.argument_editor import format_visible_json
+from jp_nb.agent.display import (
+    ChangeEnds,
+    CodeAsks,
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptReceived,
+    Notice,
+    QuestionEnds,
+    ShowRequest,
+    ShowText,
+    TokensSoFar,
+    ToolBegins,
+    ToolEnds,
+    UserMessage,
+    Waits,
+)
+from jp_nb.agent.prompts import ANSWERS
+from jp_nb.agent.questions import no_user_error
+from jp_nb.images import count_images
+from jp_nb.json_values import indented_json, read_json, spaced_json
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.markdown import (
+    code_block,
+    code_span,
+    details_block,
+    no_markup,
+    quoted,
+    safe_markdown,
+)
+from jp_nb.rendering.prompt_text import Decided, decided
+from jp_nb.rendering.question_text import (
+    QuestionCard,
+    card_markdown,
+    card_text,
+    format_outcome,
+    question_card,
+)
+from jp_nb.rendering.report import (
+    MAX_LINE_CHARS,
+    Report,
+    bounded,
+    indent,
+    line,
+    note,
+)
+from jp_nb.text import (
+    MAX_LISTED,
+    escape_invisible,
+    format_user_name,
+    one_line,
+    plain,
+    spell_invisible,
+    spell_lines,
+    truncate,
+)
+from jp_nb.toolkit.base import remove_frame
+
+EDITED = " (arguments edited by you)"
+BY_RULE = " (rule: {})"
+MAX_RULE_CHARS = 160
+"""Maximum length of the rule in the line of a call."""
+MAX_CALL_CHARS = 120
+MAX_REASON_CHARS = 300
+MAX_OPEN_LINES = 40
+"""Limit of lines of code in the arguments. Longer code is folded."""
+MAX_FOLDED_LINES = 200
+"""Limit of lines of a folded result."""
+MAX_FOLDED_CHARS = 10_000
+"""Limit of characters of a folded result."""
+_CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_\d+/\d+\.py|<ipython-input-[^"]*>)"')
+
+
+def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
+    """Return the line of a call, and the blocks below it, which are indented in the text."""
+    mark, seconds, about = _format_state(ends)
+    head = _format_head(begins)
+    edited = EDITED if begins.edited else ""
+    rule = "" if begins.rule is None else format_rule_note(begins.rule)
+    line = f"{mark} {code_span(head)}{edited}{no_markup(rule)}"
+    blocks = [block for block in _blocks_below(begins, ends) if block.markdown]
+    below = [block.markdown for block in blocks]
+    if ends is not None and ends.traceback:
+        below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
+    return Report(
+        "\n\n".join([f"{line}{no_markup(about)}", *below]),
+        "\n".join([f"{mark} {head}{edited}{rule}{about}", *(x.text for x in blocks if x.text)]),
+        "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
+    )
+
+
+def format_rule_note(words: str) -> str:
+    """Return the part of a call's line about the rule that decided about the call."""
+    return BY_RULE.format(one_line(escape_invisible(words), limit=MAX_RULE_CHARS))
+
+
+def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
+    # Returns the mark, the duration, and the text after it.
+    if ends is None:
+        return "⚙", "", " …"
+    about = "".join(f" · {words}" for words in _format_images(ends))
+    if (ends.skipped or ends.is_error) and not _format_result(ends):
+        # Text after a blank line, such as advice for the model, is only in the record.
+        first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
+        if reason := one_line(first, limit=MAX_REASON_CHARS):
+            about += f" — {reason}"
+    return call_mark(ends), f" {ends.seconds:.1f} s", about
+
+
+def call_mark(ended: ToolEnds | ToolCall) -> str:
+    """Return the sign of a call that has ended."""
+    return "⊘" if ended.skipped else "✗" if ended.is_error else "✓"
+
+
+def for_user(tool: str, content: str) -> str:
+    """Return the response of a call for the user.
+
+    The error for the model mentions a terminal if no user is available (`no_user_error`). A
+    notebook has no terminal, so the user reads another message.
+    """
+    if content == no_user_error(tool):
+        return (
+            "no user is available to answer its question. Configure the answer, or give it in an "
+            "answers file."
+        )
+    return content
+
+
+def _format_images(ends: ToolEnds) -> list[str]:
+    # The model may have seen only some of the images.
+    omitted = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]]
+    more = len(ends.omitted_images) - len(omitted)
+    return [*count_images(ends.images), *omitted, *([f"{more} more omitted"] if more else [])]
+
+
+def _format_head(begins: ToolBegins) -> str:
+    # Only the name if the arguments are hidden, or shown below the line.
+    if begins.parameters != "line" or begins.formatted is not None:
+        return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
+    texts = {}
+    for each in begins.texts:
+        count = str(begins.arguments[each.name]).removesuffix("\n").count("\n") + 1
+        texts[each.name] = f"…{count} line{'' if count == 1 else 's'}"
+    return format_call(begins.name, begins.arguments, texts)
+
+
+def format_call(
+    name: str,
+    arguments: Mapping[str, JsonValue],
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return a call in one line, such as `add(a=1, b=2)`. `texts` replace values of arguments."""
+    given = [
+        (spell_invisible(key), texts[key] if key in texts else spaced_json(value))
+        for key, value in _drop_empty(arguments).items()
+    ]
+    # Cut before escaping: an argument may have a megabyte.
+    text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
+    cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
+    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_CHARS, cut=cut)
+
+
+def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
+    if begins.formatted is not None:
+        yield _block_below(bounded(begins.formatted))
+    elif begins.parameters != "off":
+        if begins.parameters == "json":
+            below = {each.name for each in begins.texts}
+            others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
+            yield _block_below(bounded(format_visible_json(others)) if others else "", "json")
+        is_shown_by_prompt = begins.asked and ends is None
+        for each in () if is_shown_by_prompt else begins.texts:
+            _, lines = spell_lines(str(begins.arguments[each.name]))
+            yield _block_below(bounded("\n".join(lines)), each.language, folds=True)
+    if ends is not None:
+        yield _block_below(_format_result(ends))
+        yield _folded_result(ends)
+
+
+def _folded_result(ends: ToolEnds) -> Report:
+    # The result for pages. A text cannot be unfolded, so it has none.
+    content = remove_frame(for_user(ends.name, ends.content))
+    if not ends.folds_result or not content.strip() or _is_reason(ends):
+        return Report("", "")
+
+    shown = bounded(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
+    left = len(content) - MAX_FOLDED_CHARS
+    if left > 0:
+        ending = "" if left == 1 else "s"
+        shown = f"{shown}\n… {left:,} more character{ending}"
+
+    noun = "error" if ends.is_error else "result"
+    ending = "" if len(content) == 1 else "s"
+    title = f"{noun} ({len(content):,} character{ending})"
+    return Report(details_block(title, code_block(shown)), "")
+
+
+def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
+    if not text:
+        return Report("", "")
+    block, count = code_block(text, language), text.count("\n") + 1
+    if folds and count > MAX_OPEN_LINES:
+        block = details_block(f"{count} lines of {language}", block)
+    return Report(block, indent(text))
+
+
+def _add_printed(call: Report, printed: str) -> Report:
+    # Printed text has its beginning and its end, and is not folded, as other output.
+    text = plain(printed, limit=len(printed)).strip("\n")
+    if not text.strip():
+        return call
+    block = code_block(text, limit=len(text))
+    live = None
+    if call.live is not None:
+        live = f"{call.live}\n\n{block}"
+    return Report(f"{call.markdown}\n\n{block}", f"{call.text}\n{indent(text)}", live)
+
+
+def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
+
+
+def _format_result(ends: ToolEnds) -> str:
+    if ends.skipped or ends.result_lines == 0 or _is_reason(ends):
+        return ""
+    return bounded(for_user(ends.name, ends.content).strip("\n"), lines=ends.result_lines)
+
+
+def _is_reason(ends: ToolEnds) -> bool:
+    # True if the line of the call has the whole content, as the reason of its failure.
+    text = for_user(ends.name, ends.content).strip("\n")
+    return ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS
+
+
+def stable_traceback(text: str) -> str:
+    """Return `text` with `<cell>` for file names of cells, which differ in each run."""
+    return _CELL_FILE.sub('File "<cell>"', text)
+
+
+_NAME = re.compile(r"[\w.-]{1,64}")
+NO_BREAK_SPACE = "\u00a0"
+TextKind = Literal["message", "reasoning", "structured"]
+Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
+"""An event that is shown as it is."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Piece:
+    """A piece of a turn as it is shown.
+
+    Attributes:
+        is_final: True if the piece cannot change.
+        rendered: The rendering of the current state; None until it is needed.
+    """
+
+    is_final: bool = False
+    rendered: Report | None = None
+
+
+@dataclass(slots=True, eq=False)
+class TextPiece(_Piece):
+    """Assistant text, reasoning, or structured data as received."""
+
+    kind: TextKind
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class CallPiece(_Piece):
+    """One tool call: the latest event before it runs, its end, and the text that it printed."""
+
+    begins: ToolBegins
+    ends: ToolEnds | None = None
+    printed: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class EventPiece(_Piece):
+    """An event that is shown as it is: a decision, a notice, or a message of the user."""
+
+    event: Event
+
+
+Piece = TextPiece | CallPiece | EventPiece
+
+
+def _deciding_call(piece: Piece) -> str | None:
+    # The call that a decision belongs to; None for other pieces.
+    event = piece.event if isinstance(piece, EventPiece) else None
+    return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
+
+
+def _render_text(
+    kind: TextKind, text: str, *, show_reasoning: bool, image_hosts: Collection[str]
+) -> Report:
+    if kind == "structured":
+        with suppress(ValueError):
+            text = indented_json(read_json(text))
+        return Report(code_block(text), plain(text))
+    if kind == "reasoning" and not (show_reasoning and text.strip()):
+        return Report("", "")
+    markdown = safe_markdown(text, image_hosts=image_hosts)
+    if kind == "reasoning":  # not shown in terminals
+        return Report(details_block("Reasoning", markdown), "")
+    return Report(markdown.strip("\n"), plain(text).strip("\n"))
+
+
+def _render_event(event: Event) -> Report:
+    match event:
+        case QuestionEnds():
+            return _render_question(event)
+        case ChangeEnds():
+            return _render_change(event)
+        case Notice(text=text):
+            return _render_notice(text)
+        case ShowRequest(text=text):
+            block = details_block("Request", code_block(text, limit=len(text)))
+            lines = plain(text, limit=len(text)).split("\n")
+            return Report(block, "\n".join(f"> {line}".rstrip() for line in lines))
+        case UserMessage(text=text):
+            shown = line(text)
+            return Report(f"> 💬 {shown.markdown}", f"> {shown.text}")
+        case _:
+            assert_never(event)
+
+
+def _render_question(ends: QuestionEnds) -> Report:
+    # The question with its outcome, and below an answer, the options or fields.
+    label = one_line(ends.label, limit=80) if ends.label else ""
+    question = one_line(ends.question.text, limit=500)
+    card = QuestionCard()
+    if ends.outcome.stored == "answered":
+        kind = ends.question.answer_type.to_record()
+        card = question_card(kind, ends.answer, answered=True)
+    outcome = format_outcome(ends.outcome, card.headline)
+    asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
+    marked = f"**{no_markup(label)}**: " if label else ""
+    markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
+    quotation = quoted("\n\n".join(filter(None, [markdown, card_markdown(card)])))
+    if ends.question.context and ends.question.context_is_text:
+        lines = plain(ends.question.context, limit=2000).split("\n")
+        quotation = (
+            quoted("\n\n".join(map(no_markup, filter(str.strip, lines)))) + "\n\n" + quotation
+        )
+    elif ends.question.context:
+        # Sanitize the quotation, not its content, because `> ` may change which lines are code.
+        context = quoted(plain(ends.question.context, limit=2000))
+        quotation = f"{safe_markdown(context)}\n\n{quotation}"
+    return Report(quotation, "\n".join([asked, *(f"    {line}" for line in card_text(card))]))
+
+
+def _render_change(ends: ChangeEnds) -> Report:
+    # The decision about configuration changes. Several changes have a line each.
+    tool, several = one_line(ends.tool, limit=80), decided(ends.changes)
+    about = Decided(f"{tool}: {len(ends.changes)} configuration changes")
+    if len(several) == 1:
+        about, several = several[0]._replace(line=f"{tool}: {several[0].line}"), []
+    decision = _format_decision(ends)
+    text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
+    for one in several:
+        text += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
+    head = f"⟳ {code_span(about.line)} — {no_markup(decision)}"
+    items = "\n".join(_add_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
+    markdown = "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
+    return Report(markdown, "\n".join(text))
+
+
+def _add_difference(line: str, about: Decided, indentation: str) -> str:
+    if not about.difference:
+        return line
+    block = code_block("\n".join(about.difference), "diff").split("\n")
+    return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
+
+
+def _format_decision(ends: ChangeEnds) -> str:
+    if ends.by == "nobody":
+        return f"not applied: {one_line(ends.reason or END_WORDS['unavailable'].user, limit=300)}"
+    who = format_approver(ends.by, ends.channel, ends.person)
+    if not ends.applied:
+        return f"rejected by {who}"
+    return f"applied by {who}" if ends.counts else f"approved by {who}; not applied outside a turn"
+
+
+def format_approver(by: Literal["person", "grant"], channel: str | None, name: str | None) -> str:
+    """Return the source of an approval: `you (form)`."""
+    if by == "grant":
+        return "a grant"
+    if channel == ANSWERS:
+        return f"the {CHANNEL_WORDS[ANSWERS].origin}"
+    user = "you" if name is None else format_user_name(name)
+    return f"{user} ({format_name(channel)})" if channel else user
+
+
+def format_name(text: str) -> str:
+    """Return a name of the record; quoted if it could look like other words of its line."""
+    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
+
+
+def _render_notice(text: str) -> Report:
+    shown = bounded(text, lines=50)
+    # Markdown removes the indentation of a line, but not no-break spaces.
+    lines = []
+    for each in shown.split("\n"):
+        if said := one_line(each, limit=MAX_LINE_CHARS):
+            indentation = len(each) - len(each.lstrip(" "))
+            lines.append(f"{NO_BREAK_SPACE * indentation}{note(said).markdown}")
+    return Report("  \n".join(lines), shown)
+
+
+class TranscriptPart:
+    """The pieces of a turn in one output."""
+
+    def __init__(self, transcript: Transcript, pieces: list[Piece]) -> None:
+        self.pieces = pieces
+        self._transcript = transcript
+
+    @property
+    def is_final(self) -> bool:
+        """True if no piece can change. Only the last part gets new pieces."""
+        return all(piece.is_final for piece in self.pieces)
+
+    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
+        """Return the MIME bundle of the part: `text/markdown` and `text/plain`.
+
+        While the turn runs, it is `live`, with durations, and may end in a line with its `status`.
+        """
+        rendered = list(map(self._transcript.render, self._in_call_order()))
+        markdown = [(each.live if live else None) or each.markdown for each in rendered]
+        if status:
+            markdown.append(f"*{no_markup(status)}*")
+        return {
+            "text/markdown": "\n\n".join(filter(None, markdown)),
+            "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
+        }
+
+    def _in_call_order(self) -> Iterator[Piece]:
+        # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
+        # that each run shows the same order.
+        calls = self._transcript.calls
+        for decides, found in groupby(self.pieces, lambda each: _deciding_call(each) is not None):
+            pieces = list(found)
+            if decides:
+                pieces.sort(key=lambda each: calls.get(_deciding_call(each) or "", 0))
+            yield from pieces
+
+
+class Transcript:
+    """The pieces of one turn, in order, in one or several parts.
+
+    A part is the content of one output. A new part starts after another output, such as text that a
+    tool prints. Reasoning is folded, and only images of `image_hosts` are loaded.
+
+    Attributes:
+        parts: The parts. The last one may be empty.
+        calls: Order of the calls, by id.
+    """
+
+    def __init__(
+        self,
+        *,
+        show_reasoning: bool = True,
+        show_tools: bool = True,
+        image_hosts: Collection[str] = (),
+    ) -> None:
+        self._show_tools = show_tools
+        self._render_text = partial(
+            _render_text, show_reasoning=show_reasoning, image_hosts=image_hosts
+        )
+        self._running: dict[str, CallPiece] = {}
+        self._last: Piece | None = None
+        self._response: list[Piece] = []  # the pieces that `DiscardText` removes
+        self.calls: dict[str, int] = {}
+        self.parts = [TranscriptPart(self, [])]
+
+    def add(self, event: DisplayEvent) -> Piece | None:
+        """Process `event`, and return the piece that it adds or changes, if there is one."""
+        match event:
+            case ShowText(kind=kind, text=text):
+                return self._add_text(kind, text)
+            case EndOfText():
+                if isinstance(self._last, TextPiece):
+                    self._last.is_final = True
+            case DiscardText():
+                dropped = set(map(id, self._response))
+                for part in self.parts:
+                    part.pieces = [piece for piece in part.pieces if id(piece) not in dropped]
+                self._last = None if id(self._last) in dropped else self._last
+                self._response = []
+            case ToolBegins():
+                return self._begin_tool(event)
+            case ToolEnds():
+                return self._end_tool(event)
+            case (
+                Waits()
+                | TokensSoFar()
+                | FunctionBegins()
+                | FunctionEnds()
+                | CodeAsks()
+                | InterruptReceived()
+            ):
+                pass
+            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
+                self._append(shown := EventPiece(event, is_final=True))
+                self._response = self._response if isinstance(event, (QuestionEnds, Notice)) else []
+                return shown
+            case _:
+                assert_never(event)
+        return None
+
+    def _append(self, piece: Piece) -> None:
+        self.parts[-1].pieces.append(piece)
+        self._response.append(piece)
+        self._last = piece
+
+    def _add_text(self, kind: TextKind, text: str) -> TextPiece:
+        piece = self._last
+        if not isinstance(piece, TextPiece) or piece.is_final or piece.kind != kind:
+            self._append(piece := TextPiece(kind))
+        piece.texts.append(text)
+        piece.rendered = None
+        return piece
+
+    def _begin_tool(self, event: ToolBegins) -> CallPiece | None:
+        self.calls.setdefault(event.call_id, len(self.calls))
+        if not self.shows(event):
+            return None
+        piece = self._running.get(event.call_id)
+        if piece is None:
+            self._append(piece := CallPiece(event))
+            self._running[event.call_id] = piece
+        elif piece.begins == event:
+            return None
+        piece.begins, piece.rendered = event, None
+        return piece
+
+    def _end_tool(self, event: ToolEnds) -> CallPiece | None:
+        piece = self._running.pop(event.call_id, None)
+        if piece is None and self.shows(event):
+            begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
+            self._append(piece := CallPiece(begins))
+        if piece is not None:
+            piece.ends, piece.is_final, piece.rendered = event, True, None
+        self._response = []
+        return piece
+
+    def set_printed(self, call_id: str, text: str) -> None:
+        """Show `text` below the line of the running call, in place of its earlier text."""
+        piece = self._running.get(call_id)
+        if piece is not None:
+            piece.printed = text
+            piece.rendered = None
+
+    def shows(self, event: ToolBegins | ToolEnds) -> bool:
+        """Return True if the transcript shows the call."""
+        return self._show_tools and not event.hidden
+
+    def render(self, piece: Piece) -> Report:
+        """Return `piece` as it is now. Each of its states is rendered once."""
+        if piece.rendered is None:
+            piece.rendered = self._render(piece)
+        return piece.rendered
+
+    def _render(self, piece: Piece) -> Report:
+        match piece:
+            case TextPiece(kind=kind, texts=texts):
+                texts[:] = ["".join(texts)]
+                return self._render_text(kind, texts[0])
+            case CallPiece(begins=begins, ends=ends, printed=printed):
+                return _add_printed(render_call(begins, ends), printed)
+            case EventPiece(event=event):
+                return _render_event(event)
+            case _:
+                assert_never(piece)
+
+    def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
+        """Start a new part, and return True. If the last part would be empty, do nothing.
+
+        The new part starts after the line of the running call `call_id`, if the last part contains
+        it. Otherwise it starts at the end; with `always`, even if the last part is empty.
+        """
+        pieces = self.parts[-1].pieces
+        piece = self._running.get(call_id) if call_id is not None else None
+        end = pieces.index(piece) + 1 if piece and piece in pieces else len(pieces)
+        if not end and not always:
+            return False
+        self.parts.append(TranscriptPart(self, pieces[end:]))
+        del pieces[end:]
+        return True

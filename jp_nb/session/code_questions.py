@@ -1,0 +1,416 @@
+"""`jp_nb.ask` for the user's code, and the answers file of a session.
+
+Source: `docs/guide.md`, `docs/turns.md`, `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NoReturn, assert_never, cast
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import (
+    Answered,
+    AnyEnd,
+    DecisionKind,
+    DeclinedByFile,
+    FormEnd,
+    FormPrompt,
+    GivenAnswer,
+    InvalidAnswer,
+    NotAnswered,
+    OpenDecision,
+    PreparedAnswers,
+    PreparedDecision,
+    QuestionPrompt,
+    Unavailable,
+    make_prompt,
+)
+from jp_nb.config.schema import format_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import STAR
+from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.storage.answers_file import (
+    DECISIONS,
+    SKIP,
+    AnswersFile,
+    EnvironmentVariable,
+    PreparedAnswer,
+    Section,
+    decode_answers,
+    parse_answers,
+    read_answers,
+)
+from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.files import Stamp, stamp
+from jp_nb.storage.run_events import append_run_event
+from jp_nb.text import one_line
+from jp_nb.toolkit.answer_types import AnswerType
+from jp_nb.toolkit.outcome import MAX_QUESTIONS
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.secret_answers import SecretAnswers
+
+OWN_CODE: Final = "jp.ask"
+"""The name in the answers file in place of a tool, for questions of the user's code."""
+Answers = dict[str, JsonValue]
+ShowPrompt = Callable[[QuestionPrompt | FormPrompt], AnyEnd]
+
+
+def read_questions(what: object, *, title: str | None = None) -> list[Question]:
+    """Return the questions of `jp.ask(what)`; `title` is the header of a form made from a type.
+
+    Raises:
+        UsageError: `what` is a list that is empty or too long, that contains another object than a
+            question, or in which two questions have the same id.
+    """
+    if isinstance(what, Question):
+        return [what]
+    if not isinstance(what, list | tuple):
+        return [Question.form(getattr(what, "__name__", "form"), what, title)]
+    if not what or len(what) > MAX_QUESTIONS:
+        raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions, found {len(what)}")
+    for index, item in enumerate(what):
+        if not isinstance(item, Question):
+            raise UsageError(f"the questions: [{index}] is a {type(item).__name__}, not a Question")
+    ids = [question.id for question in what]
+    if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
+        raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
+    return [*what]
+
+
+class CodeQuestions:
+    """Questions of the user's code that are asked together, and their answers."""
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        config: AppConfig,
+        *,
+        label: str | None,
+        tool: str | None,
+        prepared: PreparedAnswers,
+        secrets: SecretAnswers,
+    ) -> None:
+        self._questions = questions
+        self._label = label
+        self._tool = tool
+        self._asker = tool or OWN_CODE
+        self._prepared = prepared
+        self._secrets = secrets
+        settings = config.conversation.tools.get(tool or STAR)
+        self._configured = {
+            name: question.answer
+            for name, question in (settings.questions if settings else {}).items()
+            if question.answer is not None
+        }
+        self._answers: Answers = {}
+        self._configured_fields: dict[str, Answers] = {}
+        for question in questions:
+            self._take_configured(question)
+
+    def answers(self, show: ShowPrompt) -> Answers:
+        """Return the answers by question id. `show` asks the user for missing ones.
+
+        The answer to an optional question can be None.
+
+        Raises:
+            ConfigError: A configured or prepared answer does not fit.
+            PromptUnavailable: A question needs the user, and no user is available.
+            PromptCancelled: The user or the answers file declined a question.
+        """
+        for question in self._open_questions():
+            self._take_prepared(question)
+        if questions := self._open_questions():
+            self._ask(questions, show)
+        return {question.id: self._answers[question.id] for question in self._questions}
+
+    def _open_questions(self) -> list[Question]:
+        return [question for question in self._questions if question.id not in self._answers]
+
+    def _take_configured(self, question: Question) -> None:
+        kind = question.answer_type
+        if question.id in self._configured:
+            answer, path = kind.normalized(self._configured[question.id]), self._path(question.id)
+            if question.misfit(answer):
+                if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
+                    raise ConfigError(_format_expected(question), path=path)
+                problems = kind.find_unknown_fields(answer) or kind.problems(answer)
+                _raise_problems(
+                    {f"{path}.{name}" if name else path: x for name, x in problems.items()}
+                )
+            self._answers[question.id] = answer
+        elif isinstance(kind, FormAnswer):
+            self._take_fields(question, kind)
+
+    def _take_prepared(self, question: Question) -> None:
+        match self._prepared.answer(self._asker, question):
+            case GivenAnswer(value=value):
+                self._keep_answer(question, value)
+            case DeclinedByFile() if question.required:
+                raise _unanswered_error([question], NotAnswered("declined"))
+            case DeclinedByFile():
+                self._answers[question.id] = None
+            case InvalidAnswer(why=why):
+                self._report_open(question, why)
+                raise ConfigError(why)
+
+    def _report_open(self, question: Question, why: str) -> None:
+        self._prepared.note_open(OpenDecision("question", self._asker, why, question))
+
+    def _take_fields(self, question: Question, kind: FormAnswer) -> None:
+        given: Answers = {}
+        for field in kind.fields:
+            if field.id not in self._configured:
+                continue
+            given[field.id] = field.answer_type.normalized(self._configured[field.id])
+            if field.misfit(given[field.id]):
+                raise ConfigError(_format_expected(field), path=self._path(field.id))
+        self._configured_fields[question.id] = given
+        if len(given) < len(kind.fields):
+            return
+        if problems := kind.problems(given):
+            first = kind.fields[0].id
+            _raise_problems({self._path(name or first): x for name, x in problems.items()})
+        self._answers[question.id] = given
+
+    def _path(self, name: str) -> str:
+        keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
+        return format_path(keys)
+
+    def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
+        pages = tuple(self._page(question) for question in questions)
+        match show(make_prompt(pages)):
+            case Answered(value=value):
+                self._keep_answer(questions[0], value)
+            case FormEnd(ends=ends):
+                for question, end in zip(questions, ends, strict=True):
+                    if isinstance(end, Answered):
+                        self._keep_answer(question, end.value)
+                    elif question.required:
+                        raise _unanswered_error([question], end)
+                    else:
+                        self._answers[question.id] = None
+            case NotAnswered() as end:
+                raise _unanswered_error(questions, end)
+            case Unavailable() as unavailable:
+                self._answer_without_user(questions, unavailable)
+            case other:
+                assert_never(other)
+
+    def _page(self, question: Question) -> QuestionPrompt:
+        kind, given = question.answer_type, self._configured_fields.get(question.id)
+        if isinstance(kind, FormAnswer) and given:
+            question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
+        question = self._secrets.hide_in_question(question)
+        return QuestionPrompt(question, label=self._label, tool=self._tool)
+
+    def _keep_answer(self, question: Question, value: JsonValue) -> None:
+        given = self._configured_fields.get(question.id)  # the form did not ask for these
+        if given and isinstance(value, dict):
+            value = {**given, **value}
+        self._answers[question.id] = value
+
+    def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
+        missing = [each for question in questions for each in self._apply_defaults(question)]
+        if missing:
+            for question in questions:
+                self._report_open(question, unavailable.reason)
+            settings = ", ".join(self._path(question.id) for question in missing)
+            raise PromptUnavailable(
+                f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
+                f"{unavailable.reason}. To answer without a user, set {settings}",
+                reason=unavailable.reason,
+            )
+
+    def _apply_defaults(self, question: Question) -> list[Question]:
+        """Answer `question` by defaults if possible; return the questions that need the user."""
+        kind, given = question.answer_type, self._configured_fields.get(question.id, {})
+        self._answers[question.id] = None if given else question.automatic
+        if question.may_stay_open and not given:
+            return []
+        if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
+            return [question]
+        answer = kind.with_defaults(given)
+        missing = [x for x in kind.fields if x.required and x.id not in answer]
+        if not missing and (problems := kind.problems(answer)):
+            misfits = [name for name in problems if name in given] or [*given]
+            if not misfits:
+                return [question]
+            name, message = misfits[0], "; ".join(problems.values())
+            raise ConfigError(problems.get(name, message), path=self._path(name))
+        self._answers[question.id] = answer
+        return missing
+
+
+def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
+    (path, message), *others = problems.items()
+    more = [ConfigProblem(path, "value", message) for path, message in others]
+    raise ConfigError(message, path=path, others=more)
+
+
+def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
+    """Return the texts of `questions`, and the verb for `one` or for `several`."""
+    names = ", ".join(repr(question.text) for question in questions)
+    return f"{names} {several if questions[1:] else one}"
+
+
+def _format_expected(question: Question) -> str:
+    return f"does not answer the question: expected {question.answer_type.expects}"
+
+
+def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
+    return PromptCancelled(
+        f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
+    )
+
+
+FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
+_SECTIONS: Final[Mapping[DecisionKind, Section]] = {
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+}
+
+
+class SessionAnswers:
+    """The prepared answers of the answers file, if there is one. A changed file is read again."""
+
+    def __init__(self) -> None:
+        self._file = AnswersFile("")
+        self._read: tuple[Path, Stamp] | None = None
+        self._used: set[tuple[str, ...]] = set()
+
+    def load(self, path: str | None, files: ConfigFiles) -> None:
+        """Use the file at `path`, relative to the notebook's folder; None: no file.
+
+        A relative path may be a file that came with the folder, so a live kernel ignores it until
+        the user consents to its content.
+
+        Raises:
+            ConfigError: The file cannot be read, is not the user's own, or is not valid. The
+                message has file and line.
+        """
+        if path is None:
+            self._file, self._read = AnswersFile(""), None
+            return
+        try:
+            expanded = Path(path).expanduser()
+        except RuntimeError as exc:  # the home of an unknown user
+            why = f"the path of the answers file is not valid: {exc}"
+            raise ConfigError(why, file=path) from exc
+        file = files.folder / expanded
+        needs_consent, current = not expanded.is_absolute() and files.trust is not None, None
+        with suppress(OSError):  # the read raises the error
+            current = file, stamp(file)
+        if needs_consent or current is None or current != self._read:  # consent can be revoked
+            content = read_answers(file)
+            answers = parse_answers(decode_answers(file, content), file.name)
+            leaves = [(".".join(each.key), _to_toml_value(each)) for each in answers.answers]
+            self._read = current
+            if needs_consent and not files.is_applied(file, content, leaves):
+                self._read, answers = None, AnswersFile("")
+                files.add_notice(
+                    f"{file} can answer questions and permit calls for you. It is "
+                    "ignored until `%jp trust --workspace`"
+                )
+            self._file = answers
+
+    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
+        """Return the prepared answer to `question` of `tool`, if there is one."""
+        if (found := self._use("questions", tool, question.id)) is None:
+            return None
+        place = self._file.place(found)
+        return DeclinedByFile(place) if found.skip else _check_answer(found.value, question, place)
+
+    def answers_questions_of(self, tool: str) -> bool:
+        """Return True if the file has answers to questions of `tool`."""
+        return self._file.answers_questions_of(tool)
+
+    def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
+        """Return the prepared decision about `tool`, if there is one."""
+        if (found := self._use(_SECTIONS[kind], tool)) is None:
+            return None
+        place = self._file.place(found)
+        return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
+
+    def note_open(self, decision: OpenDecision) -> None:
+        """Report an open decision to the headless runner, if there is one."""
+        question = decision.question
+        asked = {} if question is None else {"question": question.model_dump(mode="json")}
+        detail: list[JsonValue] = [*decision.detail]
+        append_run_event(
+            open=decision.kind, tool=decision.tool, why=decision.why, detail=detail, **asked
+        )
+
+    def _use(self, section: Section, *names: str) -> PreparedAnswer | None:
+        found = self._file.find(section, *names)
+        if found is not None and found.key not in self._used:
+            self._used.add(found.key)
+            append_run_event(answer=list(found.key))
+        return found
+
+
+def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
+    if answer.key[0] != "questions":
+        return SKIP if answer.skip else DECISIONS[cast(Section, answer.key[0])]
+    if answer.skip:
+        return {SKIP: True}
+    if isinstance(answer.value, Mapping):
+        return {name: _format_variable(value) for name, value in answer.value.items()}
+    return _format_variable(answer.value)
+
+
+def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
+    return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
+
+
+def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
+    kind = question.answer_type
+    secrets = {question.id} if kind.secret else set()
+    if isinstance(kind, FormAnswer):
+        secrets = {field.id for field in kind.fields if field.answer_type.secret}
+    values: dict[str, JsonValue | EnvironmentVariable]
+    values = {**given} if isinstance(given, Mapping) else {question.id: given}
+    answers: Answers = {}
+    for name, value in values.items():
+        if not isinstance(value, EnvironmentVariable):
+            if name in secrets:
+                return InvalidAnswer(
+                    f"{place}: give a secret such as {name!r} as an environment variable: "
+                    '{ env = "NAME" }'
+                )
+            answers[name] = value
+            continue
+        if name not in secrets:
+            return InvalidAnswer(
+                f"{place}: {name!r} is not a secret, so its answer is recorded and "
+                "sent. An environment variable can only answer secret questions"
+            )
+        text = os.environ.get(value.name, "")
+        if not text:  # CI sets a variable without its secret to ""
+            return InvalidAnswer(
+                f"{place}: the environment variable {value.name!r} is not set or is empty"
+            )
+        answers[name] = text
+    answer: JsonValue = answers if isinstance(given, Mapping) else answers[question.id]
+    if isinstance(kind, FormAnswer) and isinstance(answer, dict):
+        answer = kind.with_defaults(answer)
+    answer = kind.normalized(answer)
+    if question.misfit(answer) is None:
+        return GivenAnswer(answer, place)
+    problem = _format_problem(kind, answer)
+    return InvalidAnswer(
+        f"{place}: the answer to {question.id!r} does not fit{f': {problem}' if problem else ''}"
+    )
+
+
+def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
+    if kind.has_secret:
+        if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
+            return ""
+        kind = kind.model_copy(update={"check": None})  # a check may quote the answer
+    return one_line(kind.format_problem(answer))

@@ -1,0 +1,585 @@
+"""Questions that a tool asks while it runs.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    overload,
+    runtime_checkable,
+)
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.errors import UsageError
+from jp_nb.record.outcomes import CONFIRMED, EMPTY
+from jp_nb.text import one_line
+from jp_nb.toolkit.answer_types import (
+    MAX_FIELDS,
+    AnswerType,
+    BooleanAnswer,
+    IntegerAnswer,
+    Misfit,
+    NumberAnswer,
+    Option,
+    OptionValue,
+    SecretAnswer,
+    SelectAnswer,
+    TextAnswer,
+    UrlAnswer,
+)
+from jp_nb.toolkit.web_address import NO_LINK, read_web_address
+
+Persistence = Literal["none", "turn"]
+
+
+class _MakeText(Protocol):
+    def __call__(self, id: str, text: str) -> Question:  # noqa: A002 - the field's name
+        """Return a question answered by any string."""
+
+
+class _TextDescriptor:
+    """Create a question that any string answers: `Question.text(id, text)`.
+
+    On an instance, this is the text of the question.
+    """
+
+    @overload
+    def __get__(self, question: None, owner: type[Question]) -> _MakeText: ...
+    @overload
+    def __get__(self, question: Question, owner: type[Question]) -> str: ...
+    def __get__(self, question: Question | None, owner: type[Question]) -> str | _MakeText:
+        return owner.free_text if question is None else question.wording
+
+
+class Question(BaseModel):
+    """One typed question. Create it with one of the constructors below.
+
+    Each `with_…` method returns a changed copy.
+
+    Example:
+        >>> ask = Question.select("size", "Which size?", ["S", "M"]).with_default("M")
+        >>> ask.misfit("M") is None, ask.misfit("XL")
+        (True, 'option')
+
+    A program prints a question as a JSON object with the keys `id`, `text`, and `answer_type`. The
+    keys `header`, `context`, `default`, `exclusive`, `required`, and `persistence` are optional.
+
+    Attributes:
+        id: Key of the answer in `ToolContext.answers` and in the setting
+            `conversation.tools.<tool>.questions`.
+        text: The question, in one line. Line breaks are shown as spaces.
+        answer_type: Kind of the question, with its properties, such as the options of a selection.
+        header: A word or two that label the page of the question in a form.
+        context: Lines that are shown above the question, in Markdown.
+        context_is_text: True if these lines are plain text. It is not serialized.
+        default: A suggested answer, which the user can accept. Only in a form of a type, it is also
+            used when no user is available. For a secret, it is neither shown nor recorded.
+        exclusive: True if only the user may answer, never a model (RFD 083).
+        required: False if the user may leave the question open. The answer is None then.
+        persistence: `turn` if the user can reuse the answer for the rest of the turn, else `none`.
+
+    Raises:
+        ValueError: From a constructor, if a value is invalid. This is pydantic's `ValidationError`.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+
+    text: ClassVar[_TextDescriptor] = _TextDescriptor()
+    id: str
+    wording: str = Field(alias="text")
+    answer_type: Annotated[AnswerType, BeforeValidator(lambda x: read_answer_type(x))] = (
+        TextAnswer()
+    )
+    header: str | None = None
+    context: str | None = None
+    context_is_text: bool = Field(False, exclude=True, repr=False)
+    default: JsonValue = None
+    exclusive: StrictBool = False
+    required: StrictBool = True
+    persistence: Persistence = "turn"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_pre_amble(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "pre_amble" in data:  # the field's name before RFD 083
+            data = {"context": data["pre_amble"], **data}
+            del data["pre_amble"]
+        return data
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield "text" if name == "wording" else name, value
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with the values of `update`. The key `text` sets the question's text."""
+        fields = {"wording" if name == "text" else name: x for name, x in (update or {}).items()}
+        return super().model_copy(update=fields, deep=deep)
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> dict[str, JsonValue]:
+        shape: dict[str, JsonValue] = {
+            "id": self.id,
+            "text": self.text,
+            "answer_type": self.answer_type.to_record(),
+            "header": self.header,
+            "context": self.context,
+            "default": None if self.answer_type.has_secret else self.default,
+            "exclusive": self.exclusive or None,
+            "required": None if self.required else False,
+            "persistence": None if self.persistence == "turn" else self.persistence,
+        }
+        return {key: value for key, value in shape.items() if value is not None}
+
+    @classmethod
+    def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
+        """Return a question that any string answers. Prefer `Question.text`."""
+        return cls(id=id, text=text, answer_type=TextAnswer())
+
+    @classmethod
+    def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
+        """Return a yes-or-no question. The answer is `True` or `False`."""
+        return cls(id=id, text=text, answer_type=BooleanAnswer())
+
+    @classmethod
+    def select(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        options: Iterable[Option | OptionValue],
+        *,
+        multi: bool = False,
+        other: bool = False,
+        recommended: int | None = None,
+    ) -> Self:
+        """Return a question that is answered by one of `options`, or with `multi` by several.
+
+        Args:
+            id: Key of the answer.
+            text: The question, in one line.
+            options: Plain values, or `Option` objects with a label and a description. At least one
+                is necessary, unless `other` is True. The answer is the value of the option.
+            multi: Allow several picks. The answer is a list of values, in the order of the picks.
+            other: Allow the user's own text. Such an answer is `{"selected": [values], "custom":
+                "text"}`.
+            recommended: Index of the option that is marked as recommended.
+        """
+        choices = tuple(options)
+        kind = SelectAnswer(options=choices, multi=multi, other=other, recommended=recommended)
+        return cls(id=id, text=text, answer_type=kind)
+
+    @classmethod
+    def number(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> Self:
+        """Return a question that is answered by a number from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=NumberAnswer(minimum=minimum, maximum=maximum))
+
+    @classmethod
+    def integer(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: int | None = None,
+        maximum: int | None = None,
+    ) -> Self:
+        """Return a question that is answered by a whole number from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=IntegerAnswer(minimum=minimum, maximum=maximum))
+
+    @classmethod
+    def secret(cls, id: str, text: str) -> Self:  # noqa: A002
+        """Return a question for a secret string, which only the tool receives. It is not stored.
+
+        A model never answers such a question. If the tool repeats an answer of four characters or
+        more, `(secret)` replaces it.
+        """
+        return cls(id=id, text=text, answer_type=SecretAnswer())
+
+    @classmethod
+    def url(cls, id: str, text: str, url: str) -> Self:  # noqa: A002
+        """Return a question that asks the user to open `url`, such as a page to sign in.
+
+        The form shows the whole address with its host, and a button that opens it in a new tab of
+        the browser. The program itself never opens it. The answer is `True` after the user pressed
+        Done. A model never answers such a question.
+
+        Raises:
+            UsageError: `url` is not an address that begins with `https://` or `http://`.
+        """
+        if read_web_address(url).link is None:
+            raise UsageError(f"{one_line(NO_LINK, limit=200)}: {one_line(url, limit=200)!r}")
+        return cls(id=id, text=text, answer_type=UrlAnswer(url=url))
+
+    @classmethod
+    def form(cls, id: str, what: Any, text: str | None = None) -> Self:  # noqa: A002
+        """Return a question that is answered by an object: a form with the fields of `what`.
+
+        Each field of the type becomes a field of the form, with its title (or its name),
+        description, and default. The default is the initial value. The type of a field selects its
+        widget:
+
+        - `Literal` and `Enum` are a choice. A list or a set of them allows several picks.
+        - `bool`, `int`, `float`, `str`, `date`, `time`, and `datetime` keep their type and their
+          bounds. `Decimal` is read as a float, with 15 digits.
+        - `SecretStr` is a secret.
+        - A type that is written as text, such as a URL, is a text.
+        - `Optional` allows the user to leave the field open. The value is None then.
+        - A text has several lines if its maximum length is above 200, if its default contains a
+          line break, or with `json_schema_extra={"lines": True}`.
+
+        A default factory is called when the form is created. Errors of the type's validators are
+        shown next to the field.
+
+        A form has one level. Nested objects, tuples, dictionaries, unions, and lists without
+        options are not supported. Use a separate form for an inner model. Without fields, the user
+        only confirms, and the answer is an empty object.
+
+        Of a JSON schema, the whole answer is checked before it is accepted, also for keywords that
+        a field does not know. An optional field that the user leaves alone has its default, or is
+        absent without one. A cleared one is absent.
+
+        Args:
+            id: Key of the answer.
+            what: A pydantic model, a dataclass, a TypedDict, or a JSON schema of an object with one
+                level, as in the elicitation requests of MCP servers.
+            text: Heading of the form; None for the title of `what`, which is usually its name.
+
+        Raises:
+            UsageError: If `what` has a field that a form cannot show. The message names the field.
+
+        Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
+        """
+        from jp_nb.toolkit.forms import form_of  # most questions are no forms
+
+        parts = form_of(what)
+        fields = tuple(cls(**field) for field in parts.fields)
+        kind = FormAnswer(fields=fields, check=parts.check, keeps_cleared=parts.keeps_cleared)
+        heading = text or parts.title or id
+        return cls(id=id, text=heading, context=parts.description, answer_type=kind)
+
+    def with_context(self, context: str) -> Self:
+        """Return a copy that shows the lines of `context` above the question."""
+        return self.model_copy(update={"context": context})
+
+    def with_default(self, default: JsonValue) -> Self:
+        """Return a copy that suggests `default` as the answer."""
+        return self.model_copy(update={"default": default})
+
+    def with_header(self, header: str) -> Self:
+        """Return a copy with the label `header`, a word or two."""
+        return self.model_copy(update={"header": header})
+
+    def with_options(self, options: Iterable[Option | OptionValue]) -> Self:
+        """Return a copy that is answered by one of `options`."""
+        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
+
+    def with_required(self, required: bool = True) -> Self:
+        """Return a copy that must be answered, or with `False` may be left open."""
+        return self.model_copy(update={"required": required})
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:
+        """Return a copy that only the user may answer, never a model."""
+        return self.model_copy(update={"exclusive": exclusive})
+
+    def with_persistence(self, persistence: Persistence) -> Self:
+        """Return a copy whose answer can (`turn`) or cannot (`none`) be reused in the turn."""
+        return self.model_copy(update={"persistence": persistence})
+
+    @property
+    def human_only(self) -> bool:
+        """True if no model may answer: the question is exclusive, has a secret, or a URL."""
+        return self.exclusive or self.answer_type.is_for_user
+
+    @property
+    def may_stay_open(self) -> bool:
+        """True if the question is optional and not exclusive."""
+        return not self.required and not self.exclusive
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer when no user is available, for an optional question. None if it stays open."""
+        return self.answer_type.automatic if self.may_stay_open else None
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return the reason why `answer` is invalid, or None.
+
+        The reason is `type` for a wrong type, `option` for an unknown option, and `value` for a
+        value that is not allowed.
+        """
+        return self.answer_type.misfit(answer)
+
+    @property
+    def fits_default(self) -> bool:
+        """True if `default` is a valid answer that the user need not give."""
+        kind = self.answer_type
+        return self.default is not None and not kind.is_for_user and not kind.misfit(self.default)
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return `answer`, which must be valid. For a form of a type, return an instance of it."""
+        return self.answer_type.validated(answer)
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
+        texts = {"wording": self.text, "header": self.header, "context": self.context}
+        changed = {name: x if x is None else change(x) for name, x in texts.items()}
+        kind = self.answer_type.reworded(change)
+        return self.model_copy(update={**changed, "answer_type": kind})
+
+
+REQUIRED: Final = "an answer is required"
+Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
+"""Return the problems of the answer to a form by field id. "" is the id of the whole form."""
+
+
+@runtime_checkable
+class ConvertingCheck(Protocol):
+    """A `Check` that also converts answers to Python values."""
+
+    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]: ...  # noqa: D102
+
+    def value(self, answer: Mapping[str, JsonValue]) -> Any: ...  # noqa: D102
+
+
+class FormAnswer(AnswerType):
+    """Answered by an object: a form with a field for each question in `fields`.
+
+    The object has no key for a field that the user left open. A question has the label (`text`),
+    description (`context`), and initial value (`default`) of its field. It cannot be a form.
+    Without fields, the user only confirms: the answer is an empty object.
+
+    Attributes:
+        check: Further conditions, such as the validators of a model. They are not serialized.
+        keeps_cleared: True if an optional field whose default the user deleted is an empty text,
+            False if it is absent. It is not serialized.
+    """
+
+    type: Literal["form"] = "form"
+    fields: tuple[Question, ...] = Field(max_length=MAX_FIELDS)
+    check: Check | None = Field(None, exclude=True, repr=False)
+    keeps_cleared: bool = Field(True, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _flat(self) -> Self:
+        if len({field.id for field in self.fields}) < len(self.fields):
+            raise ValueError("two fields have the same id")
+        if any(isinstance(field.answer_type, FormAnswer) for field in self.fields):
+            raise ValueError("a form cannot contain another form")
+        return self
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of the object."""
+        required: list[JsonValue] = [field.id for field in self.fields if field.required]
+        properties: dict[str, JsonValue] = {}
+        for field in self.fields:
+            schema = {"title": field.text, **field.answer_type.answer_schema()}
+            described = {} if field.context is None else {"description": field.context}
+            properties[field.id] = {**described, **schema}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+
+    def format_problem(self, answer: JsonValue) -> str:
+        """Return the problems of all fields."""
+        if not isinstance(answer, dict):
+            return super().format_problem(answer)
+        problems = self.find_unknown_fields(answer) or self.problems(answer)
+        return one_line("; ".join(f"`{x}`: {why}" if x else why for x, why in problems.items()))
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for other objects and values, and `value` if a field is invalid."""
+        if not isinstance(answer, dict) or self.find_unknown_fields(answer):
+            return "type"
+        return "value" if self.problems(answer) else None
+
+    def find_unknown_fields(self, answer: Iterable[str]) -> dict[str, str]:
+        """Return a problem for each key of `answer` that is not a field."""
+        known = {field.id for field in self.fields}
+        return {name: "unknown field" for name in answer if name not in known}
+
+    def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
+        """Return the problems by field id. "" is the id of the whole form."""
+        found = {
+            field.id: f"expected {field.answer_type.expects}" if field.id in answer else REQUIRED
+            for field in self.fields
+            if (field.misfit(answer[field.id]) if field.id in answer else field.required)
+        }
+        if found or self.check is None:
+            return found
+        secrets = [secret for secret in self.secrets(answer) if isinstance(secret, str) and secret]
+        for field_id, text in self.check(answer).items():
+            for secret in secrets:  # a validator may quote its input
+                text = text.replace(secret, SECRET_ANSWER)
+            found[field_id] = one_line(text)
+        return found
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Convert a valid `answer` if `check` can do so."""
+        if isinstance(answer, dict) and isinstance(self.check, ConvertingCheck):
+            return self.check.value(answer)
+        return answer
+
+    def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return `given` with the valid defaults of the other fields."""
+        return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
+
+    def remaining_form(self, given: Mapping[str, JsonValue]) -> FormAnswer:
+        """Return a form with the fields that are not in `given`. It checks all fields together."""
+        fields = tuple(field for field in self.fields if field.id not in given)
+        names = {field.id: field.text for field in self.fields}
+
+        def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
+            found = self.problems({**given, **answer})
+            of_given = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
+            whole = "; ".join(filter(None, [found.get(""), *of_given]))
+            of_fields = {key: text for key, text in found.items() if key and key not in given}
+            return of_fields | ({"": whole} if whole else {})
+
+        return FormAnswer(fields=fields, check=check, keeps_cleared=self.keeps_cleared)
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The default values; None if they are not a valid answer, or if there are no fields."""
+        if not self.fields:  # only the user confirms
+            return None
+        answer = self.with_defaults({})
+        return None if self.problems(answer) else answer
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
+        return self.model_copy(update={"fields": tuple(x.reworded(change) for x in self.fields)})
+
+    @property
+    def expects(self) -> str:
+        """Description of the object, with the ids of the fields."""
+        if not self.fields:
+            return "an empty object, as a confirmation"
+        return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if a field is secret."""
+        return any(field.answer_type.has_secret for field in self.fields)
+
+    @property
+    def is_for_user(self) -> bool:
+        """True if a field is secret, or has a URL."""
+        return any(field.answer_type.is_for_user for field in self.fields)
+
+    def _items(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
+        given = answer if isinstance(answer, Mapping) else {}
+        return ((field, given[field.id]) for field in self.fields if field.id in given)
+
+    def redacted(self, answer: JsonValue) -> JsonValue:
+        """Return the object without secrets, for the record."""
+        return {field.id: field.answer_type.redacted(value) for field, value in self._items(answer)}
+
+    def secrets(self, answer: object) -> Iterator[JsonValue]:
+        """Yield the answers of the secret fields."""
+        for field, value in self._items(answer):
+            yield from field.answer_type.secrets(value)
+
+    def normalized(self, answer: JsonValue) -> JsonValue:
+        """Return the configured object with the values of options in place of their labels."""
+        if not isinstance(answer, dict):
+            return answer
+        return answer | {
+            field.id: field.answer_type.normalized(x) for field, x in self._items(answer)
+        }
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return `name: value` for each field, in one line."""
+        items = self._items(answer)
+        words = (f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in items)
+        nothing = EMPTY if self.fields else CONFIRMED
+        return one_line("; ".join(words), limit=2000) or nothing
+
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Return the ids of the fields, and the fixed texts of their answers."""
+        texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
+        return (*(field.id for field in self.fields), *texts)
+
+
+QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
+    "boolean": BooleanAnswer,
+    "select": SelectAnswer,
+    "text": TextAnswer,
+    "secret": SecretAnswer,
+    "number": NumberAnswer,
+    "integer": IntegerAnswer,
+    "form": FormAnswer,
+    "url": UrlAnswer,
+}
+"""The answer types by the value of `type`."""
+
+
+def read_answer_type(value: Any) -> AnswerType:
+    """Return the answer type for the JSON of a tool, or for an `AnswerType`.
+
+    Older tools write `"Boolean"`, `"Text"`, and `{"Select": {"options": […]}}`.
+
+    Raises:
+        ValueError: The type is unknown, or its fields are invalid.
+    """
+    if isinstance(value, AnswerType) and QUESTION_KINDS.get(value.type) is type(value):
+        return value
+    if isinstance(value, str):
+        value = {"type": value.lower()}
+    elif isinstance(value, dict) and len(value) == 1:
+        [(older, fields)] = value.items()
+        if isinstance(fields, dict):
+            value = {"type": str(older).lower(), **fields}
+    fields = vars(value) if isinstance(value, AnswerType) else value
+    kind = fields.get("type") if isinstance(fields, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError("expected a question type, or an object with a `type`")
+    if kind not in QUESTION_KINDS or isinstance(value, AnswerType):
+        known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
+        raise ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
+    try:
+        return QUESTION_KINDS[kind].model_validate(value)
+    except ValidationError as exc:
+        # The outer error has no path inside of the answer type: `first_problem` adds it.
+        path, reason = first_problem(exc)
+        context = {"reason": reason, "path": path}
+        raise PydanticCustomError("answer_type", "{reason}", context) from exc
+
+
+def first_problem(exc: ValidationError) -> tuple[str, str]:
+    """Return path and text of the first problem. A path is e.g. `answer_type.options.0`."""
+    [first, *_] = exc.errors(include_url=False, include_input=False)
+    inner = first["ctx"].get("path") if first["type"] == "answer_type" else None
+    path = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
+    return path, _PROBLEMS.get(first["type"], first["msg"].removeprefix("Value error, "))
+
+
+_PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}

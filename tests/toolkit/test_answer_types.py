@@ -1,0 +1,316 @@
+"""Tests of answer types: schemas, answers, options, formats, and limits.
+
+In JSON Schema 5.0 is an integer, but an integer question does not accept it: a tool gets an `int`.
+A schema does not check formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from pydantic import ValidationError
+
+from jp_nb.text import one_line
+from jp_nb.toolkit.answer_types import (
+    AnswerType,
+    IntegerAnswer,
+    NumberAnswer,
+    Option,
+    Picks,
+    SelectAnswer,
+    TextAnswer,
+)
+from jp_nb.toolkit.parameters import has_format
+from jp_nb.toolkit.question import FormAnswer, Question, read_answer_type
+from tests.toolkit.question_strategies import KINDS, SELECTS, answers
+
+PAIRS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
+SELECT_PAIRS = SELECTS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
+
+
+@given(PAIRS)
+def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) -> None:
+    kind, answer = pair
+    schema = kind.answer_schema()
+    Draft202012Validator.check_schema(schema)
+    fits = Draft202012Validator(schema).is_valid(answer)
+    assert fits is (kind.misfit(answer) is None), (schema, answer)
+
+
+@given(PAIRS)
+def test_answers_are_normalized_recorded_and_formatted(pair: tuple[AnswerType, Any]) -> None:
+    kind, answer = pair
+    settled = kind.normalized(answer)
+    assert kind.normalized(settled) == settled
+    words = kind.format_answer(answer)
+    assert "\n" not in words
+    assert "\u202e" not in words
+    if kind.misfit(answer) is None:
+        assert settled == answer
+        assert (
+            not kind.has_secret or "(secret)" in json.dumps(kind.redacted(answer)) or answer == {}
+        )
+        if not kind.has_secret:
+            assert kind.redacted(answer) == answer
+
+
+@given(KINDS)
+def test_kinds_round_trip_through_json(kind: AnswerType) -> None:
+    text = kind.model_dump_json()
+    again = read_answer_type(json.loads(text))
+    assert again.model_dump_json() == text
+    assert again.answer_schema() == kind.answer_schema()
+    assert again.reworded(lambda words: words) == again
+
+
+@given(SELECT_PAIRS)
+def test_picks_and_answers_are_equivalent(pair: tuple[SelectAnswer, Any]) -> None:
+    kind, answer = pair
+    picks = kind.picks(answer)
+    assert (picks is None) is (kind.misfit(answer) is not None)
+    if picks is not None:
+        assert kind.answer(picks) == answer
+        assert kind.picks(kind.answer(picks)) == picks
+
+
+def test_each_option_is_picked_once_and_own_text_only_if_offered(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], Any, str | None]] = [
+        ({"multi": True}, ["b", "a"], None),
+        ({"multi": True}, ["a", "a"], "option"),
+        ({"multi": True}, ["c"], "option"),
+        ({"multi": True}, "a", "type"),
+        ({"multi": True}, {"selected": ["a"], "custom": "x"}, "option"),
+        ({"multi": True, "other": True}, {"selected": ["a", "b"], "custom": "x"}, None),
+        ({"multi": True, "other": True, "max_picks": 2}, ["a", "b"], None),
+        ({"multi": True, "other": True, "max_picks": 2}, {"selected": ["a", "b"], "custom": "x"},
+         "option"),
+        ({"multi": True, "other": True, "min_picks": 2}, {"selected": ["a"], "custom": "x"}, None),
+        ({"multi": True, "other": True, "min_picks": 2}, {"selected": [], "custom": "x"}, "option"),
+        ({"other": True}, {"selected": [], "custom": "x"}, None),
+        ({"other": True}, {"selected": ["a"], "custom": "x"}, "option"),
+        ({"other": True}, {"selected": [], "custom": "x", "more": 1}, "option"),
+        ({}, {"selected": [], "custom": "x"}, "option"),
+        ({}, ["a"], "type"),
+    ]  # fmt: skip
+    for fields, answer, misfit in rows:
+        with subtests.test(fields=fields):
+            kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
+            assert kind.misfit(answer) == misfit
+            assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
+
+
+def test_invisible_characters_of_labels_and_own_text_are_shown() -> None:
+    kind = SelectAnswer(options=(Option(value="a", label="x\u200b"),), other=True)
+    assert kind.format_answer("a") == "x⟨U+200B⟩"
+    assert kind.format_answer({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
+
+
+def test_recommendation_out_of_range_is_not_recorded() -> None:
+    for index, recorded in ((1, 1), (2, None), (-1, None)):
+        kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), recommended=index)
+        assert kind.to_record().get("recommended") == recorded
+
+
+def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
+    options = (Option(value="a"), Option(value="b"))
+    for multi, selected in ((True, ["b", "a"]), (False, [])):
+        kind = SelectAnswer(options=options, multi=multi, other=True)
+        picks = Picks((1, 0) if multi else (1,), "mine")
+        assert kind.answer(picks) == {"selected": selected, "custom": "mine"}
+
+
+@given(KINDS)
+def test_automatic_answer_is_valid(kind: AnswerType) -> None:
+    automatic = kind.automatic
+    assert automatic is None or kind.misfit(automatic) is None
+
+
+@given(SELECTS)
+def test_configured_label_becomes_the_value_of_its_option(kind: SelectAnswer) -> None:
+    for option in kind.options:
+        others = [each for each in kind.options if each.shown == option.shown]
+        named = option.label is not None and option.label not in kind.values
+        if named and others == [option]:
+            settled = kind.normalized([option.label] if kind.multi else option.label)
+            assert settled == ([option.value] if kind.multi else option.value)
+
+
+def test_schema_describes_the_options() -> None:
+    bee = Option(value="b", label="Bee", description="It\nstings.")
+    kind = SelectAnswer(options=(Option(value="a"), bee, Option(value="c", label="Sea")))
+    assert kind.answer_schema() == {
+        "type": "string",
+        "description": '"b": Bee, It stings.; "c": Sea',
+        "enum": ["a", "b", "c"],
+    }
+
+
+def test_value_of_an_option_precedes_the_label_of_another() -> None:
+    crossed = (Option(value="b", label="a"), Option(value="c", label="b"))
+    kind = SelectAnswer(options=crossed)
+    assert [kind.normalized(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
+
+
+def test_questions_without_a_possible_answer_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (NumberAnswer, {"minimum": 3, "maximum": 2}),
+        (NumberAnswer, {"above": 2, "maximum": 2}),
+        (NumberAnswer, {"minimum": float("inf")}),
+        (NumberAnswer, {"minimum": "3"}),
+        (NumberAnswer, {"min": 3}),
+        (IntegerAnswer, {"above": 2, "below": 3}),
+        (IntegerAnswer, {"minimum": 2.1, "maximum": 2.9}),
+        (TextAnswer, {"min_length": 3, "max_length": 2}),
+        (TextAnswer, {"max_length": True}),
+        (TextAnswer, {"lines": "no"}),
+        (TextAnswer, {"format": "phone"}),
+        (SelectAnswer, {"options": ()}),
+        (SelectAnswer, {"options": ("a", "a")}),
+        (SelectAnswer, {"options": (1, 1.0)}),
+        (SelectAnswer, {"options": (float("nan"),)}),
+        (SelectAnswer, {"options": ("a",), "multi": 1}),
+        (SelectAnswer, {"options": ("a",), "recommended": True}),
+        (SelectAnswer, {"options": ("a",), "multi": True, "min_picks": 2}),
+        (SelectAnswer, {"options": ("a",), "max_picks": 1}),
+        (SelectAnswer, {"options": ({"value": "a", "preview": "b"},)}),
+    ]
+    for kind, fields in rows:
+        with subtests.test(kind=kind), pytest.raises(ValidationError):
+            kind(**fields)
+
+
+def test_expected_answer_is_described_exactly(subtests: pytest.Subtests) -> None:
+    for kind, expects in [
+        (NumberAnswer(minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
+        (NumberAnswer(above=0, below=0.5), "a number above 0 below 0.5"),
+        (IntegerAnswer(minimum=2**60 + 1), "a whole number of at least 1152921504606846977"),
+        (TextAnswer(max_length=80), "a string of at most 80 characters"),
+        (TextAnswer(format="date"), "a date such as 2026-11-23"),
+        (SelectAnswer(options=("a", "b"), multi=True), "a list of options"),
+        (SelectAnswer(options=("a", "b"), multi=True, min_picks=1), "a list of at least 1 options"),
+        (SelectAnswer(options=("a", "b"), multi=True, max_picks=1), "a list of 0 to 1 options"),
+    ]:
+        with subtests.test(kind=kind):
+            assert kind.expects == expects
+
+
+def test_very_long_text_matches_no_format(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str, str]] = [("email", "", "@b.org"), ("uri", "https://b.org/", "")]
+    for name, begin, end in rows:
+        with subtests.test(name=name):
+            texts = [f"{begin}{'a' * length}{end}" for length in (100, 4000)]
+            assert [TextAnswer(format=name).misfit(text) for text in texts] == [None, "value"]
+
+
+def test_infinite_numbers_and_nan_are_refused() -> None:
+    assert [NumberAnswer().misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
+
+
+def test_problem_of_a_configured_field_is_reported_once() -> None:
+    fields = (Question.text("a", "A?"), Question.text("b", "B?"))
+    form = FormAnswer(fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
+    assert form.remaining_form({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
+
+
+def test_invalid_default_is_not_filled_in() -> None:
+    size = Question.integer("size", "Size?", minimum=1)
+    form = FormAnswer(fields=(size.with_default(0), Question.text("a", "A?").with_default("b")))
+    assert form.with_defaults({}) == {"a": "b"}
+
+
+def test_message_of_a_check_is_one_line_without_escapes() -> None:
+    fields = (Question.text("a", "A?"),)
+    form = FormAnswer(fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"})
+    assert form.problems({"a": "b"}) == {"a": one_line("no\x1b[2J\nSent."), "": "nor all"}
+
+
+def test_integers_of_many_digits_keep_them() -> None:
+    kind = IntegerAnswer(minimum=2**60 + 1)
+    assert kind.answer_schema() == {"type": "integer", "minimum": 2**60 + 1}
+    assert [kind.misfit(x) for x in (2**60, 2**60 + 1, 10**5000)] == ["value", None, None]
+
+
+def test_formats_accept_the_usual_spellings_only(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, list[str], list[str]]] = [
+        ("email", ["a@b", "a.b+c@d.org", "é@ü.de"],
+         ["", "a", "@b", "a@", "a b@c", "a@b@c", "a@.b", "a@b.", "a\u202e@b.c", "a@b\n"]),
+        ("uri", ["https://example.org/a?b#c", "mailto:a@b", "urn:x:y"],
+         ["", "example.org", "//example.org", "https:", "https://a b", "http://[::1", "a\x00:b"]),
+        ("date", ["2026-11-23", "2024-02-29"],
+         ["", "2026-02-29", "23.11.2026", "2026-1-1", "20261123", "2026-W01-1", "\uff12026-01-01"]),
+        ("time", ["17:30", "17:30:05", "17:30:05.5Z", "17:30+01:00"],
+         ["", "17", "1730", "T17:30", "25:00", "17:60", "5 pm"]),
+        ("date-time", ["2026-11-23T17:30", "2026-11-23 17:30:00Z", "2026-11-23T17:30:00+01:00"],
+         ["", "2026-11-23", "2026-11-23T", "2026-02-30T10:00", "2026-11-23x17:30", "17:30"]),
+    ]  # fmt: skip
+    for form, good, bad in rows:
+        with subtests.test(form=form):
+            assert {text: has_format(text, form) for text in good} == dict.fromkeys(good, True)
+            assert {text: has_format(text, form) for text in bad} == dict.fromkeys(bad, False)
+
+
+UNIT = 500
+"""Size of the smaller value. The larger value has 16 times this size."""
+MAX_RATIO = 64
+"""Maximum ratio of the times. Linear work has a ratio of 16, quadratic work of 256."""
+HOSTILE: dict[str, Callable[[int], tuple[AnswerType, Any]]] = {
+    "e-mail": lambda n: (TextAnswer(format="email"), "a." * n + "@" + "b." * n),
+    "address": lambda n: (TextAnswer(format="uri"), "http://" + "[" * n),
+    "time": lambda n: (TextAnswer(format="date-time"), "2026-11-23T" + "1" * n),
+    "numbers": lambda n: (SelectAnswer(options=tuple(range(n)), multi=True), [*range(n)]),
+    "own text": lambda n: (
+        SelectAnswer(options=tuple(map(str, range(n))), multi=True, other=True),
+        {"selected": [str(each) for each in range(n)], "custom": "x" * n},
+    ),
+    "no fields": lambda n: (
+        FormAnswer(fields=(Question.text("a", "A"),)),
+        dict.fromkeys(map(str, range(n)), "x"),
+    ),
+}
+
+
+@pytest.mark.deep
+def test_checking_an_answer_takes_linear_time(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in HOSTILE:
+        with subtests.test(name=name):
+
+            def seconds(size: int) -> float:
+                kind, answer = HOSTILE[name](size)
+                begun = process_time()
+                kind.misfit(answer)
+                kind.normalized(answer)
+                kind.format_answer(answer)
+                return process_time() - begun
+
+            least = max(min(seconds(UNIT) for _ in range(3)), 0.001)
+            assert seconds(16 * UNIT) < MAX_RATIO * least
+
+
+def test_options_are_compared_as_in_json() -> None:
+    kind = SelectAnswer(options=(1, True, "1"), multi=True)
+    assert kind.picks([True, 1.0, "1"]) == Picks((1, 0, 2))
+    assert SelectAnswer(options=(1,)).misfit(True) == "type"
+    assert SelectAnswer(options=(1,)).misfit(2.5) == "option"
+
+
+def test_configured_list_does_not_answer_a_single_choice() -> None:
+    kind = SelectAnswer(options=("S", "M"))
+    assert kind.misfit(kind.normalized(["M", "S"])) is not None
+    own = SelectAnswer(options=("S", "M"), other=True)
+    assert own.normalized({"custom": "XL"}) == {"custom": "XL", "selected": []}
+    several = SelectAnswer(
+        options=(Option(value="s", label="Small"), Option(value="m")), multi=True
+    )
+    assert several.normalized("Small") == ["s"]
+    assert several.normalized(["m", "Small"]) == ["m", "s"]
