@@ -39,7 +39,6 @@ from jp_nb.config.schema import (
     Element,
     find_node,
     format_path,
-    is_secret_path,
     mask_secrets,
     parse_path,
     require_node,
@@ -426,12 +425,24 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
     resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
 
+def _paths_of_secrets(file: ConfigFile) -> list[str]:
+    """Return the changed paths whose values contain secrets. A reference to one is no secret."""
+    settings = file.layer().partial
+    found: list[str] = []
+    for path in file.paths:
+        value = get_path(settings, path)
+        if mask_secrets(value, parse_path(path)) != value:
+            found.append(path)
+    # A table is not named beside its own setting.
+    return [path for path in found if not any(other.startswith(f"{path}.") for other in found)]
+
+
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
     projection.reload_layers()
     draft = Draft(projection)
+    for path in _paths_of_secrets(file):
+        yield f"{path} looks like a secret: the file now contains it as plain text"
     for path in file.paths:
-        if is_secret_path(parse_path(path)):
-            yield f"{path} looks like a secret: the file now contains it as plain text"
         draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
     draft.config()
     draft.record()

@@ -195,6 +195,35 @@ def test_saved_value_applies_at_once_and_its_file_is_named(notebook: Notebook, w
     again.session.close()
 
 
+HEADERS = "providers.mcp.maps.headers"
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        (f"'{HEADERS}.Authorization=Bearer ${{MAPS_TOKEN}}'", []),
+        (f"'{HEADERS}.Authorization=Bearer hunter2-hunter2'", [f"{HEADERS}.Authorization"]),
+        (f"{HEADERS}.X-Level=3", []),
+        (
+            """providers.mcp.maps.arguments:='["--token", "hunter2-hunter2"]'""",
+            ["providers.mcp.maps.arguments"],
+        ),
+        ("""providers.mcp.maps.arguments:='["--token", "${MAPS_TOKEN}"]'""", []),
+        (
+            """providers.mcp.maps:='{"headers": {"Authorization": "Bearer hunter2"}}'""",
+            [f"{HEADERS}.Authorization"],
+        ),
+    ],
+)
+def test_only_a_key_that_is_written_as_text_is_named(
+    notebook: Notebook, setting: str, named: list[str]
+) -> None:
+    notebook.jp(f"config --user providers.mcp.maps.command=maps {setting}")
+    notices = [each for each in notebook.take_notices() if "plain text" in each]
+    ending = " looks like a secret: the file now contains it as plain text"
+    assert notices == [f"{path}{ending}" for path in named]
+
+
 def test_value_that_overrides_the_file_is_reported(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
