@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,10 @@ settings.load_profile("quick")
 
 QUICK_PYTHON = Path(__file__).parent / "support" / "quick_python"
 TIERS = ("kernel", "browser", "runners", "deep")
+
+# A background job of a script ignores interrupts, and so would all kernels that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = [
     "tests.support.browser",
