@@ -76,6 +76,7 @@ def tools(**fields: Any) -> Any:
     ],
     ids=["tool choice", "builtin", "MCP", "python", "defaults"],
 )  # fmt: skip
+@pytest.mark.req("R-MCP-21")
 def test_fields_that_contradict_each_other_are_refused(
     config: Any, path: str, message: str
 ) -> None:

@@ -118,6 +118,7 @@ def acts(action: Literal["decline", "cancel"]) -> Answer:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.req("R-MCP-84")
 async def test_definitions_are_those_for_models(tmp_path: Path, mode: Mode) -> None:
     @tool
     def weather(city: str, days: int = 1) -> str:
@@ -165,6 +166,7 @@ async def test_tools_that_need_a_notebook_are_not_offered(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.req("R-MCP-83", "R-MCP-86")
 async def test_results_and_errors_have_our_words(
     tmp_path: Path, mode: Mode, subtests: pytest.Subtests
 ) -> None:
@@ -224,6 +226,7 @@ def book() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("book")
+@pytest.mark.req("R-MCP-83", "R-MCP-85")
 async def test_questions_are_answered_by_the_client(tmp_path: Path, mode: Mode) -> None:
     text, is_error = await call(
         tmp_path, mode, "book", answers(nights=2, size="2", note="x"), city="Delft"
@@ -238,6 +241,7 @@ async def test_questions_are_answered_by_the_client(tmp_path: Path, mode: Mode) 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("book")
+@pytest.mark.req("R-MCP-85")
 async def test_decline_cancel_and_misfits_have_the_words_of_our_forms(
     tmp_path: Path, mode: Mode, subtests: pytest.Subtests
 ) -> None:
@@ -355,6 +359,7 @@ def command(*arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.req("R-MCP-83", "R-MCP-86")
 async def test_prints_of_a_module_do_not_reach_the_protocol(tmp_path: Path, mode: Mode) -> None:
     (tmp_path / "house.py").write_text(MODULE)
     program, *arguments = command("house")
@@ -430,6 +435,7 @@ def test_source_without_tools_ends_at_once(tmp_path: Path, source: str, error: s
     assert error in errors
 
 
+@pytest.mark.req("R-MCP-86")
 async def test_http_serves_clients_of_both_protocols_and_no_other_site(tmp_path: Path) -> None:
     (tmp_path / "house.py").write_text(MODULE)
     server = await asyncio.create_subprocess_exec(

@@ -63,6 +63,7 @@ async def test_server_that_exits_is_reported_with_its_last_lines(tmp_path: Path)
     assert "line 29" in str(info.value)
 
 
+@pytest.mark.req("R-MCP-4")
 async def test_silent_server_ends_after_the_time_to_start(tmp_path: Path) -> None:
     server = scripted(tmp_path, silent=["server/discover", "initialize"], calls={})
     limits = ConnectionLimits(startup_timeout_secs=1)
@@ -155,6 +156,7 @@ async def test_servers_inherit_only_a_short_list_of_variables(
 
 
 @ERAS
+@pytest.mark.req("R-MCP-32")
 async def test_large_message_ends_the_connection_and_the_next_start_works(
     tmp_path: Path, era: str
 ) -> None:
@@ -168,6 +170,7 @@ async def test_large_message_ends_the_connection_and_the_next_start_works(
         assert text_of(await connection.call("2", "greet", {})) == "hi"
 
 
+@pytest.mark.req("R-MCP-32")
 async def test_line_without_an_end_is_read_in_linear_time(tmp_path: Path) -> None:
     server = scripted(tmp_path, calls={"big": [{"unended": 60_000_000}]})
     async with connected(server.launch) as connection:
@@ -221,6 +224,7 @@ for line in sys.stdin:
         assert connection.discarded_lines == 0
 
 
+@pytest.mark.req("R-MCP-38")
 async def test_unreadable_answer_ends_its_call_only(tmp_path: Path) -> None:
     number = "9" * 5000
     answer = f'{{"jsonrpc": "2.0", "id": 3, "result": {{"content": [], "x": {number}}}}}\n'
@@ -243,6 +247,7 @@ UNKNOWN: list[tuple[Any, str]] = [
 
 @ERAS
 @pytest.mark.parametrize(("block", "named"), UNKNOWN)
+@pytest.mark.req("R-MCP-34")
 async def test_unknown_content_costs_only_its_block(
     tmp_path: Path, era: str, block: object, named: str
 ) -> None:
@@ -286,6 +291,7 @@ async def test_result_that_is_none_is_an_error_of_its_call(tmp_path: Path, era: 
 
 
 @ERAS
+@pytest.mark.req("R-MCP-38")
 async def test_error_of_the_server_reaches_the_caller(tmp_path: Path, era: str) -> None:
     error = {"code": -32042, "message": "open \x1b[31mthis", "data": {"elicitations": []}}
     server = scripted(tmp_path, era=era, calls={"bad": [{"error": error}], "greet": HI})
@@ -336,6 +342,7 @@ async def test_deeply_nested_schema_does_not_lose_the_list(
         assert [tool.name for tool in await connection.list_tools()] == ["deep", "good"]
 
 
+@pytest.mark.req("R-MCP-17")
 async def test_thousand_tools_in_a_hundred_pages(tmp_path: Path) -> None:
     tools = [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(1000)]
     server = scripted(tmp_path, tools=tools, page_size=10, calls={})
@@ -344,6 +351,7 @@ async def test_thousand_tools_in_a_hundred_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 400])
+@pytest.mark.req("R-MCP-17")
 async def test_endless_list_is_an_error(tmp_path: Path, count: int) -> None:
     tools = [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(count)]
     server = scripted(tmp_path, tools=tools, page_size=-1, calls={})
@@ -355,6 +363,7 @@ async def test_endless_list_is_an_error(tmp_path: Path, count: int) -> None:
 
 
 @ERAS
+@pytest.mark.req("R-MCP-94")
 async def test_cancelled_call_is_cancelled_at_the_server_which_serves_the_next(
     tmp_path: Path, era: str
 ) -> None:
@@ -389,6 +398,7 @@ async def test_server_that_reads_nothing_does_not_delay_a_cancellation(tmp_path:
 
 
 @ERAS
+@pytest.mark.req("R-MCP-28")
 async def test_calls_run_at_the_same_time(tmp_path: Path, era: str) -> None:
     calls = {"a": [{"sleep": 0.5}, {"result": "a"}], "b": [{"result": "b"}]}
     server = scripted(tmp_path, era=era, calls=calls)
@@ -432,6 +442,7 @@ async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: P
         assert text_of(await connection.call("1", "trip", {})) == "hi"
 
 
+@pytest.mark.req("R-MCP-4")
 async def test_call_without_a_limit_waits(tmp_path: Path) -> None:
     server = scripted(tmp_path, calls={"slow": [{"sleep": 0.5}, *HI]})
     limits = ConnectionLimits(startup_timeout_secs=0, call_timeout_secs=0)
@@ -557,6 +568,7 @@ async def test_killed_server_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("stubborn", [{}, {"ignores_end": True}, {"ignores_signals": True}])
+@pytest.mark.req("R-MCP-7")
 async def test_closing_leaves_no_process_of_the_group(tmp_path: Path, stubborn: Json) -> None:
     server = scripted(tmp_path, child=True, calls={}, **stubborn)
     async with connected(server.launch) as connection:

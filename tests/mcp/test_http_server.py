@@ -33,6 +33,7 @@ HI: list[Json] = [{"result": "hi"}]
 
 @ERAS
 @FORMS
+@pytest.mark.req("R-MCP-78")
 async def test_call_over_http(tmp_path: Path, era: str, sse: bool) -> None:
     settings = {"sse": sse, "session": True}
     calls = {"echo": [{"arguments": True}], "bad": [{"error": {"code": -7, "message": "no"}}]}
@@ -97,6 +98,7 @@ async def test_cancelled_call_over_http_reaches_the_server(tmp_path: Path, era: 
 # --- refusals --------------------------------------------------------------------------------
 
 
+@pytest.mark.req("R-MCP-78")
 async def test_refused_credentials_are_named_and_hidden(tmp_path: Path) -> None:
     settings = {"token": "Bearer right-token-123"}
     with scripted_http(tmp_path, http=settings, calls={"greet": HI}) as server:
@@ -151,6 +153,7 @@ async def test_http_error_ends_its_call_only_and_is_not_repeated(
         assert len(server.received("tools/call")) == 1
 
 
+@pytest.mark.req("R-MCP-78")
 async def test_lost_session_is_opened_again_once(tmp_path: Path) -> None:
     settings = {"session": True, "forget": 2}
     with scripted_http(tmp_path, era="2025", http=settings, calls={"greet": HI}) as server:
@@ -205,6 +208,7 @@ async def test_lost_answer_is_not_repeated(tmp_path: Path, era: str, sse: bool) 
 
 @ERAS
 @FORMS
+@pytest.mark.req("R-MCP-32")
 async def test_large_message_over_http_ends_the_connection(
     tmp_path: Path, era: str, sse: bool
 ) -> None:
@@ -263,6 +267,7 @@ async def test_other_addresses_are_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["other port", "other host"])
+@pytest.mark.req("R-MCP-78")
 async def test_redirect_to_another_origin_is_not_followed(
     tmp_path: Path, where: Literal["other port", "other host"]
 ) -> None:
@@ -278,6 +283,7 @@ async def test_redirect_to_another_origin_is_not_followed(
 
 
 @ERAS
+@pytest.mark.req("R-MCP-78")
 async def test_redirect_within_the_origin_is_followed(tmp_path: Path, era: str) -> None:
     with scripted_http(tmp_path, era=era, http={"moved": "/mcp/"}, calls={"greet": HI}) as server:
         async with connected(server.launch) as connection:
@@ -293,6 +299,7 @@ async def test_server_that_does_not_run_is_named_at_once() -> None:
         await connection.start()
 
 
+@pytest.mark.req("R-MCP-82")
 async def test_proxy_of_the_environment_is_used_except_for_this_computer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

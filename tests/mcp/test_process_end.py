@@ -54,6 +54,7 @@ QUICK_CASES = [CASES[1], CASES[2], CASES[-1]]
 
 
 @pytest.mark.parametrize(("mode", "number", "settings"), mostly_deep(CASES, quick=QUICK_CASES))
+@pytest.mark.req("R-MCP-7", "R-MCP-93")
 def test_no_server_is_left_five_seconds_after_the_kernel(
     tmp_path: Path, mode: str, number: signal.Signals | None, settings: Json
 ) -> None:

@@ -193,7 +193,7 @@ def test_without_the_library_one_line_names_the_command(
     assert not server.log.exists()
 
 
-@pytest.mark.req("R-MCP-8")
+@pytest.mark.req("R-MCP-8", "R-MCP-7")
 def test_end_of_the_session_leaves_no_process(folder: Path, open_notebook: Open) -> None:
     configure({"books": settings_of(make_books(folder, child=True))})
     notebook = open_notebook()

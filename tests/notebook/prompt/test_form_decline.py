@@ -120,6 +120,7 @@ def test_required_question_must_be_answered_or_declined() -> None:
     assert user.ends == [DECLINED]
 
 
+@pytest.mark.req("R-MCP-46")
 def test_field_left_alone_is_sent_with_its_default_and_a_cleared_one_is_absent() -> None:
     user = asked(TRIP)
     user.boxes[0].value = "Delft"
@@ -135,6 +136,7 @@ def test_field_left_alone_is_sent_with_its_default_and_a_cleared_one_is_absent()
     assert user.ends == [FormEnd((Answered({"city": "Delft"}, "form"),))]
 
 
+@pytest.mark.req("R-MCP-46")
 def test_optional_field_without_default_that_was_left_alone_is_absent() -> None:
     user = asked(HOTEL)
     user.send("submit")
