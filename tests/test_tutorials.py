@@ -14,9 +14,9 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.storage.environment import TRUST_FOLDERS
-from tests.record_tutorial import MCP_RECORDING, cassette_of, record_cassette
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
+from tools.record_tutorial import MCP_RECORDING, cassette_of, record_cassette
 
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 QUICKSTART, TOOLS = TUTORIALS[:2]

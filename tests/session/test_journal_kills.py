@@ -1,4 +1,4 @@
-"""A few runs of the kill loop; `python -m tests.kill_loop` has any number of them."""
+"""A few runs of the kill loop; `python -m tools.kill_loop` has any number of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = 12
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_killed_sessions_lose_and_duplicate_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kill_loop", "--runs", str(RUNS), "--seed", "2"],
+        [sys.executable, "-m", "tools.kill_loop", "--runs", str(RUNS), "--seed", "2"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """Takes the pictures of README and guide from the real page: cells that wait for an answer.
 
-python -m tests.screenshot
+python -m tools.screenshot
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Benchmark the record as it grows, and compare loading it with reading its JSON.
 
-    python -m tests.bench.record
+    python -m bench.record
 
 Figures are medians over runs in which the sizes alternate, so that a busy machine slows all of them
 equally. The ratio at the end of a line compares with the smallest size, or with the other way.

@@ -1,6 +1,6 @@
 """Benchmark the journal: turns of a notebook with and without it.
 
-python -m tests.bench.journal
+python -m bench.journal
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 import jp_nb as jp
+from bench.raw_loop import add
+from bench.side_by_side import RUNS, report, server, side_by_side
 from jp_nb.config.directives import Directive
 from jp_nb.session.session import Session
-from tests.bench.raw_loop import add
-from tests.bench.side_by_side import RUNS, report, server, side_by_side
 from tests.support.fake_host import FakeHome, FakeHost
 
 SCENARIOS = (

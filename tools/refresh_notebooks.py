@@ -1,6 +1,6 @@
 """Execute the tutorials and store their outputs, without records and timings.
 
-python -m tests.refresh_notebooks
+python -m tools.refresh_notebooks
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measures how long a real JupyterLab page takes, in milliseconds: median and slowest tenth.
 
-    python tests/bench/page_latency.py [--times 30]
+    python bench/page_latency.py [--times 30]
 
 - From a click to the code that it resumes in the cell: the page notes the time of the click, the
   cell the time at which it continues; both clocks are the machine's.
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from playwright.sync_api import sync_playwright  # noqa: E402

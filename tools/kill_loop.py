@@ -1,6 +1,6 @@
 """Kill sessions at each boundary of their entries and at random times, and check the result.
 
-    python -m tests.kill_loop --runs 300
+    python -m tools.kill_loop --runs 300
 
 A session runs in a child process. This program is the page of its notebook, and stores what it
 receives. Another session then opens the notebook with the content of the page, and checks:

@@ -1,6 +1,6 @@
 """Benchmark `%load_ext jp_nb` without configuration, and with a `.jp/config.toml`.
 
-    python -m tests.bench.load_ext [CHECKOUT …]
+    python -m bench.load_ext [CHECKOUT …]
 
 Each figure is a median over fresh processes that have loaded IPython. The variants alternate, so
 that a busy machine slows all of them equally. Other checkouts are measured in the same rounds.

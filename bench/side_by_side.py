@@ -21,7 +21,7 @@ def heading() -> str:
 def server() -> Iterator[str]:
     """Start the server in another process, and yield its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.server"],
+        [sys.executable, "-m", "bench.server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,6 @@
 """Benchmark cells in a kernel with displays, and with a page that acknowledges the record.
 
-    python -m tests.bench.kernel_turns
+    python -m bench.kernel_turns
 
 The figure is the processor time of all threads of the kernel, from the execute request to the end
 of the cell. `%%jp` cells and the minimal loop alternate in one kernel, and this process is its
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from time import clock_gettime
 
-from tests.bench.side_by_side import heading, report, server, side_by_side
+from bench.side_by_side import heading, report, server, side_by_side
 from tests.support.scripted_page import ROOT, PageFrontEnd, kernel
 
 SCENARIOS = (
@@ -30,7 +30,7 @@ SETTLES_S = 0.1
 BEGIN = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 %load_ext jp_nb
-from tests.bench.raw_loop import add, turn
+from bench.raw_loop import add, turn
 import jp_nb as jp
 jp.tool(add)
 import httpx

@@ -1,6 +1,6 @@
 """Benchmark descriptions of values against their own `repr`, the slowest first.
 
-    python -m tests.bench.values
+    python -m bench.values
 
 Figures are medians in milliseconds, with images (`all`) and without (`text`).
 """

@@ -1,6 +1,6 @@
 """Benchmark images: size of the notebook, and times to record, read, and send them.
 
-    python -m tests.bench.images
+    python -m bench.images
 
 The cases are twenty figures of matplotlib (640×480 pixels), one figure in twenty results, and
 twenty results without an image. Times are medians. A request is measured for a context that was

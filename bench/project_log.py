@@ -1,6 +1,6 @@
 """Stress test of the project log: two kernels write 5,000 answers each, one is killed at random.
 
-    python -m tests.bench.project_log [ANSWERS] [KILLS]
+    python -m bench.project_log [ANSWERS] [KILLS]
 
 Prints the duration. Fails if an acknowledged answer is missing, an id occurs twice, or a line is
 torn without a kill.

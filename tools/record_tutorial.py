@@ -1,6 +1,6 @@
 """Record the cassettes of the tutorials 06 and 07 from a loopback server with the replies below.
 
-python -m tests.record_tutorial
+python -m tools.record_tutorial
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import nbformat
 
 from jp_nb.headless.runner import run_notebook
-from tests.refresh_notebooks import NOTEBOOKS, refresh
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tools.refresh_notebooks import NOTEBOOKS, refresh
 
 NOTE = "Tables can be saved as CSV, reports show the right dates, and there is a dark theme."
 IN_CI = (

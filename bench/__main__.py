@@ -1,6 +1,6 @@
 """Benchmark turns against a minimal loop over httpx, with the same loopback server.
 
-    python -m tests.bench
+    python -m bench
 
 Each figure is a median over alternating runs, and a ratio. A run is a whole turn: session, agent's
 thread, provider, record, and live display. The first figures are without kernel and page, the next
@@ -17,6 +17,9 @@ from collections.abc import Callable
 from functools import partial
 
 import jp_nb as jp
+from bench import kernel_turns
+from bench.raw_loop import RawLoop, add
+from bench.side_by_side import RUNS, heading, report, server, side_by_side
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.notebook.display.turn_display import TurnDisplay
@@ -26,9 +29,6 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.session import Session
 from jp_nb.toolkit.python import PythonTool
-from tests.bench import kernel_turns
-from tests.bench.raw_loop import RawLoop, add
-from tests.bench.side_by_side import RUNS, heading, report, server, side_by_side
 from tests.support.sessions import FakeShell
 
 SCENARIOS = (

@@ -1,0 +1,1 @@
+"""Programs for contributors, which no test run needs."""
