@@ -17,3 +17,7 @@ MAX_HTTP_WAIT_S: Final = 60.0
 """Longest wait that a server may ask for; a longer one is an error that names it."""
 MAX_REFUSAL_BYTES: Final = 64 * 1024
 """Size of the read part of an HTTP error."""
+MAX_OAUTH_BYTES: Final = 1_000_000
+"""Size of an answer of an authorization server."""
+MAX_REDIRECT_BYTES: Final = 16_384
+"""Size of the request with which the browser returns."""

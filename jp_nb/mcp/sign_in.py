@@ -40,6 +40,7 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.mcp.exchange import CredentialStore, HttpLaunch, SignInError
 from jp_nb.mcp.http_client import UnreadableAnswerError, check_address
 from jp_nb.mcp.launch import is_loopback
+from jp_nb.mcp.limits import MAX_OAUTH_BYTES, MAX_REDIRECT_BYTES
 from jp_nb.mcp.transport import StartError
 from jp_nb.text import one_line
 
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
         OAuthToken,
     )
 
-MAX_OAUTH_BYTES: Final = 1_000_000
-"""Size of an answer of an authorization server."""
-MAX_REDIRECT_BYTES: Final = 16_384
-"""Size of the request with which the browser returns."""
 EXPIRY_MARGIN_S: Final = 30.0
 """A token is renewed this long before it expires."""
 FLOW_SECONDS: Final = 30.0

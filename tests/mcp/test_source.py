@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+pytest.importorskip("mcp")
+
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
@@ -24,6 +26,7 @@ class RunningServer:
 
     state = "running"
     needs_sign_in = False
+    tools_announced = True
     tools_changed = True
     announced_changes = False
 
