@@ -218,7 +218,8 @@ def test_notice_about_an_unseen_form_goes_when_a_page_shows_the_form(
     page.reopen(status="busy")
     page.form().locator("textarea").fill("because")
     # The form's message that a page shows it takes a moment on a busy machine.
-    page.cell(1).get_by_text("no page has shown").wait_for(state="detached")
+    notice = page.cell(1).locator(".jp-OutputArea").get_by_text("no page has shown")
+    notice.wait_for(state="detached")
     page.form().get_by_role("button", name="Submit").click()
     page.output_text(1, contains="because")
     page.wait_for_kernel_status("idle")
