@@ -24,6 +24,7 @@ from jp_nb.toolkit.question import Question
 
 WAIT_KEY: Final = "tool sources"
 """Key of the status line about starting sources."""
+INTERRUPTED: Final = "Interrupted before it finished. The record is unchanged."
 
 
 class SourceWait:
@@ -69,16 +70,24 @@ class SourceWait:
 
         try:
             cell.serve(must_end, tools=False)
+        except KeyboardInterrupt:
+            interrupted = True
         except BaseException:
-            self._runner.end_early_turn()
+            self._end()
             raise
         finally:
             if self._timer is not None:
                 self._timer.cancel()
             self._update("")
+
         if interrupted:
-            self._runner.end_early_turn()
-            raise KeyboardInterrupt
+            self._end()
+            raise KeyboardInterrupt(INTERRUPTED)
+
+    def _end(self) -> None:
+        # The work that asks is cancelled on its own thread, which cannot remove a form by itself.
+        self._runner.front_end.end()
+        self._runner.end_early_turn()
 
     def _is_shown(self) -> bool:
         has_user = self._runner.front_end.unavailable_reason(self._config) is None
