@@ -24,7 +24,7 @@ from jp_nb.toolkit.question import Question
 
 WAIT_KEY: Final = "tool sources"
 """Key of the status line about starting sources."""
-INTERRUPTED: Final = "Interrupted before it finished. The record is unchanged."
+INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
 
 
 class SourceWait:

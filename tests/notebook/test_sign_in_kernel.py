@@ -45,6 +45,6 @@ def interrupt_sign_in(user: FrontEnd) -> None:
 
     failure = error(user, request)
     assert failure is not None
-    assert failure["evalue"] == "Interrupted before it finished. The record is unchanged."
+    assert failure["evalue"] == "Interrupted. Nothing was sent to a model."
     closed = [m["content"]["comm_id"] for m in user.messages if m["msg_type"] == "comm_close"]
     assert form in closed

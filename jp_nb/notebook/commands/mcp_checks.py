@@ -65,7 +65,8 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
     connection = None if source is None else source.connection
     if source is not None and connection is not None and connection.state == "running":
         count = len(source.definitions.usable)
-        return f"running, protocol {connection.version}, {count} tools"
+        noun = "tool" if count == 1 else "tools"
+        return f"running, protocol {connection.version}, {count} {noun}"
 
     failure = session.turns.resolver.last_server_failure(name)
     if connection is not None and connection.last_error:

@@ -71,7 +71,7 @@ def _show(call: Invocation, found: Success, title: str) -> None:
     parts = [line(title), block(found.content, limit=MAX_RESOURCE_CHARS)]
     more = len(found.images) - MAX_RESOURCE_IMAGES
     if more > 0:
-        parts.append(note(f"{more} more images are not shown"))
+        parts.append(note(f"Images that are not shown: {more}"))
     call.show(joined(parts))
 
     for image in found.images[:MAX_RESOURCE_IMAGES]:
