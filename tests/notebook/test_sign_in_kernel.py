@@ -40,8 +40,7 @@ def interrupt_sign_in(user: FrontEnd) -> None:
     user.forget()
     request = user.start("%jp mcp sign-in guard")
     form = user.form("Sign in to guard")
-    user.manager.interrupt_kernel()
-    user.finish(request)
+    user.interrupt(request)
 
     failure = error(user, request)
     assert failure is not None
