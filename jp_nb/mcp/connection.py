@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jp_nb.mcp import client as library
-    from jp_nb.mcp.sign_in import StoredTokens
+    from jp_nb.mcp.stored_tokens import StoredTokens
 
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
@@ -588,10 +588,10 @@ class _Session:
         limit = self._connection.limits.max_response_bytes
         await asyncio.to_thread(import_module, LIBRARY)
         from jp_nb.mcp import client as library
-        from jp_nb.mcp import http_client, sign_in
+        from jp_nb.mcp import http_client, stored_tokens
 
         http_client.check_address(launch)
-        auth = sign_in.make_auth(self._connection.name, launch)
+        auth = stored_tokens.make_auth(self._connection.name, launch)
         self._connection._tokens = auth
         async with http_client.ServerHttpClient(launch, limit, auth) as client:
             self._set_transport(client)

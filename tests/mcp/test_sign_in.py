@@ -17,15 +17,12 @@ pytest.importorskip("mcp")
 import httpx2
 
 from jp_nb.errors import PromptCancelled, StorageError
+from jp_nb.mcp.address_rules import AddressRules
+from jp_nb.mcp.browser_return import read_return
 from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.exchange import HttpLaunch, ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.sign_in import (
-    AddressRules,
-    SignInPage,
-    make_auth,
-    read_return,
-    sign_in,
-)
+from jp_nb.mcp.sign_in import SignInPage, sign_in
+from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage import mcp_credentials
 from jp_nb.storage.mcp_credentials import StoredCredentials, credentials_path
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
