@@ -1,6 +1,6 @@
 """Run the tests of prompts against several versions of ipykernel.
 
-    python toolkit/ipykernel_matrix.py [--home DIR] [VERSION ...]
+    python tools/ipykernel_matrix.py [--home DIR] [VERSION ...]
 
 Each version gets an environment below DIR, created on first use, with the other packages of this
 environment. The tests run in this environment, and their kernel in the other one. Without VERSION,

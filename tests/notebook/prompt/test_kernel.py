@@ -1,6 +1,6 @@
 """Prompts in a real kernel, with a front end without a page: clicks while the cell waits.
 
-Runs against the interpreter in `JP_NB_KERNEL_PYTHON`; `toolkit/ipykernel_matrix.py` does so for
+Runs against the interpreter in `JP_NB_KERNEL_PYTHON`; `tools/ipykernel_matrix.py` does so for
 each version of ipykernel.
 """
 
