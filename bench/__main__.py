@@ -61,7 +61,8 @@ class LiveHost(NotebookHost):
 
 def turns(url: str) -> None:
     tool: PythonTool = jp.tool(add)
-    raw, session = RawLoop(), Session(LiveHost(FakeShell()))
+    raw = RawLoop()
+    session = Session(LiveHost(FakeShell()))
 
     def ours(base: str) -> None:
         provider = "google" if "/interactions-" in base else "openai"

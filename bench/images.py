@@ -55,8 +55,10 @@ def recorded(
     images: Sequence[Sequence[Image]],
 ) -> tuple[ConversationStream, RequestContext, list[float]]:
     """A conversation with a result for each of `images`, and the seconds that each took."""
-    stream, thread = ConversationStream.new(clock=utc_now, made="live"), RequestContext()
-    record, took = TurnRecord(stream, thread), []
+    stream = ConversationStream.new(clock=utc_now, made="live")
+    thread = RequestContext()
+    record = TurnRecord(stream, thread)
+    took = []
     record.start_turn(ChatRequest(content="Draw."))
     for number, shown in enumerate(images):
         call = f"call_{number}"
@@ -85,7 +87,8 @@ def resend_ms(thread: RequestContext) -> float:
     """Milliseconds to encode a thread again that grew by its last result."""
     found = []
     for _ in range(RUNS):
-        growing, rendering = RequestContext(thread.items[:-2]), AnthropicRendering()
+        growing = RequestContext(thread.items[:-2])
+        rendering = AnthropicRendering()
         rendering.update(growing)
         rendering.encode_messages()
         growing.items.append(thread.items[-2])

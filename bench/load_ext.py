@@ -57,7 +57,8 @@ def main(*checkouts: str) -> None:
     """Print a line for each checkout: milliseconds plain and configured, and their ratio."""
     roots = [Path(each).resolve() for each in checkouts or (".",)]
     with tempfile.TemporaryDirectory() as temporary:
-        plain, configured = Path(temporary, "plain"), Path(temporary, "configured")
+        plain = Path(temporary, "plain")
+        configured = Path(temporary, "configured")
         plain.mkdir()
         (configured / ".jp").mkdir(parents=True)
         (configured / ".jp" / "config.toml").write_text(CONFIGURED)

@@ -73,7 +73,8 @@ def main(count: int = 5000, kills: int = 20) -> None:
     chance = random.Random(7)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        killed, steady = KernelWriter(root, "killed"), KernelWriter(root, "steady")
+        killed = KernelWriter(root, "killed")
+        steady = KernelWriter(root, "steady")
         pauses = [chance.uniform(0.1, 0.6) for _ in range(kills)]
         began = perf_counter()
         threads = [
@@ -87,7 +88,8 @@ def main(count: int = 5000, kills: int = 20) -> None:
         took = perf_counter() - began
         check(root, [killed, steady], kills=killed.kills)
         log = QuestionLogFile(root)
-        contents, reads = log.read(), []
+        contents = log.read()
+        reads = []
         for _ in range(5):
             began = perf_counter()
             QuestionLogFile(root).read()

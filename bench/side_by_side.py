@@ -58,5 +58,6 @@ def side_by_side(
 
 def report(name: str, ours: list[float], raw: list[float], unit: float, label: str) -> None:
     """Print the medians, in `unit` of a second, and their ratio."""
-    a, b = statistics.median(ours) * unit, statistics.median(raw) * unit
+    a = statistics.median(ours) * unit
+    b = statistics.median(raw) * unit
     print(f"{name:<48} {a:>9.3f} {label}  {b:>9.3f} {label}  {a / b:>6.2f}x", flush=True)

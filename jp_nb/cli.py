@@ -66,7 +66,8 @@ def _parser() -> argparse.ArgumentParser:
 
         return add
 
-    flag, file = {"action": "store_true"}, {"type": Path, "metavar": "FILE"}
+    flag = {"action": "store_true"}
+    file = {"type": Path, "metavar": "FILE"}
 
     add = command("demo", "demo:demo", "open the tutorials in JupyterLab: offline, no key")
     add("--headless", "execute it and print its output", **flag)

@@ -212,6 +212,7 @@ def _read_webp_size(content: bytes) -> tuple[int, int]:
             bits = _number(content[21:25], "little")
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
         case b"VP8 ":
-            width, height = _number(content[26:28], "little"), _number(content[28:30], "little")
+            width = _number(content[26:28], "little")
+            height = _number(content[28:30], "little")
             return width & 0x3FFF, height & 0x3FFF
     return 0, 0

@@ -11,7 +11,8 @@ from tests.conformance import PAGE, NamedTest, find_tests, read_table, render_pa
 
 
 def test_table_markers_and_page_agree() -> None:
-    sources, tests = read_table(), find_tests()
+    sources = read_table()
+    tests = find_tests()
     counted = Counter(row_ids(sources))
     assert [key for key, times in counted.items() if times > 1] == [], "ids given twice"
     unknown = {key: named for key, named in tests.items() if key not in counted}

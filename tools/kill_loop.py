@@ -233,7 +233,8 @@ def run_successor(folder: Path, page: Any) -> dict[str, Any]:
 
 
 def _resume(session: Session, marks: list[str], folder: Path) -> None:
-    stream, host = session.document.conversation, session.host
+    stream = session.document.conversation
+    host = session.host
     assert isinstance(host, FakeHost)
     known = open_calls(stream, session.active.call_progress)
     calls = sum(call.may_have_run for call in known)
@@ -307,7 +308,8 @@ def fork_process(folder: Path, work: Callable[[int], None]) -> Iterator[Child]:
     pid = os.fork()
     if pid:
         os.close(writing)
-        child, status = Child(pid, reading), 0
+        child = Child(pid, reading)
+        status = 0
         try:
             yield child
         finally:

@@ -50,7 +50,8 @@ class AnswerRetries:
         if self._check is None:
             return False
 
-        check, entries = self._check, self._entries_of_answer()
+        check = self._check
+        entries = self._entries_of_answer()
         problems = await self._turn.cell.call(lambda: check(entries))
 
         can_improve = finish in ("completed", "other") and not self._turn.tokens.is_over

@@ -105,7 +105,8 @@ class Batch:
             self._runner.progress.write(*free, stage="permitted")
         for index, call in enumerate(self._calls):
             seen[call.request.id] += 1
-            call.index, call.number = index, seen[call.request.id]
+            call.index = index
+            call.number = seen[call.request.id]
             self._start(call)
         await asyncio.sleep(0)  # every call begins before an interrupt takes effect
         while True:
@@ -113,7 +114,8 @@ class Batch:
             if self._error is not None:
                 raise self._error
             if self._verdict is not None:
-                verdict, self._verdict = self._verdict, None
+                verdict = self._verdict
+                self._verdict = None
                 end = await self._carry_out(verdict)
                 if end is not None:
                     return end
@@ -220,7 +222,8 @@ class Batch:
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
         await self._cancel_tasks(asked="interrupted" if verdict.interrupted else "cancelled")
-        later, self._verdict = self._verdict, None
+        later = self._verdict
+        self._verdict = None
         if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
         if verdict.choice == "restart":

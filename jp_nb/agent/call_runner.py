@@ -182,7 +182,8 @@ class CallRunner:
             self._show_begin(call, call.tool)
         if call.index >= len(results):
             raise CallEnded(NOT_RECORDED, is_error=True)
-        result, call.may_have_run = results[call.index], False  # its result is known
+        result = results[call.index]
+        call.may_have_run = False  # its result is known
         return Delivery(result.content, is_error=result.is_error)
 
     def _prepare(self, call: Call) -> OfferedTool:
@@ -249,7 +250,9 @@ class CallRunner:
         asked = asked and bool(texts)
         if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
             return
-        call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, asked
+        call.is_displayed = True
+        call.needs_redisplay = False
+        call.texts_in_prompt = asked
         shown: Literal["line", "json", "off"] = "line"
         if tool.formatter is not None or tool.parameters == "off":
             shown = "off"
@@ -282,7 +285,8 @@ class CallRunner:
             problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
             raise CallEnded(NOT_FORMATTED.format(tool.name, problem), is_error=True) from exc
         raise_if_cancelled()
-        call.formatted, call.needs_redisplay = text, True
+        call.formatted = text
+        call.needs_redisplay = True
         if call.is_displayed:
             self._show_begin(call, tool, asked=call.texts_in_prompt)
 
@@ -361,7 +365,8 @@ class CallRunner:
             verdict = await self._functions.decision_about(cell)
             raise CallEnded(stopped_text(call, verdict), skipped=True)
         if error is not None:
-            call.traceback, call.exception = format_traceback(error), error
+            call.traceback = format_traceback(error)
+            call.exception = error
             if self._turn.on_tool_error is not None:
                 self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
         return self._turn.secrets.hide_in_outcome(outcome)

@@ -66,7 +66,8 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
 
     A model's provider and name are one change. Possible secrets are hidden.
     """
-    now, after = proposal.basis.values, proposal.after
+    now = proposal.basis.values
+    after = proposal.after
     shown = dict[Keys, None]()
     for keys, value in proposal.change.leaves.items():
         above = node_at(keys[:-1])
@@ -103,7 +104,8 @@ def has_no_effect(proposal: Proposal) -> bool:
         )
         if value is not None:
             return False  # it removes a stored value, even if a file sets the same
-    now, after = proposal.basis.values, proposal.after
+    now = proposal.basis.values
+    after = proposal.after
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
     return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
@@ -128,7 +130,8 @@ def _format_count(partial: Partial, keys: Keys) -> str | None:
 def _format_item(partial: Partial, keys: Keys) -> str | None:
     """Return the list item with the identity `keys` as JSON; None if there is none."""
     items: JsonValue = get_path(partial, format_path(keys[:-1]))
-    node, name = node_at(keys[:-1]), keys[-1]
+    node = node_at(keys[:-1])
+    name = keys[-1]
     assert isinstance(name, Element)
     assert node is not None
     for item in items if isinstance(items, list) else ():
@@ -307,13 +310,16 @@ class ConfigChanges:
         channel: str | None = None,
         person: str | None = None,
     ) -> bool:
-        call, tool, paths = proposed.call, proposed.tool, proposed.proposal.paths
+        call = proposed.call
+        tool = proposed.tool
+        paths = proposed.proposal.paths
         self._show(proposed, approved, by, channel, person=person)
         if approved:
             author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
             self._approved.append((proposed, author))
             return True
-        detail, summary = "the user declined the change", "declined by the user"
+        detail = "the user declined the change"
+        summary = "declined by the user"
         return self._reject(call, tool, Refusal("user_rejected", paths, detail, summary))
 
     def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
@@ -324,7 +330,8 @@ class ConfigChanges:
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, False, "nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
-        paths, summary = proposed.proposal.paths, "confirmation unavailable"
+        paths = proposed.proposal.paths
+        summary = "confirmation unavailable"
         refusal = Refusal("confirmation_unavailable", paths, detail, summary)
         return self._reject(proposed.call, proposed.tool, refusal)
 
@@ -353,7 +360,9 @@ class ConfigChanges:
         reason: str | None = None,
         person: str | None = None,
     ) -> None:
-        key, name, counts = proposed.call.key, proposed.tool.name, self._turn.applies_changes
+        key = proposed.call.key
+        name = proposed.tool.name
+        counts = self._turn.applies_changes
         end = ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person, counts)
         proposed.call.changes.append(end)
         self._turn.display(end)

@@ -135,7 +135,10 @@ class ContextTokens:
     def of(self, thread: RequestContext) -> int:
         """Estimate the tokens of `thread`."""
         if thread is not self._thread:
-            self._thread, self._counted, self._heads, self._tokens = thread, 0, 0, 0
+            self._thread = thread
+            self._counted = 0
+            self._heads = 0
+            self._tokens = 0
         self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
         for before, after in pairwise(thread.heads[max(self._heads - 1, 0) :]):
             self._tokens += _estimate_change_tokens(before.head, after.head, thread.contents)
@@ -158,15 +161,19 @@ class CompactionStep:
 
     def entry(self, summary: str | None = None) -> Compaction:
         """Return the entry for the record, with the `summary` if the rule needs one."""
-        first, last, rule = self.turns.first, self.turns.last, self.rule
+        first = self.turns.first
+        last = self.turns.last
+        rule = self.rule
         if rule.summary is not None:
             text = Summary(summary=summary or "")
             return Compaction(from_turn=first, to_turn=last, summary=text)
-        calls, setting = None, rule.tool_calls
+        calls = None
+        setting = rule.tool_calls
         if setting == "omit":
             calls = ToolCallPolicy(policy="omit")
         elif setting is not None:
-            request, response = setting != "strip-responses", setting != "strip-requests"
+            request = setting != "strip-responses"
+            response = setting != "strip-requests"
             calls = ToolCallPolicy(policy="strip", request=request, response=response)
         return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
 
@@ -403,7 +410,8 @@ class ContextSize:
 
         The context has grown enough, is smaller than before, or is of another conversation.
         """
-        tokens, turns = self.tokens - before.tokens, self.turns - before.turns
+        tokens = self.tokens - before.tokens
+        turns = self.turns - before.turns
         if self.stream is not before.stream or tokens < 0 or turns < 0:
             return True
         return bool(
@@ -443,7 +451,8 @@ class Compactor:
 
     async def compact_if_due(self, resolved: Resolved, request_text: str) -> None:
         """Compact the conversation before a turn if it exceeds a limit. Errors are displayed."""
-        settings, stream = resolved.basis.config.conversation.compaction, self.turn.record.stream
+        settings = resolved.basis.config.conversation.compaction
+        stream = self.turn.record.stream
         auto = settings.auto
         context = ContextSize(
             stream,
@@ -451,7 +460,8 @@ class Compactor:
             count_uncompacted_turns(stream) if auto.max_turns else 0,
         )
         size = context.tokens + _estimate_overhead(resolved, request_text) if auto.max_tokens else 0
-        is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < context.turns
+        is_long = size > auto.max_tokens
+        many_turns = 0 < auto.max_turns < context.turns
         if not (is_long or many_turns) or not context.has_grown_since(
             self.settings.last_failure, auto
         ):
@@ -487,7 +497,8 @@ class Compactor:
         return chosen is not None and await self._apply(chosen, resolved, why="", in_turn=True)
 
     def _plan(self, rules: Iterable[CompactionRule], *, in_turn: bool = False) -> CompactionPlan:
-        stream, providers = self.turn.record.stream, self.settings.providers()
+        stream = self.turn.record.stream
+        providers = self.settings.providers()
         planner = CompactionPlanner(stream, providers, now=self.settings.now(), in_turn=in_turn)
         return planner.plan(planner.steps(rules))
 
@@ -500,7 +511,8 @@ class Compactor:
             summarizer = self.settings.summarizer(resolved, step.rule)
             return await summarizer.summarize(thread, waits=self._wait, spent=self.turn.tokens.add)
 
-        stream, providers = self.turn.record.stream, self.settings.providers()
+        stream = self.turn.record.stream
+        providers = self.settings.providers()
         try:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
             outcome = stream.until(len(stream))

@@ -204,7 +204,8 @@ class _Messages:
             self.parts.append(self._part("message", self._normalize_item(item), after))
 
     def _normalize_item(self, item: ContextItem) -> JsonObject:
-        entry, images = item.entry, _images(item.images)
+        entry = item.entry
+        images = _images(item.images)
         match entry:
             case ChatRequest(content=text):
                 mark = {"inquiry": each} if (each := entry.metadata.get("inquiry")) else {}
@@ -322,7 +323,8 @@ class ExchangeRecorder:
     def on_event(self, event: ProviderEvent) -> Exchange | None:
         """Add one event; return the exchange if it is complete."""
         if isinstance(event, Retry):
-            reason, notice = self._hide(event.reason), self._hide(event.notice)
+            reason = self._hide(event.reason)
+            notice = self._hide(event.notice)
             event = replace(event, reason=reason, notice=notice)
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
@@ -348,7 +350,8 @@ class ExchangeRecorder:
 
     def failed(self, error: ProviderError) -> Exchange:
         """Return the exchange of a request that failed with `error`."""
-        text, is_protocol = self._hide(error.without_address), isinstance(error, ProtocolError)
+        text = self._hide(error.without_address)
+        is_protocol = isinstance(error, ProtocolError)
         return self._make_exchange(
             FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
         )
@@ -381,7 +384,8 @@ _NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in tabl
 
 def event_to_json(event: ProviderEvent | End) -> JsonObject:
     """Return `event` as JSON: its name, and all values that are not the default."""
-    key, name = "event" if type(event) in _EVENTS.values() else "end", _NAMES[type(event)]
+    key = "event" if type(event) in _EVENTS.values() else "end"
+    name = _NAMES[type(event)]
     attributes = _adapter(name).dump_python(event, exclude_defaults=True)
     stored = make_storable({key: name, **attributes})
     assert isinstance(stored, dict)

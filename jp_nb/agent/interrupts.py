@@ -79,7 +79,8 @@ def decide_without_menu(
 
     `in_menu` is True if the menu of an earlier interrupt is open.
     """
-    now, before = turn.clock(), turn.last_interrupt
+    now = turn.clock()
+    before = turn.last_interrupt
     turn.last_interrupt = now
     unattended = turn.prompter.unavailable() is not None
     is_repeated = before is not None and now - before < settings.escalation_cooldown_secs

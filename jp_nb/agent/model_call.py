@@ -218,7 +218,8 @@ class StreamInterrupts:
 
     def close(self) -> None:
         """Close the menu."""
-        menu_task, self._menu = self._menu, None
+        menu_task = self._menu
+        self._menu = None
         if menu_task is not None:
             menu_task.cancel()
 
@@ -329,7 +330,8 @@ class AnswerStream:
         attempt = Attempt(
             resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
         )
-        record, host = self._turn.record, resolved.host
+        record = self._turn.record
+        host = resolved.host
         if host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head
         if not (record.stream.is_reproducible or resolved.uses_cassette):
@@ -387,7 +389,8 @@ class AnswerStream:
             await handler.decided.wait()
 
     async def _consume(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
-        feed, display = attempt.builder.feed, self._turn.display
+        feed = attempt.builder.feed
+        display = self._turn.display
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
                 if not isinstance(event, TextPart):

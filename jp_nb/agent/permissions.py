@@ -397,7 +397,9 @@ class PermissionRequests:
         if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED, skipped=True)
         if pending.edited is not None:
-            call.arguments, call.edited, call.formatted = pending.arguments, pending.edited, None
+            call.arguments = pending.arguments
+            call.edited = pending.edited
+            call.formatted = None
             call.needs_redisplay = True
 
     async def _ask_permission(self, ask: SafeAsk, call: _PendingCall) -> tuple[str, _PendingCall]:
@@ -513,7 +515,8 @@ class PermissionRequests:
         """Note that a decision needs a user, and return the end of the call."""
         self._turn.unavailable_reason = reason
         self._turn.prepared.note_open(OpenDecision(kind, tool.name, reason))
-        what, setting = "did not run: it needs the user's permission", "run"
+        what = "did not run: it needs the user's permission"
+        setting = "run"
         if kind == "result":
             what = "ran, but its result is not delivered: that needs the user's approval"
             setting = "result"

@@ -483,7 +483,8 @@ class FormDraft:
 
     def _end(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
-            self.end, self.step = end, self.step + 1
+            self.end = end
+            self.step = self.step + 1
 
     def expire(self, picked: Answered | None = None) -> None:
         """Handle the timeout of the current page, and go to the next page.
@@ -501,7 +502,8 @@ class FormDraft:
 
     def _time_out(self, index: int, picked: Answered | None = None) -> None:
         # Exclusive questions accept only sent answers, and required ones no automatic answer.
-        question, held = self.prompt.pages[index].question, self._pages[index].answer
+        question = self.prompt.pages[index].question
+        held = self._pages[index].answer
         if picked is not None and not question.exclusive:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)

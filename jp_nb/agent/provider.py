@@ -190,7 +190,8 @@ def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> Shar
     """Return the common beginning of two requests with these parts."""
     pairs = zip(before, after, strict=False)
     same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
-    sizes, part = [len(content) for _, content in before], ""
+    sizes = [len(content) for _, content in before]
+    part = ""
     if same < len(before):
         added = after[same][0] if same < len(after) else ""
         is_new = added and added not in {name for name, _ in before[same:]}

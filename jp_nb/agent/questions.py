@@ -400,7 +400,8 @@ class ToolQuestions:
 
     def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
         """Count an answer without the user. End a call that ignores such answers."""
-        group, question_id = inquiry.group, inquiry.question.id
+        group = inquiry.group
+        question_id = inquiry.question.id
         counts = group.call.automatic_answer_counts
         counts[question_id] += 1
         if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
@@ -413,7 +414,8 @@ class ToolQuestions:
         for inquiry, outcome in ended:
             if "timed_out" in (outcome.end, *outcome.marks):
                 self._count_automatic_answer(inquiry)
-        accepts_partial, call = group.needs.partial, group.call
+        accepts_partial = group.needs.partial
+        call = group.call
         for inquiry, outcome in ended:
             question = inquiry.question
             if question.required and not outcome.is_answered and not accepts_partial:
@@ -458,7 +460,8 @@ class ToolQuestions:
 
     async def _ask_model(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> None:
         """Get the answer of a model, and use it. Without a valid one, the call ends."""
-        batch, call = inquiry.group.batch, inquiry.group.call
+        batch = inquiry.group.batch
+        call = inquiry.group.call
         problem = NO_INQUIRY_BACKEND
         if self._turn.tokens.is_over:
             problem = NO_TOKENS_LEFT
@@ -634,7 +637,8 @@ def _rememberable(question: Question) -> bool:
 
 
 def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[Answered | FormEnd]:
-    needs, tool = group.needs, group.tool
+    needs = group.needs
+    tool = group.tool
     may_stay_open = needs.partial and not needs.decline
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
     pages = tuple(

@@ -202,7 +202,9 @@ class OverlapTrimmer:
 
     def rest(self) -> str:
         """Return the new part of the withheld text. Later text is returned unchanged."""
-        self._open, held, self._held = False, self._held, ""
+        self._open = False
+        held = self._held
+        self._held = ""
         for size in range(min(len(held), len(self._before)), self.MIN_OVERLAP_CHARS - 1, -1):
             if self._before.endswith(held[:size]) and not held[:size].isspace():
                 return held[size:]

@@ -278,7 +278,8 @@ class CellCall:
             self.interrupts = self._all.interrupts
             self._all.on_begin(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
-            before, self._all.settled = self._all.settled, self.settled
+            before = self._all.settled
+            self._all.settled = self.settled
             began = monotonic()
             try:
                 # On the agent's thread, waiting would block the recording.

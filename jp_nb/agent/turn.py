@@ -138,14 +138,16 @@ class TurnLoop:
             if is_cancelled():  # else an interrupt came while the configuration was resolved
                 raise
         finally:
-            self._on_interrupt, self._is_over = None, True
+            self._on_interrupt = None
+            self._is_over = True
             self._close(status)
         return TurnEnd(status, self.turn.tokens.usage, self._why)
 
     async def _start(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
         if self.interrupt_count:
             return "interrupted"
-        resolved, record = await self._resolve(), self.turn.record
+        resolved = await self._resolve()
+        record = self.turn.record
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
@@ -174,12 +176,14 @@ class TurnLoop:
     ) -> Completion:
         if self.interrupt_count:
             return "interrupted"
-        resolved, record = await self._resolve(), self.turn.record
+        resolved = await self._resolve()
+        record = self.turn.record
         turn = record.stream.current_turn()
         request = next(entry for entry in turn if isinstance(entry, ChatRequest))
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
-        self._has_begun, self._resumed_calls = True, again
+        self._has_begun = True
+        self._resumed_calls = again
         images = record.stream.images
         self.turn.images = sum(len(images.images_of(entry).images) for entry in turn)
         record.add(*abandoned)
@@ -202,7 +206,8 @@ class TurnLoop:
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Complete the record, and mark a turn without a response."""
-        record, tokens = self.turn.record, self.turn.tokens
+        record = self.turn.record
+        tokens = self.turn.tokens
         may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
         for call in record.stream.open_tool_calls() if self._has_begun else ():
             content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
@@ -232,7 +237,8 @@ class TurnLoop:
 
     async def _interruptible(self, work: Awaitable[T]) -> T:
         """Await `work`. An interrupt in the meantime ends the turn."""
-        count, task = self.interrupt_count, asyncio.ensure_future(work)
+        count = self.interrupt_count
+        task = asyncio.ensure_future(work)
         self._on_interrupt = task.cancel
         result = await task
         if self.interrupt_count > count:  # it came just after the end of the work
@@ -285,7 +291,8 @@ class TurnLoop:
                     if _has_outdated_tools(resolved):
                         resolved = await self._resolve()
                 case "config_changed":
-                    before, resolved = resolved, await self._resolve_again(schema)
+                    before = resolved
+                    resolved = await self._resolve_again(schema)
                     # One that was there before is not forced again: the turn would never end.
                     asked = resolved.basis.config.assistant.tool_choice
                     again = asked == before.basis.config.assistant.tool_choice
@@ -425,7 +432,8 @@ class TurnLoop:
             )
         left = " The calls of the last answer did not run." if calls and not ran else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
-        took, most = self.turn.tokens.total, self.turn.tokens.max_tokens
+        took = self.turn.tokens.total
+        most = self.turn.tokens.max_tokens
         reason = f"The turn took {took} tokens; the limit {TOKENS_SETTING} is {most}{ends}"
         self.turn.display(Notice(f"⚠ {reason}"))
         if not calls:

@@ -48,7 +48,8 @@ def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MOD
 
 def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
-        path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
+        path = format_path([*_ALIAS_KEYS, reference])
+        reference = aliases[reference]
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
         near = _find_similar(reference, aliases)

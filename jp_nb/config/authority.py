@@ -101,7 +101,8 @@ def names_remote_model(model: JsonValue) -> bool:
     file that came with the notebook. A server of the configuration may be a local one.
     """
     if isinstance(model, dict):
-        provider, name = str(model.get("provider")), str(model.get("name"))
+        provider = str(model.get("provider"))
+        name = str(model.get("name"))
         is_alias = False
     else:
         provider, slash, name = str(model).partition("/")

@@ -158,14 +158,16 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
     operators = ""
     while text[:1] in (":", "+") and text[0] not in operators:
-        operators, text = operators + text[0], text[1:]
+        operators = operators + text[0]
+        text = text[1:]
     if text[:2] in ("\\:", "\\+"):
         text = text[1:]
     try:
         if is_ignored(parse_path(path)):
             return partial  # JP reads the same variables
         require_node(path)
-        as_json, extend = ":" in operators, "+" in operators
+        as_json = ":" in operators
+        extend = "+" in operators
         change = assign(path, text, partial, as_json=as_json, extend=extend, layer=ENVIRONMENT)
     except ConfigError as exc:
         exc.layer = ENVIRONMENT
@@ -208,7 +210,9 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
         assert isinstance(value, dict)
         return Change(read_partial(value, layer=layer))
     end = find_path_end(text)
-    left, equals, right = text[:end], end >= 0, text[end + 1 :]
+    left = text[:end]
+    equals = end >= 0
+    right = text[end + 1 :]
     path = left.rstrip(" :+").strip()
     operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
     if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
@@ -236,7 +240,8 @@ def assign(
     layer: str = LAYER,
 ) -> Change:
     """Return the change that sets `path`, or adds to it: see `parse_assignment`."""
-    node, keys = require_node(path), parse_path(path)
+    node = require_node(path)
+    keys = parse_path(path)
     _check_no_file_settings(keys[:1], layer)
     value = _json(text, path) if as_json else parse_value(node, text, path)
     if value is None:
@@ -318,7 +323,8 @@ def _set_in_list(
     *,
     extend: bool,
 ) -> Change:
-    path, key = format_path(keys[:place]), keys[place]
+    path = format_path(keys[:place])
+    key = keys[place]
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
     if isinstance(key, Element) or int(key) >= len(items):
@@ -343,7 +349,8 @@ def _replace(
 ) -> JsonValue:
     if not rest:
         return _extend_item(node, item, value, format_path(keys)) if extend else value
-    key, below = rest[0], node.child(rest[0]) or JSON
+    key = rest[0]
+    below = node.child(rest[0]) or JSON
     item = expand_shorthand(node, item)
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
@@ -406,7 +413,8 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
         ConfigError: One is not.
     """
     conversation = config.conversation
-    tools, toolsets = conversation.tools, conversation.list_toolsets()
+    tools = conversation.tools
+    toolsets = conversation.list_toolsets()
     known = {*tools, *toolsets, *conversation.list_source_toolsets()} - {STAR}
     unknown = (name for name in names if name not in known)
     missing = list(dict.fromkeys(x for x in unknown if not conversation.list_tools_from(x)))
@@ -433,15 +441,18 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     rules = {"any"}
     locked = ""
     if name in conversation.tools:
-        tools, rules = [name], {"any", "if_named", "if_named_or_group"}
+        tools = [name]
+        rules = {"any", "if_named", "if_named_or_group"}
         locked = f"`{name}`: this tool is"
         path = f"conversation.tools.{name}.enable"
     elif named := conversation.list_tools_from(name):
-        tools, rules = named, {"any", "if_named", "if_named_or_group"}
+        tools = named
+        rules = {"any", "if_named", "if_named_or_group"}
         locked = f"`{name}`: this tool is"
         path = f"conversation.tools.{named[0]}.enable"
     elif name:
-        tools, rules = conversation.list_toolset_tools(name), {"any", "if_named_or_group"}
+        tools = conversation.list_toolset_tools(name)
+        rules = {"any", "if_named_or_group"}
         locked = f"the toolset `{name}`: all its tools are"
         path = f"conversation.toolsets.{name}"
     states = {tool: conversation.get_tool_state(tool) for tool in tools}

@@ -114,7 +114,8 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
         return merge(old, new, node)  # fast path for most tables
     if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
-        old, new = expand_shorthand(node, old), expand_shorthand(node, new)
+        old = expand_shorthand(node, old)
+        new = expand_shorthand(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
         old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
     if node.kind == "list":
@@ -143,7 +144,8 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    below, above = unwrap(old, node), unwrap(new, node)
+    below = unwrap(old, node)
+    above = unwrap(new, node)
     if not isinstance(above, list):
         return new  # `validate` reports it
     if node.merge.strategy == "preserve" and below is not None:
@@ -167,7 +169,8 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
 
 
 def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
-    below, above = unwrap(old, node), wrapped["value"]
+    below = unwrap(old, node)
+    above = wrapped["value"]
     strategy = wrapped.get("strategy", "append")
     if below is None or strategy == "replace":
         return wrapped
@@ -210,9 +213,11 @@ def strip_strategies(
             continue
         plain = unwrap(value, below)
         if isinstance(plain, dict):
-            old, old_result = before.get(key), stripped.get(key)
+            old = before.get(key)
+            old_result = stripped.get(key)
             if not isinstance(old, dict) or not isinstance(old_result, dict) or plain is not value:
-                old, old_result = {}, {}
+                old = {}
+                old_result = {}
             plain = strip_strategies(plain, known=(old, old_result), node=below)
         result[key] = plain
     is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
@@ -251,7 +256,8 @@ def iter_leaves(
 ) -> Iterator[tuple[Keys, JsonValue]]:
     """Yield the keys and value of each setting, without merge strategies."""
     for key, value in partial.items():
-        keys, below = (*above, key), node.child(key) if node is not None else None
+        keys = (*above, key)
+        below = node.child(key) if node is not None else None
         plain = unwrap(value, below)
         if isinstance(plain, dict) and plain:
             yield from iter_leaves(plain, below, keys)
@@ -270,7 +276,8 @@ def iter_changed_leaves(
       annotations for later values.
     """
     for key, value in partial.items():
-        keys, below = (*above, key), (node.child(key) if node is not None else None) or JSON
+        keys = (*above, key)
+        below = (node.child(key) if node is not None else None) or JSON
         plain = unwrap(value, below)
         if plain is None:
             continue
@@ -297,7 +304,8 @@ def select_settings(
     """Return the wanted values of `partial`. `is_wanted` returns None for a table to look into."""
     selected: Partial = {}
     for key, value in partial.items():
-        keys, below = (*above, key), node.child(key) if node is not None else None
+        keys = (*above, key)
+        below = node.child(key) if node is not None else None
         wanted = is_wanted(below, keys, value)
         if wanted is None and isinstance(value, dict):
             if inner := select_settings(value, is_wanted, below, keys):
@@ -374,12 +382,14 @@ def unset(
     has no effect.
     """
     keys = parse_path(path) if isinstance(path, str) else path
-    key, rest = keys[0], keys[1:]
+    key = keys[0]
+    rest = keys[1:]
     inner = node.child(key) if node is not None else None
     if not rest:
         kept = {name: item for name, item in value.items() if name != key}
         return {**kept, str(key): below[key]} if below.get(key) is not None else kept
-    own, lower = value.get(key), unwrap(below.get(key), inner)
+    own = value.get(key)
+    lower = unwrap(below.get(key), inner)
     plain = unwrap(own, inner)
     if inner is not None and inner.kind == "list":
         return _unset_items(inner, value, str(key), rest, lower)
@@ -428,7 +438,8 @@ def _restore_items(
 
 
 def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: Keys) -> list[JsonValue]:
-    key, rest = keys[0], keys[1:]
+    key = keys[0]
+    rest = keys[1:]
     if isinstance(key, _Items):
         return [item for item in items if not key.contains(node, item)]
     kept: list[JsonValue] = []
@@ -538,7 +549,8 @@ def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Cha
         )
         delta: Partial = {}
         for key, new in after.items():
-            old, below = before.get(key), node.child(key) or JSON
+            old = before.get(key)
+            below = node.child(key) or JSON
             if new is None or new is old:
                 continue
             if expand_shorthand(below, new) == expand_shorthand(below, old):

@@ -136,7 +136,8 @@ def review_proposal(
     if size > MAX_CHARS or len(unset) > MAX_PATHS:
         return refuse_malformed(TOO_LARGE)
     problems: list[_Problem] = []
-    delta, unsets = _read_config(config, basis, grants, problems), _read_unsets(unset, problems)
+    delta = _read_config(config, basis, grants, problems)
+    unsets = _read_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
     long = [keys for keys in change.leaves if try_parse_path(format_path(keys)) != keys]
     problems += [_Problem("", "a key is too long for a path")] * len(long)
@@ -177,7 +178,8 @@ def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
     """Return `delta` with complete model ids; missing parts come from the current model."""
 
     def complete(keys: Keys, value: JsonValue) -> JsonValue:
-        was, now = lookup(basis.partial, keys), lookup(basis.values, keys)
+        was = lookup(basis.partial, keys)
+        now = lookup(basis.values, keys)
         if isinstance(value, dict) and not isinstance(was, dict) and isinstance(now, dict):
             return {**now, **value}
         return value
@@ -196,7 +198,8 @@ def _find_new_tables(
     # A rule for a field of a table does not allow to replace another form by that table.
     tables: _Leaves = {}
     for key, value in delta.items():
-        keys, below = (*above, key), node.child(key)
+        keys = (*above, key)
+        below = node.child(key)
         now = values.get(key) if isinstance(values, dict) else None
         if below is None or not isinstance(value, dict) or is_wrapper(value, below):
             continue
@@ -291,7 +294,8 @@ def _read_config(
 
 
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
-    path, expected = problem.path, problem.expected
+    path = problem.path
+    expected = problem.expected
     value = lookup(config, try_parse_path(path) or (path,))
     if problem.kind == "unknown_key":
         return _Problem(path, "unknown field", value, expected, short_message="no such setting")
@@ -342,7 +346,8 @@ def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
         if node.kind == "list":
             inside = len(keys) > place + 1
             return ("an item of a list can only be unset as a whole",) if inside else ()
-        is_entry, node = node.kind == "map", below
+        is_entry = node.kind == "map"
+        node = below
         is_value = node.kind in ("text", "scalar", "json") or node.has_short_form
         is_optional = is_value and (node.optional or is_entry)
         if place == len(keys) - 1 and (node.kind == "list" or is_optional):
@@ -375,7 +380,8 @@ def squash_changes(
 def _append(change: Change, then: Change) -> Change:
     for path in then.unsets:
         change = _append_unset(change, parse_path(path))
-    unsets, delta = list(map(parse_path, change.unsets)), then.delta
+    unsets = list(map(parse_path, change.unsets))
+    delta = then.delta
     for keys in then.leaves:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _get_node(whole).kind == "list":  # a new list
@@ -403,7 +409,8 @@ def _append_unset(change: Change, keys: Keys) -> Change:
 
 def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
     # Appends to `change` that the field at `keys` has the value that it has in `after`.
-    node, value = _get_node(keys), _get_value(after, keys)
+    node = _get_node(keys)
+    value = _get_value(after, keys)
     if _is_group(node):
         return Change(merge(change.delta, build_partial(keys, value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
@@ -422,7 +429,8 @@ def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) 
     # Values, lists, and tables with a short form, which are set as a whole; also entries of maps,
     # which have a meaning even if they are empty.
     for key, value in partial.items():
-        keys, inner = (*above, key), node.child(key) or JSON
+        keys = (*above, key)
+        inner = node.child(key) or JSON
         plain = unwrap(value, inner)
         is_group = _is_group(inner) and isinstance(plain, dict)
         if isinstance(plain, dict) and is_group:

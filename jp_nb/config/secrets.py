@@ -67,7 +67,8 @@ class Redactor:
         """Return `text` with the replacement in place of each secret."""
         if not self.may_be_in(text):
             return text  # the usual case
-        shown, end = [], 0
+        shown = []
+        end = 0
         for start, stop in sorted(self._find(text)):
             if start >= end:
                 shown += [text[end:start], self._replacement]
@@ -134,7 +135,8 @@ class RedactedStream:
         before = len(self._tail)
         text = self._tail + self._held + piece
         if self._beginning.search(text) is None:  # the usual case
-            self._tail, self._held = text[1 - _MIN_PARTIAL_CHARS :], ""
+            self._tail = text[1 - _MIN_PARTIAL_CHARS :]
+            self._held = ""
             return text[before:]
         found = [at for form in self._forms if (at := text.find(form)) >= 0]
         if found:
@@ -150,7 +152,8 @@ class RedactedStream:
 
     def finish(self) -> str:
         """Return the rest of the text."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return held
 
 
@@ -220,7 +223,9 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
     # The text without escapes of any level, and the index in `text` of each character and the end.
     # Backslashes are removed, and a line break is the letter of its escape.
     pieces: list[str] = []
-    starts, at, begin = array("Q"), 0, -1
+    starts = array("Q")
+    at = 0
+    begin = -1
     for found in escapes.finditer(text):
         if begin < 0 or found.start() > at:  # otherwise, backslashes before it belong to it
             begin = found.start()
@@ -369,7 +374,8 @@ def is_secret(name: str, value: object) -> bool:
 
 _TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|jwt", re.I)
 """Each secret name contains one of these parts. The check of most other names ends here."""
-_SHORTEST_KEY, _LONGEST_KEY = 16, 4096
+_SHORTEST_KEY = 16
+_LONGEST_KEY = 4096
 _SPOKEN = re.compile(
     rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
     rf"|(?:{'|'.join(KEY_QUALIFIERS)})[ _-]?(?:key|token)s?)\b",
@@ -470,7 +476,8 @@ def hide_api_keys(text: str) -> str:
 
 
 def _without_value(found: re.Match[str]) -> str:
-    name, value = found["name"], found["value"]
+    name = found["name"]
+    value = found["value"]
     if name.lower().endswith("tokens") or not is_secret_name(name) or NOT_SHOWN.startswith(value):
         return found[0]
     opening = _QUOTES.fullmatch(value)

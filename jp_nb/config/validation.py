@@ -149,14 +149,16 @@ class _Reading:
         self._add(keys, "unknown_key", message, expected=known)
 
     def _add_error(self, keys: Keys, error: ErrorDetails) -> None:
-        kind, context = error["type"], error.get("ctx", {})
+        kind = error["type"]
+        context = error.get("ctx", {})
         beginning = kind.partition("_")[0]
         of_value = "value" if beginning in ("greater", "less") else "type"
         if kind == "missing":
             self._add(keys, "value", "is required here, but not set")
         elif kind == "value_error":
             wrong = context["error"]
-            cause, expected = getattr(wrong, "cause", ""), getattr(wrong, "expected", "")
+            cause = getattr(wrong, "cause", "")
+            expected = getattr(wrong, "expected", "")
             self._add(keys, "value", str(wrong), cause=cause, expected=expected)
         elif kind == "literal_error":
             wrong = unexpected_word(error)
@@ -244,7 +246,8 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
         if part == "[key]" and not unknown and above is not None and above.kind == "map":
             break
         keys.append(part)
-        above, node = node, node.child(part) if node is not None else None
+        above = node
+        node = node.child(part) if node is not None else None
         is_tag_read = False
     return tuple(keys)
 

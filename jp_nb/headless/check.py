@@ -241,7 +241,8 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     Yields no problem of one file alone: the other checks find these.
     """
     try:
-        content, read = read_cassette(cassette), read_notebook(notebook)
+        content = read_cassette(cassette)
+        read = read_notebook(notebook)
     except StorageError:
         return
     parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
@@ -300,7 +301,8 @@ def _find_request(cell: Any) -> str:
 
 def _is_recorded(text: str, asked: list[str]) -> bool:
     noted = text + NOTE
-    whole, longer = bisect_left(asked, text), bisect_left(asked, noted)
+    whole = bisect_left(asked, text)
+    longer = bisect_left(asked, noted)
     is_there = whole < len(asked) and asked[whole] == text
     return is_there or (longer < len(asked) and asked[longer].startswith(noted))
 

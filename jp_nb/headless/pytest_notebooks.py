@@ -83,7 +83,8 @@ class NotebookItem(pytest.Item):
             raise NotebookFailedError("\n".join(failed))
 
     def _execute(self) -> tuple[RunResult, RunReport, list[str]]:
-        option, answers = self.config.option, self.path.with_suffix(answers_file.SUFFIX)
+        option = self.config.option
+        answers = self.path.with_suffix(answers_file.SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
         with TemporaryDirectory(prefix="jp-nb-") as folder:
             result = run_notebook(
@@ -118,7 +119,8 @@ class NotebookItem(pytest.Item):
 def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings that select the cassette and the answers file next to a notebook."""
     settings = {}
-    cassette, answers = default_cassette_path(path), path.with_suffix(answers_file.SUFFIX)
+    cassette = default_cassette_path(path)
+    answers = path.with_suffix(answers_file.SUFFIX)
     if record:
         refuse_unsafe_link(cassette)
     if record or cassette.is_file():

@@ -78,7 +78,9 @@ def _diff_for_git(arguments: list[str]) -> int:
         raise UsageError(
             "jp-nb diff --git runs as a diff driver of git: see `git help gitattributes`"
         )
-    path, old, new = arguments[0], arguments[1], arguments[4]
+    path = arguments[0]
+    old = arguments[1]
+    new = arguments[4]
     heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
     try:
         (before, old_cells), (after, new_cells) = _read_compared(old), _read_compared(new)
@@ -169,7 +171,8 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         cells = [nbformat.v4.new_code_cell(LOAD)]
         target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     merge.lift_carrier(target.metadata)
-    done, stored = "imported", jp
+    done = "imported"
+    stored = jp
     if merge.read_carrier(target.metadata) is not None:
         document = load_conversation(notebook)  # a damaged record is an error
         identifier = loaded.conversation.id
@@ -184,7 +187,8 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
             _replace_conversation(document, jp, loaded)
             done = f"updated from {folder}"
         else:
-            held_count, count = len(events_of(held)), len(events_of(jp))
+            held_count = len(events_of(held))
+            count = len(events_of(jp))
             raise StorageError(
                 f"{notebook} and {folder} contain different versions of {_format_id(identifier)} "
                 f"({held_count} and {count} entries). Drop the one in the notebook with "
@@ -214,7 +218,8 @@ def export_directory(
         UsageError: The notebook has no such conversation.
         StorageError: The notebook cannot be read, or the folder cannot be written.
     """
-    stored, wanted = load_stored(notebook), conversation
+    stored = load_stored(notebook)
+    wanted = conversation
     if wanted is not None and isinstance(stored, dict) and conversation_id(stored) != wanted:
         held = _find_other(others_of(stored), wanted)
         if held is not None and stored.get("version", VERSION) == VERSION:
@@ -289,7 +294,8 @@ def import_conversation(options: argparse.Namespace) -> int:
 
 def export_conversation(options: argparse.Namespace) -> int:
     """Export a conversation to a directory of JP, and print omitted values."""
-    notebook, folder = require_notebook(options.notebook), folder_at(options.folder, Path())
+    notebook = require_notebook(options.notebook)
+    folder = folder_at(options.folder, Path())
     dropped, others = export_directory(
         notebook, folder, options.dialect, conversation=options.conversation
     )

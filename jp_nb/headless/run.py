@@ -71,7 +71,8 @@ def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[s
     misspelled = find_misspelled_answers(events, answers)
     for unused in answers.answers:
         if unused.key not in events.used_answers:
-            near, name = misspelled.get(unused.key), _format_key_path(unused.key)
+            near = misspelled.get(unused.key)
+            name = _format_key_path(unused.key)
             meant = f"did you mean {_format_key_path(near)}?" if near else ""
             why = meant or "the notebook did not ask for it"
             yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
@@ -148,7 +149,8 @@ def _format_decision(each: ReportedDecision) -> list[str]:
 
 
 def _format_examples(question: Question) -> list[str]:
-    kind, key = question.answer_type, _format_toml_key(question.id)
+    kind = question.answer_type
+    key = _format_toml_key(question.id)
     if not isinstance(kind, FormAnswer):
         return [*_format_options(question), f"# {key} = {_format_example(question)}"]
     lines = []

@@ -73,7 +73,8 @@ class ReportedQuestion:
         return "automatic" if "auto" in outcome.marks else outcome.end
 
     def __str__(self) -> str:
-        end, asked = self.end, format_line(self.inquiry.question)
+        end = self.end
+        asked = format_line(self.inquiry.question)
         if not self.is_answered:
             end = "chosen automatically" if end == "automatic" else format_cause(self.inquiry.ended)
         return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
@@ -150,9 +151,11 @@ class RunReport:
 def make_report(result: RunResult, notebook: str) -> RunReport:
     """Return the report of a run. If the record is unreadable, it has the error and no turns."""
     try:
-        turns, error = tuple(_read_turns(result)), ""
+        turns = tuple(_read_turns(result))
+        error = ""
     except StorageError as exc:
-        turns, error = (), format_text(str(exc))
+        turns = ()
+        error = format_text(str(exc))
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
@@ -224,7 +227,8 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     askers = {each.id: each.source.name or each.source.source for each in asked}
     questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
-    usage, status = _sum_usage((each.model, each.tokens) for each in used), "unfinished"
+    usage = _sum_usage((each.model, each.tokens) for each in used)
+    status = "unfinished"
     match [part for part in turn.parts if not isinstance(part, ConfigChange)]:
         case [*_, Text(by_person=False) | StructuredData()]:
             status = "answered"
@@ -364,7 +368,8 @@ def _add_suite(root: Element, report: RunReport) -> None:
         SubElement(properties, "property", name=name, value=value)
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
-    lost, failure = report.record_error, report.failure
+    lost = report.record_error
+    failure = report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):
         lost = format_text(f"{failure.name}: {failure.message}")
     if lost:

@@ -352,7 +352,8 @@ class Execution:
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == MODULE), {})
         entries = length if isinstance(length := state.get("length"), int) else 0
-        seconds, conversation = time.monotonic() - start, conversation_id(state.get("jp"))
+        seconds = time.monotonic() - start
+        conversation = conversation_id(state.get("jp"))
         self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
 
     def failure_of_time(self) -> CellFailure | None:
@@ -467,7 +468,8 @@ def run_notebook(
     taken_over = entry_counts(read_carrier(notebook.metadata), with_headless=True)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
     environment = {
         **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
         environment_module.PATH: str(path),
@@ -491,7 +493,8 @@ def _execute(
     execution: Execution, path: Path, target: Path, environment: Mapping[str, str]
 ) -> CellFailure | None:
     """Run all cells of the notebook at `path`, and write it to `target`; return its failure."""
-    notebook, failure = execution.client.nb, None
+    notebook = execution.client.nb
+    failure = None
     unreadable = unreadable_carrier(notebook.metadata)  # from before the run
     with execution.interruptible():
         try:

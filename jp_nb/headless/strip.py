@@ -75,7 +75,8 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
         raise StorageError("not a notebook: it is nested too deeply") from None
     except json.JSONDecodeError as exc:
         raise StorageError(f"not a notebook: {exc}") from exc
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for removal in removals:
         pieces += [text[at : removal.start], removal.text]
         at = removal.end

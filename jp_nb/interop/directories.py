@@ -215,7 +215,8 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
         for name in FILES:
             if name != EVENTS and not isinstance(_json_value(files.get(name, b"{}"), name), dict):
                 raise StorageError("expected an object", place=name)
-        entries, base = _json_items(files.get(EVENTS)), _json_value(files.get(BASE_CONFIG))
+        entries = _json_items(files.get(EVENTS))
+        base = _json_value(files.get(BASE_CONFIG))
     except (StorageError, UnicodeDecodeError) as exc:
         raise StorageError(
             f"{folder} is not empty and contains no conversation ({exc}): export to another folder"

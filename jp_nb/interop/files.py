@@ -74,7 +74,8 @@ MAX_NAME_BYTES = 200
 Dialect = Literal["native", "jp-head"]
 
 _OTHER_NAME = re.compile(r"\w[\w .-]*")
-_AFTER, _EMPTY = "\n]\n", "[]\n"
+_AFTER = "\n]\n"
+_EMPTY = "[]\n"
 _BEFORE_ONE = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*")
 _BETWEEN = re.compile("[ \t\r\n]*,[ \t\r\n]*")
 _EMPTY_LIST = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
@@ -83,7 +84,8 @@ _BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 
 PAD = "  "
 """Indentation of an entry in its file."""
-FIRST_GAP, GAP = f"[\n{PAD}", f",\n{PAD}"
+FIRST_GAP = f"[\n{PAD}"
+GAP = f",\n{PAD}"
 """The text before the first entry, and before each other entry."""
 
 _OURS = ("verbatim", "spelling")
@@ -405,7 +407,8 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     source = read_value(text, BASE_CONFIG)
     value = _require_object(source.value, BASE_CONFIG)
     kept: JsonObject = {}
-    config, init = value, list[JsonObject]()
+    config = value
+    init = list[JsonObject]()
     if "base" in value:
         config = _require_object(value["base"], f"{BASE_CONFIG} base")
         changes = value.get("init", [])
@@ -491,7 +494,8 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
     dropped: list[str] = []
     if (metadata := _metadata_text(head, origin, entries, existing)) is not None:
         texts[METADATA] = metadata
-    kept, leading = as_object(origin.get("base_config")), as_object(origin.get("leading"))
+    kept = as_object(origin.get("base_config"))
+    leading = as_object(origin.get("leading"))
     if dialect == "jp-head":
         base, entries, dropped = convert_for_head(config, entries)
         unchanged = "init" not in kept and base == config

@@ -345,7 +345,8 @@ def _without_label(option: JsonValue, note: Callable[[str, str], None]) -> JsonV
     """Return an option without a label: the label becomes the first line of the description."""
     if not isinstance(option, dict) or "value" not in option:
         return {"value": option}
-    label, description = option.get("label"), option.get("description")
+    label = option.get("label")
+    description = option.get("description")
     if label is None:
         return option
     note("options.label", "JP has no labels: moved to the description")
@@ -380,14 +381,16 @@ class _Config:
             self._report.entry(index, "op", f"JP does not support {entry['op']!r}")
             return None
         before = self._ours
-        delta, unsets = as_object(entry.get("delta")), self._unsets(entry, index)
+        delta = as_object(entry.get("delta"))
+        unsets = self._unsets(entry, index)
         if entry.get("op") == "reset":
             touched: JsonObject
             self._ours, touched = {}, dict.fromkeys(self._jp)
             self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
             self._ours = apply(before, Change(delta, unsets))
-            changed, whole = delta, list[list[str]]()
+            changed = delta
+            whole = list[list[str]]()
             for path in unsets:
                 keys = [str(key) for key in parse_path(path)]
                 if not any(keys[: len(above)] == above for above in whole):
@@ -433,7 +436,8 @@ class _Config:
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
         tools = ("conversation", "tools")
-        here, known = as_object(lookup(before, tools)), as_object(lookup(self._jp, tools))
+        here = as_object(lookup(before, tools))
+        known = as_object(lookup(self._jp, tools))
         return any(name in here and name not in known for name in as_object(lookup(delta, tools)))
 
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
@@ -573,12 +577,15 @@ def _difference(
         below = shape.get(key) or shape.get("*")
         if below is None:
             continue
-        old, new, keys = had.get(key), wanted.get(key), (*above, key)
+        old = had.get(key)
+        new = wanted.get(key)
+        keys = (*above, key)
         step: JsonValue
         if isinstance(below, dict):
             if not isinstance(old, dict) and not isinstance(new, dict):
                 continue
-            here, there = as_object(old), as_object(new)
+            here = as_object(old)
+            there = as_object(new)
             inside = touched[key]
             inside = inside if isinstance(inside, dict) else dict.fromkeys([*here, *there])
             step = _difference(below, here, there, inside, keys, note) or None
@@ -596,7 +603,8 @@ def _difference(
 def _step(
     shape: str, old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
 ) -> JsonValue:
-    before, after = _unwrapped(old), _unwrapped(new)
+    before = _unwrapped(old)
+    after = _unwrapped(new)
     if shape == FREE:
         return _free_step(old, new, keys, note)
     if not isinstance(after, list):
@@ -666,5 +674,6 @@ def _unwrapped(value: JsonValue) -> JsonValue:
 
 
 def _set_at(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
-    key, rest = keys[0], keys[1:]
+    key = keys[0]
+    rest = keys[1:]
     return {**value, key: _set_at(as_object(value.get(key)), rest, item) if rest else item}

@@ -91,12 +91,14 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
     found: list[JsonText] = []
-    last, place = 0, _skip_space(text, start + 1)
+    last = 0
+    place = _skip_space(text, start + 1)
     closed = text[place : place + 1] == "]"
     while not closed:
         value, end = _scan(text, place, file)
         found.append(_source(text[place:end], value, text[last:place], file))
-        last, place = end, _skip_space(text, end)
+        last = end
+        place = _skip_space(text, end)
         closed = text[place : place + 1] == "]"
         if not closed:
             if text[place : place + 1] != ",":
@@ -125,7 +127,8 @@ def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
 
 
 def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
-    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
     return StorageError(f"not valid JSON: {why} (line {line}, column {column})", place=file)
 
 
@@ -326,7 +329,8 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
     """
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():
-            one, other = _whole_keys(one), _whole_keys(other)
+            one = _whole_keys(one)
+            other = _whole_keys(other)
         return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_json, one, other))

@@ -508,7 +508,8 @@ def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
     questions: dict[str, ServerQuestion] = {}
     for number, each in enumerate(listed if isinstance(listed, list) else [], start=1):
         asked = as_object(each)
-        url, message = asked.get("url"), asked.get("message")
+        url = asked.get("url")
+        message = asked.get("message")
         if isinstance(url, str):
             key = "elicitation" if number == 1 else f"elicitation-{number}"
             text = message if isinstance(message, str) else ""

@@ -90,7 +90,8 @@ class LastErrors:
         if isinstance(error, JpNbError):
             self._jp_nb_error = error
         elif isinstance(error, Exception):
-            self._error, self._raw_cell = error, raw_cell
+            self._error = error
+            self._raw_cell = raw_cell
 
     def read(self) -> LastError:
         """Return the last error.

@@ -57,7 +57,9 @@ def run_code(
     begin = error.__traceback__
     while begin is not None and begin.tb_frame.f_code.co_filename != name:
         begin = begin.tb_next
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, begin
+    sys.last_type = type(error)
+    sys.last_value = error
+    sys.last_traceback = begin
     if sys.version_info >= (3, 12):
         sys.last_exc = error
     if record_error is not None:

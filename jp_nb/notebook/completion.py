@@ -263,9 +263,11 @@ def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]
     """Split `line` from `position` as a shell does: complete words, and the word at the cursor."""
     done: list[str] = []
     typed: list[_TypedChar] = []
-    begun, quote = False, ""
+    begun = False
+    quote = ""
     while position < len(line):
-        char, following = line[position], line[position + 1 : position + 2]
+        char = line[position]
+        following = line[position + 1 : position + 2]
         escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
         if escapes and following:
             typed.append(_TypedChar(following, position, quote))
@@ -519,7 +521,8 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
     found = Completions(len(before), [])
     try:
         if session is not None:
-            line, column = context.cursor_line, context.cursor_position
+            line = context.cursor_line
+            column = context.cursor_position
             found = complete_cell(context.full_text, line, column, Names(session))
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("Completion failed for %r", before, exc_info=True)

@@ -178,7 +178,8 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
 
 
 def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
-    kind, count = cell.get("type"), cell.get("execution_count")
+    kind = cell.get("type")
+    count = cell.get("execution_count")
     outputs = tuple(map(_read_output, _objects(cell.get("outputs"))))
     cell_id = _text(cell.get("id"))
     count = count if isinstance(count, int) and not isinstance(count, bool) else None
@@ -213,7 +214,8 @@ def _read_output(output: Mapping[str, Any]) -> CellOutput:
 
 
 def _read_image(image: Mapping[str, Any]) -> Image | None:
-    kind, data = image.get("type"), image.get("data")
+    kind = image.get("type")
+    data = image.get("data")
     if kind not in MEDIA_TYPES or not isinstance(data, str):
         return None
     try:

@@ -74,7 +74,8 @@ class NotebookHost:
 
         Source: https://docs.python.org/3/library/sys.html#sys.last_exc
         """
-        sys.last_type, sys.last_value = type(error), error
+        sys.last_type = type(error)
+        sys.last_value = error
         sys.last_traceback = error.__traceback__
         self.shell.InteractiveTB.tb = error.__traceback__  # IPython prefers it to `sys`
         vars(sys)["last_exc"] = error  # Python 3.12 and later

@@ -378,7 +378,8 @@ class AnthropicRendering(Rendering):
 
 
 def _format_tool_changes(change: HeadChange) -> list[Message]:
-    before, after = change.before.tools, change.after.tools
+    before = change.before.tools
+    after = change.after.tools
     blocks: list[Message] = [
         {"type": "tool_removal", "tool": {"type": "tool_reference", "name": tool.name}}
         for tool in before

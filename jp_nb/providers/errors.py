@@ -257,7 +257,8 @@ def _find_wait(text: str) -> float | None:
     match = _HINT.search(text)
     if match is None:
         return None
-    amount, word = match[1], match[2]
+    amount = match[1]
+    word = match[2]
     seconds = parse_duration(amount + _UNIT_PREFIXES[word[:3].lower()] if word else amount)
     return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT_S else None
 

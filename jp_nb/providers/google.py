@@ -79,7 +79,8 @@ def end_with_error(error: Any) -> Finished:
         ProviderError: The error is not a refusal.
     """
     fields = error if isinstance(error, dict) else {"message": error}
-    code, message = fields.get("code"), fields.get("message")
+    code = fields.get("code")
+    message = fields.get("message")
     if isinstance(code, str):
         code = code.rpartition("/")[2]
     elif isinstance(code, int):
@@ -195,7 +196,8 @@ class ContinuedDecoder(Decoder):
         self._token = ""
         self.is_continued = False
         if token:
-            self._earlier_usage, self._usage = self._count_usage(), {}
+            self._earlier_usage = self._count_usage()
+            self._usage = {}
         return token
 
     def add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
@@ -282,7 +284,8 @@ class GoogleProvider(HttpProvider[R]):
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         assert isinstance(decoder, ContinuedDecoder)
-        url, sent = self._get_url(request), body
+        url = self._get_url(request)
+        sent = body
         while True:
             async with aclosing(self._http.post(sent, url=url)) as chunks:
                 async for chunk in chunks:
@@ -376,7 +379,8 @@ class _Rewriter:
         notes: list[str] = []
         for key, value in schema.items():
             if key == "const":
-                key, value = "enum", [value]
+                key = "enum"
+                value = [value]
             elif key == "oneOf":
                 key = "anyOf"
             if key == "enum" and not _is_accepted_enum(value):

@@ -193,7 +193,8 @@ class InteractionsRendering(GoogleRendering):
             pieces.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
-        entry, self.is_bound = item.entry, item.is_bound
+        entry = item.entry
+        self.is_bound = item.is_bound
         steps = rebuild_steps(entry.metadata.get(STEP)) if self.is_own else None
         if steps is None or not self._may_send_back(entry, steps):
             super()._add(item)
@@ -329,7 +330,8 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         self, error: ProviderError, request: ModelRequest, rendering: InteractionsRendering
     ) -> ProviderEvent | None:
         end = len(request.thread)
-        text_calls, unsigned_items = rendering.text_calls, rendering.unsigned_items
+        text_calls = rendering.text_calls
+        unsigned_items = rendering.unsigned_items
         if "missing" in str(error).lower() and text_calls.stop < end:
             asked = (
                 index

@@ -224,7 +224,8 @@ class InteractionsDecoder(ContinuedDecoder):
 
     def _start_step(self, wire_index: Any, step: Message, out: EventBuffer) -> None:
         self._clear_end()
-        kind, index = step["type"], self._count
+        kind = step["type"]
+        index = self._count
         if wire_index in self._steps:
             self._stop_step(self._steps.pop(wire_index), out)
         self._flush_pending_call(out)
@@ -322,7 +323,8 @@ class InteractionsDecoder(ContinuedDecoder):
             self._stop_step(step.inner, out)
 
     def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
-        text, signature = join_texts([step.step], "summary"), step.step.get("signature")
+        text = join_texts([step.step], "summary")
+        signature = step.step.get("signature")
         if step.step != thought_step(text, signature):
             _flush_step(step, out)
         elif signature:
@@ -348,15 +350,18 @@ class InteractionsDecoder(ContinuedDecoder):
             self._pending_call = flush
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
-        flush, self._pending_call = self._pending_call, None
+        flush = self._pending_call
+        self._pending_call = None
         if flush is not None:
             out.add(flush)
 
     def _flush_output(self, out: EventBuffer) -> None:
-        opened, self._output = self._output, []
+        opened = self._output
+        self._output = []
         if not opened:
             return
-        index, steps = opened[0].index, [each.step for each in opened]
+        index = opened[0].index
+        steps = [each.step for each in opened]
         text = join_texts(steps, "content")
         self._answer.finish(index, out)
         if not text:

@@ -45,7 +45,8 @@ class HeadChange:
 
     def instructions(self) -> str:
         """Return what the model must know about changed instructions; "" if they are the same."""
-        before, after = self.before.system, self.after.system
+        before = self.before.system
+        after = self.after.system
         if before == after:
             return ""
         if after[: len(before)] == before:
@@ -81,7 +82,8 @@ class HeadChange:
 
     def describe(self) -> Iterator[tuple[str, str | Attachment]]:
         """Yield the name and the new content of each changed part, for the user."""
-        before, after = self.before, self.after
+        before = self.before
+        after = self.after
         for each in self.added:
             yield f"attachment {each.source}", each
         names = {tool.name for tool in before.tools}
@@ -149,7 +151,8 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
 
     With `REMOVED_TOOLS`, the tools are all that any request had.
     """
-    heads, wanted = request.thread.heads, request.head
+    heads = request.thread.heads
+    wanted = request.head
     first = without_turn_parts(heads[0].head if heads else wanted)
     kept: dict[str, Any] = {}
     if "system" in appended:

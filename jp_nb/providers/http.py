@@ -202,7 +202,8 @@ class HttpClient:
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
         sent = {**self._headers(headers), "accept": "application/json"}
-        redactor, received = self.redactor(), bytearray()
+        redactor = self.redactor()
+        received = bytearray()
         async with self._send(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
@@ -287,7 +288,8 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None
         if client is not None:
             await client.aclose()
 
@@ -424,21 +426,26 @@ def _translate_error(
     match exc:
         case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
             if forget_addresses(endpoint.base_urls):  # may run at another of them again
-                kind, message = "connect", f"the server of {endpoint.provider} at {url} has stopped"
+                kind = "connect"
+                message = f"the server of {endpoint.provider} at {url} has stopped"
             else:  # retrying does not help until the user starts the server
                 also = "".join(f" or {other}" for other in endpoint.other_base_urls)
-                kind, message = "refused", f"no server of {endpoint.provider} runs at {url}{also}"
+                kind = "refused"
+                message = f"no server of {endpoint.provider} runs at {url}{also}"
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
             kind = "connect"
             message = (
                 f"cannot connect to {endpoint.provider} at {url}: {str(exc) or type(exc).__name__}"
             )
         case httpx.TimeoutException():
-            kind, message = "timeout", f"{endpoint.provider} did not answer in time: {exc}"
+            kind = "timeout"
+            message = f"{endpoint.provider} did not answer in time: {exc}"
         case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
-            kind, message = "transient", f"the connection to {endpoint.provider} was lost: {exc}"
+            kind = "transient"
+            message = f"the connection to {endpoint.provider} was lost: {exc}"
         case _:
-            kind, message = "other", f"the request to {endpoint.provider} at {url} failed: {exc}"
+            kind = "other"
+            message = f"the request to {endpoint.provider} at {url} failed: {exc}"
     return ProviderError(message, kind=kind)
 
 
@@ -475,7 +482,8 @@ class _KeyFilter(logging.Filter):
         for variable in [*self.variables]:
             shown = current_redactor(variable).hide(shown)
         if shown != message:
-            record.msg, record.args = shown, ()
+            record.msg = shown
+            record.args = ()
         return True
 
 

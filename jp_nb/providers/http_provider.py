@@ -240,7 +240,8 @@ class HttpProvider(ABC, Generic[R]):
 
         None if the user knows of the loss: the messages were removed, or compacted.
         """
-        key, thread = request.conversation_id, request.thread
+        key = request.conversation_id
+        thread = request.thread
         last = self._sent.pop(key, None)
         self._sent[key] = request, len(thread), body
         if len(self._sent) > MAX_RENDERINGS:

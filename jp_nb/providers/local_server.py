@@ -64,7 +64,8 @@ def forget_addresses(addresses: Sequence[str]) -> bool:
 def _probe(address: str) -> tuple[bool, bool]:
     # Return whether the port is open, and whether a model server answers.
     parts = urlsplit(address)
-    host, port = parts.hostname or "", parts.port or 80
+    host = parts.hostname or ""
+    port = parts.port or 80
     is_open = False
     try:
         with socket.create_connection((host, port), PROBE_SECONDS) as connection:

@@ -211,7 +211,8 @@ class Rendering(ABC):
         return [*self._encoded]
 
     def _add(self, item: ContextItem) -> None:
-        entry, self.is_bound = item.entry, item.is_bound
+        entry = item.entry
+        self.is_bound = item.is_bound
         match entry:
             case ChatRequest():
                 self._add_request(*self._replace_images(entry.content, item.images))

@@ -77,8 +77,10 @@ def _read_supported(value: JsonValue) -> bool | None:
 
 def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     # The fields of OpenAI, with the additions of compatible servers.
-    top, meta = as_object(entry.get("top_provider")), as_object(entry.get("meta"))
-    prices, limits = as_object(entry.get("pricing")), as_object(entry.get("limits"))
+    top = as_object(entry.get("top_provider"))
+    meta = as_object(entry.get("meta"))
+    prices = as_object(entry.get("pricing"))
+    limits = as_object(entry.get("limits"))
     known = _read_words(entry.get("supported_parameters"))
     listed = as_object(entry.get("architecture")).get("input_modalities")
     kinds = listed[:10] if isinstance(listed, list) else []

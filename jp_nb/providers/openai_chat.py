@@ -122,10 +122,12 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
 
 
 def _format_binary_parts(attachment: Attachment) -> list[Message]:
-    content, name = attachment.content, format_attachment_name(attachment)
+    content = attachment.content
+    name = format_attachment_name(attachment)
     if isinstance(content, str):
         return []
-    media_type, data = attachment.media_type, base64_text(content)
+    media_type = attachment.media_type
+    data = base64_text(content)
     if media_type == PDF:
         return [_pdf_part(name, data)]
     return [_text_part(name), _image_part(media_type, data)]
@@ -146,14 +148,16 @@ def _text_part(text: str) -> Message:
 
 
 def _format_tools(request: ModelRequest, profile: Profile) -> Message:
-    tools, choice = request.tools, request.tool_choice
+    tools = request.tools
+    choice = request.tool_choice
     name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
     # A server that ignores `tool_choice` calls tools unless the list is empty.
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
     if name is not None and profile.tool_choices != "named":  # send only the forced tool
         tools = tuple(tool for tool in tools if tool.name == name) or tools
-        name, choice = None, "required"
+        name = None
+        choice = "required"
     if choice == "required":
         choice = profile.any_tool
     functions = [
@@ -228,7 +232,8 @@ class ChatRendering(Rendering):
 
     def _render_change(self, change: HeadChange) -> list[Message]:
         attached = format_attachments(change.added, self._profile)
-        schema, texts = change.after.schema, [change.instructions(), change.tools()]
+        schema = change.after.schema
+        texts = [change.instructions(), change.tools()]
         texts += [change.attachments(), attached.system]
         if self._profile.answer is None and schema is not None:
             texts.append(_describe_answer(schemas.adapt_for_json_mode(schema)))

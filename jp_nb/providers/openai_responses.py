@@ -172,7 +172,8 @@ def _format_answer(answer: schemas.AnswerSchema) -> Message:
 
 
 def _format_tools(request: ModelRequest, local: Local | None) -> Message:
-    tools, choice = request.tools, request.tool_choice
+    tools = request.tools
+    choice = request.tool_choice
     if not tools:
         return {}
     name = choice.removeprefix("tool:")
@@ -263,7 +264,8 @@ def format_attachments(
     for attachment in sent:
         if isinstance(attachment.content, str):
             continue
-        name, data = format_attachment_name(attachment), base64_text(attachment.content)
+        name = format_attachment_name(attachment)
+        data = base64_text(attachment.content)
         if attachment.media_type == PDF:
             parts.append(_pdf_part(name, data))
         else:
@@ -369,7 +371,8 @@ class ResponsesRendering(Rendering):
         return super().settle(request)
 
     def _render_change(self, change: HeadChange) -> list[Message]:
-        before, after = change.before, change.after
+        before = change.before
+        after = change.after
         attached = format_attachments(change.added, self._media_types)
         items: list[Message] = [json.loads(message) for message in attached.messages]
         texts = [change.instructions(), change.tools(), change.attachments()]
@@ -432,11 +435,13 @@ class ResponsesRendering(Rendering):
             self.messages.append({"type": "message", "role": "assistant", "content": text})
 
     def _add_own_message(self, response: ChatResponse) -> None:
-        text, metadata = format_response_text(response), response.metadata
+        text = format_response_text(response)
+        metadata = response.metadata
         if not text:
             return
         message: Message = {"type": "message", "role": "assistant", "content": text}
-        item_id, phase = self._read_id(metadata, "msg_"), read_phase(metadata, PHASE)
+        item_id = self._read_id(metadata, "msg_")
+        phase = read_phase(metadata, PHASE)
         if self._follows_reasoning and item_id:
             annotations = rebuild_annotations(metadata.get(ANNOTATIONS))
             part = {"type": "output_text", "text": text, "annotations": annotations}
@@ -450,12 +455,14 @@ class ResponsesRendering(Rendering):
         return read_item_id(metadata, ITEM_ID, prefix if self._is_openai else "")
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
-        metadata, text = response.metadata, response.reasoning or ""
+        metadata = response.metadata
+        text = response.reasoning or ""
         if not self.is_own:
             return False
         if ITEM_ID not in metadata:
             return True  # incomplete, or an item that is not part of an answer
-        item_id, encrypted = self._read_id(metadata, "rs_"), read_text(metadata, ENCRYPTED)
+        item_id = self._read_id(metadata, "rs_")
+        encrypted = read_text(metadata, ENCRYPTED)
         is_complete = bool(item_id and encrypted and self.is_bound)
         if not is_complete or self.items in self.stale_items:
             return False
@@ -609,7 +616,8 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             options = fields.get("prompt_cache_options") or {}
             compared = {"comparison_response_id": rendering.last_response_id}
             fields["prompt_cache_options"] = {**options, **compared}
-        allowed, choice = rendering.allowed_tools, request.tool_choice
+        allowed = rendering.allowed_tools
+        choice = request.tool_choice
         if allowed is not None and choice in ("auto", "required"):
             fields["tool_choice"] = _format_allowed_tools(allowed, choice)
         texts = [_text_part(text) for text in request.system if text.strip()]

@@ -337,7 +337,8 @@ class ResponsesDecoder(Decoder):
                 self._add_text(item, (family, index), text, out)
 
     def _end_reasoning(self, item: _Item, content: WireObject, out: EventBuffer) -> None:
-        item_id, encrypted = content.get("id"), content.get("encrypted_content")
+        item_id = content.get("id")
+        encrypted = content.get("encrypted_content")
         if not isinstance(item_id, str):
             out.add(Flush(item.index))
             return

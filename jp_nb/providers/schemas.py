@@ -452,7 +452,8 @@ def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
         fits_optional = optional + found.optional <= _MAX_STRICT_OPTIONAL
         if fits_optional and unions + found.unions <= _MAX_STRICT_UNIONS:
             selected[index] = found.schema
-            optional, unions = optional + found.optional, unions + found.unions
+            optional = optional + found.optional
+            unions = unions + found.unions
     return selected
 
 
@@ -567,7 +568,8 @@ def _has_open_keys(part: Schema) -> bool:
 def _exceeds_strict_limits(strict: JsonObject) -> bool:
     properties = choices = deepest = 0
     for path, part in all_schemas(strict).items():
-        names, values = part.get("properties"), part.get("enum")
+        names = part.get("properties")
+        values = part.get("enum")
         properties += len(names) if isinstance(names, dict) else 0
         choices += len(values) if isinstance(values, list) else 0
         if names is not None:
@@ -602,7 +604,8 @@ def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
     schema = expand_or_keep(schema, root)
     if "const" in schema and value != schema["const"]:
         return False
-    choices, types = schema.get("enum"), schema.get("type")
+    choices = schema.get("enum")
+    types = schema.get("type")
     if isinstance(choices, list) and value not in choices:
         return False
     if types is not None and not get_type_names(schema) & _json_types(value):
@@ -610,7 +613,8 @@ def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
     alternatives = get_alternatives(schema)
     if alternatives and not any(_matches(value, each, root) for each in alternatives):
         return False
-    items, properties = schema.get("items"), schema.get("properties")
+    items = schema.get("items")
+    properties = schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
         return all(_matches(item, items, root) for item in value)
     if isinstance(value, dict) and isinstance(properties, dict):

@@ -348,7 +348,8 @@ class ScriptedProvider:
             yield Finished()
             return
         key = (request.conversation_id, script.name)
-        number, latest = self._find_start(script, request, key), _format_latest(request.thread)
+        number = self._find_start(script, request, key)
+        latest = _format_latest(request.thread)
         while number < len(script.replies):
             reply = script.replies[number]
             if all(text in latest for text in reply.when):

@@ -220,8 +220,10 @@ class AnswerText:
 
     def finish(self, index: int, out: EventBuffer) -> None:
         """Add the text that was held back to `out`. The next `feed` begins a new text."""
-        kind, self._kind = self._kind, None
-        has_message, self._has_message = self._has_message, False
+        kind = self._kind
+        self._kind = None
+        has_message = self._has_message
+        self._has_message = False
         self._has_fence = False
         text = self._take_held(out)
         if not text or kind is None or self._schema is None:
@@ -251,7 +253,8 @@ class AnswerText:
             out.held_chars += len(text)
 
     def _take_held(self, out: EventBuffer) -> str:
-        text, self._held = "".join(self._held), []
+        text = "".join(self._held)
+        self._held = []
         out.held_chars -= len(text)
         return text
 
@@ -316,7 +319,8 @@ class EventBuffer:
             return
         if index != self._index or kind is not self._kind:
             self._end_text()
-            self._index, self._kind = index, kind
+            self._index = index
+            self._kind = kind
         self._pieces.append(text)
 
     def note_state(self) -> None:
@@ -367,7 +371,8 @@ class EventBuffer:
     def take(self) -> list[ProviderEvent]:
         """Return the events since the last call."""
         self._end_text()
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         return events
 
     def take_held_texts(self) -> list[ProviderEvent]:
@@ -631,7 +636,8 @@ class ThinkSplitter:
 
     def finish(self) -> list[tuple[TextKind, str]]:
         """Return the text that was held back."""
-        text, self._held = self._held, ""
+        text = self._held
+        self._held = ""
         kind: TextKind = "reasoning" if self._state == "thinking" else "message"
         return [(kind, text)] if text else []
 
@@ -739,7 +745,8 @@ class IdleWatch:
         if self._end_deadline is not None:
             return None
         setting = "assistant.request.stream_idle_timeout_secs"
-        limit, times = PATIENCE * self._seconds, f"{PATIENCE} times {setting}"
+        limit = PATIENCE * self._seconds
+        times = f"{PATIENCE} times {setting}"
         if self._decoder.events.open_calls:
             silence = f"{limit:g} s within a tool call ({times})"
         elif wall_clock() < self._deadline:
@@ -755,17 +762,22 @@ class IdleWatch:
     def _begin_read(self, now: float) -> None:
         # Restart the timeout if content or keep-alives have arrived, and extend it by the time that
         # the consumer took.
-        decoder, seconds = self._decoder, self._seconds
-        taken, self._read_ended = now - self._read_ended, now
-        progress, keep_alives = decoder.progress, decoder.events.keep_alives
+        decoder = self._decoder
+        seconds = self._seconds
+        taken = now - self._read_ended
+        self._read_ended = now
+        progress = decoder.progress
+        keep_alives = decoder.events.keep_alives
         if progress != self._progress:
-            self._deadline, self._last_deadline = now + seconds, now + PATIENCE * seconds
+            self._deadline = now + seconds
+            self._last_deadline = now + PATIENCE * seconds
             self._end_deadline = None  # a part of the answer may follow its finish reason
         else:
             self._last_deadline += taken
             is_alive = keep_alives != self._keep_alives
             self._deadline = now + seconds if is_alive else self._deadline + taken
-        self._progress, self._keep_alives = progress, keep_alives
+        self._progress = progress
+        self._keep_alives = keep_alives
         if self._end_deadline is None and decoder.is_complete:
             self._end_deadline = now + END_SECONDS
 

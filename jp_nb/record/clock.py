@@ -68,7 +68,8 @@ def new_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
 
     If it is one of `taken_ids`, return the next one that is not.
     """
-    taken, tenths = set(taken_ids), int(moment.timestamp() * 10)
+    taken = set(taken_ids)
+    tenths = int(moment.timestamp() * 10)
     return next(found for n in count(tenths) if (found := f"jp-c{n}") not in taken)
 
 

@@ -78,10 +78,12 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions in `entries`, oldest first, without entries that revert one."""
     found: list[PlacedCompaction] = []
     unreverted: dict[tuple[int, int], list[int]] = {}
-    turn, seen = -1, 0  # `seen` is the number of compactions before the last event
+    turn = -1
+    seen = 0  # `seen` is the number of compactions before the last event
     for position, entry in enumerate(entries):
         if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
-            turn, seen = turn + 1, len(found)
+            turn = turn + 1
+            seen = len(found)
         elif entry.type in CONVERSATION_KINDS:
             for index in range(seen, len(found)):
                 found[index] = replace(found[index], turn_continued=True)
@@ -367,7 +369,8 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
     A summary cannot be divided, so all of its turns are summarized again.
     """
     by_first = sorted(summaries, key=lambda each: each.first)
-    first, last = turns.first, turns.last
+    first = turns.first
+    last = turns.last
     for each in by_first:  # one pass in each direction is enough
         if each.first <= last and each.last >= first:
             last = max(last, each.last)

@@ -100,7 +100,8 @@ def _set_paths(
     node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
 ) -> Iterator[str]:
     for key, value in delta.items():
-        keys, below = (*above, key), node.child(key) if node is not None else None
+        keys = (*above, key)
+        below = node.child(key) if node is not None else None
         plain = unwrap(value, below)
         replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
         if isinstance(plain, dict) and plain:
@@ -161,7 +162,8 @@ class Claims:
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
         """Return True if all `claims` apply already."""
         for keys, claim in ((parse_path(path), claim) for path, claim in claims.items()):
-            owner, newest = self.owner(keys), self._newest.get(keys)
+            owner = self.owner(keys)
+            newest = self._newest.get(keys)
             is_held = owner == claim and newest is not None and newest[1] == claim
             if not (is_held if hashes_of(claim) else not hashes_of(owner)):
                 return False
@@ -259,7 +261,8 @@ def _revert(below: Partial, back: Iterable[tuple[Keys, _State]]) -> Revert:
         if state.value == _value(below, keys):
             uncovers.add(format_path(keys))
         elif state.value is not None:
-            node, above = node_at(keys) or JSON, node_at(keys[:-1]) or JSON
+            node = node_at(keys) or JSON
+            above = node_at(keys[:-1]) or JSON
             is_item = isinstance(keys[-1], Element) and above.kind == "list"
             value: JsonValue = [state.value] if is_item else state.value
             if node.kind == "list":
@@ -282,7 +285,8 @@ class ChangedPaths:
         self._reverted: dict[Keys, int] = {}
         start = 1 + max((n for n, step in enumerate(steps) if step.is_reset), default=NEVER)
         for number, step in enumerate(steps[start:]):
-            delta, uncovers = step.change.delta, step.change.uncovers
+            delta = step.change.delta
+            uncovers = step.change.uncovers
             leaves = [keys for keys, _ in iter_leaves(delta)]
             unsets = [parse_path(path) for path in step.change.unsets if path not in uncovers]
             self._values |= dict.fromkeys(leaves, (number, delta))
@@ -294,7 +298,8 @@ class ChangedPaths:
     def __contains__(self, path: str) -> bool:
         """Return True if a change applies at `path`."""
         keys = parse_path(path)
-        changed, reverted = self._inside.get(keys, NEVER), self._reverted.get(keys, NEVER)
+        changed = self._inside.get(keys, NEVER)
+        reverted = self._reverted.get(keys, NEVER)
         for above in (keys[:length] for length in range(1, len(keys))):
             number, delta = self._values.get(above, (NEVER, {}))
             if number > changed and get_path(delta, path) is not None:  # an item of a list
@@ -358,7 +363,8 @@ class Draft:
 
     def _reduce(self, change: Change) -> tuple[Change, Partial]:
         """Return `change` without its redundant parts, and the merged settings after it."""
-        strip, before = self._projection.strip, self.partial()
+        strip = self._projection.strip
+        before = self.partial()
         after = self._apply(change)
         wanted = strip(after)
         is_needed = wanted != before
@@ -464,7 +470,8 @@ def inherited_settings(left: Projection, begins: Projection, paths: Collection[s
     keys = [parse_path(path) for path in paths]
     both = zip(left.deltas, begins.deltas, strict=False)
     shared = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
-    below, before = begins.now().below, begins.partial()
+    below = begins.now().below
+    before = begins.partial()
     after = before
     for step in left.steps():
         if step.is_reset or step.delta is None or is_tool_change(step.delta):

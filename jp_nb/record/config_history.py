@@ -173,7 +173,8 @@ class Provenance:
 def _find_sources(
     path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
 ) -> Iterator[Provenance]:
-    keys, began = parse_path(path), steps[0]
+    keys = parse_path(path)
+    began = steps[0]
     for layer in layers:
         value = get_path(layer.partial, keys)
         if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
@@ -248,7 +249,8 @@ class Projection:
     def if_trusted(self) -> Projection:
         """Return a projection as if the record were trusted, within the budget."""
         other = Projection(self._stream, self.layers, trusted=True)
-        other._stored, other._bounded = self._stored, True
+        other._stored = self._stored
+        other._bounded = True
         return other
 
     def until(self, stream: ConversationStream) -> Projection:
@@ -274,13 +276,15 @@ class Projection:
         """Read the layers below the conversation again."""
         layers = list(self._below())
         if layers != self._layers:
-            self._layers, self._steps = layers, []
+            self._layers = layers
+            self._steps = []
 
     def replace_lowest(self, layer: Layer) -> None:
         """Use another lowest layer. The others are not read again."""
         layers = [layer, *self.layers()[1:]]
         if layers != self._layers:
-            self._layers, self._steps = layers, []
+            self._layers = layers
+            self._steps = []
 
     def layers(self) -> list[Layer]:
         """Return the layers below the conversation, lowest first."""
@@ -300,7 +304,8 @@ class Projection:
 
     def _begin(self) -> Step:
         self._budget = Budget(MAX_UNTRUSTED_WORK)
-        self._ignored, self._problems = {}, {}
+        self._ignored = {}
+        self._problems = {}
         layers = self.layers()
         self._plain = merge_and_strip(tuple(layers))
         below = self._plain[0]
@@ -465,7 +470,8 @@ class Projection:
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
         turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
-        layers, steps = self.layers(), self.steps()
+        layers = self.layers()
+        steps = self.steps()
         return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
 
 
@@ -502,9 +508,11 @@ def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, Config
         if not isinstance(delta, dict):
             continue
         if delta.get("op") == "reset":
-            partial, unsets = {}, {}
+            partial = {}
+            unsets = {}
             continue
-        listed, values = delta.get("unsets"), delta.get("delta")
+        listed = delta.get("unsets")
+        values = delta.get("delta")
         listed = listed if isinstance(listed, list) else []
         if not budget.allows(partial, values, listed):
             place = f"base_config.init[{number}]"

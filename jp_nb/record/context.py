@@ -187,11 +187,13 @@ class RequestContext:
         shown = images.images_of(entry)
         if shown is NO_IMAGES:
             return ContextItem(entry, provider)
-        kept, omitted = list[Image](), list[Image]()
+        kept = list[Image]()
+        omitted = list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
             size = self._shown_bytes + len(image.content)
             if self._shown < MAX_IMAGES and size <= MAX_IMAGE_BYTES:
-                self._shown, self._shown_bytes = self._shown + 1, size
+                self._shown = self._shown + 1
+                self._shown_bytes = size
                 kept.append(image)
             else:
                 omitted.append(image)
@@ -241,7 +243,9 @@ def _build(
 ) -> RequestContext:
     context = RequestContext()
     is_trusted = not isinstance(providers, UntrustedProviders)
-    changes, start, host = 0, _find_last_restart(stream.entries), ""
+    changes = 0
+    start = _find_last_restart(stream.entries)
+    host = ""
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             changes += 1
@@ -265,12 +269,15 @@ def _build(
 
 def _find_last_restart(entries: Sequence[Entry]) -> int:
     # Requests from this entry on do not begin with the earlier ones.
-    start, has_head = 0, False
+    start = 0
+    has_head = False
     for index, entry in enumerate(entries):
         if isinstance(entry, Compaction):
-            start, has_head = index, False
+            start = index
+            has_head = False
         elif begins_head(entry):
-            start, has_head = (index if has_head else start), True
+            start = index if has_head else start
+            has_head = True
     return start
 
 
@@ -329,7 +336,8 @@ def find_requests(stream: ConversationStream) -> list[RequestSpan]:
 
 
 def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
-    number, is_new_cycle = 1, True
+    number = 1
+    is_new_cycle = True
     answer: list[TurnEvent] = []
     asked_at: int | None = None
     for event in [*events, None]:
@@ -338,9 +346,11 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
             answer.append(event)
         elif isinstance(entry, ChatRequest | ToolCallResponse | None):
             for part in _split_continued(answer):
-                start, end = part[0].position, part[-1].position + 1
+                start = part[0].position
+                end = part[-1].position + 1
                 yield RequestSpan(turn, number, start, end, is_new_cycle)
-                number, is_new_cycle = number + 1, False
+                number = number + 1
+                is_new_cycle = False
             answer = []
             if event is not None and isinstance(entry, ChatRequest):
                 asked_at = event.position

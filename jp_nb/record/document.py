@@ -352,7 +352,8 @@ def _unique_names(document: Document) -> list[str]:
     seen: dict[str, int] = {}
     names = []
     for identifier in stored:
-        name, number = identifier, seen.get(identifier, 0) + 1
+        name = identifier
+        number = seen.get(identifier, 0) + 1
         while number > 1 and (name := f"{identifier}~{number}") in literal:
             number += 1
         seen[identifier] = number

@@ -189,11 +189,13 @@ def mark_head(entry: E, head: RequestHead, before: RequestHead | None) -> E:
     `before` is the head of the last request. None: the request began a new head.
     """
     if before is None:
-        parts, key = head.to_json(), HEAD
+        parts = head.to_json()
+        key = HEAD
     elif before == head:
         return entry
     else:
-        parts, key = head.to_json(before), HEAD_CHANGE
+        parts = head.to_json(before)
+        key = HEAD_CHANGE
     if len(compact_json(parts)) > MAX_MARK_CHARS:
         return entry
     return entry.with_metadata(**{key: parts})

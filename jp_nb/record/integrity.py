@@ -55,7 +55,8 @@ class Pairs:
 
     def add(self, half: Half) -> None:
         """Count one half."""
-        counts, key = self._done if half.is_response else self._asked, half[:2]
+        counts = self._done if half.is_response else self._asked
+        key = half[:2]
         counts[key] = counts.get(key, 0) + 1
 
     def are_balanced(self, family: Family | None = None) -> bool:
@@ -72,10 +73,12 @@ class Pairs:
         Raises:
             StorageError: A response has no request, or its request is already answered.
         """
-        before, batch = self, Pairs()  # separate counts: if one entry is invalid, none is appended
+        before = self
+        batch = Pairs()  # separate counts: if one entry is invalid, none is appended
         for entry in entries:
             if isinstance(entry, TurnStart):
-                before, batch = Pairs(), Pairs()
+                before = Pairs()
+                batch = Pairs()
             if (half := half_of(entry)) is None:
                 continue
             if half.is_response:

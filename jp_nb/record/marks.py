@@ -138,7 +138,8 @@ def missing_call(choice: str, names: Collection[str]) -> str | None:
 
 def find_missing_call(entries: Sequence[Entry]) -> str | None:
     """Return the required tool that the first response of a recorded turn did not call, or None."""
-    choice, names = "auto", set[str]()
+    choice = "auto"
+    names = set[str]()
     for entry in entries:
         match entry:
             case ChatRequest(metadata={"tool_choice": str(demanded)}) if choice == "auto":

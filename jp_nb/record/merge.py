@@ -202,7 +202,9 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
     """
     if not isinstance(entry, dict) or "sealed" not in entry:
         return entry
-    sealed, events, broken = entry["sealed"], list[JsonValue](), None
+    sealed = entry["sealed"]
+    events = list[JsonValue]()
+    broken = None
     taken: dict[str, JsonValue] = {}
     for seal in sealed if isinstance(sealed, list) else [None]:
         number = as_object(seal).get("segment")

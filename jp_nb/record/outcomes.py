@@ -135,7 +135,8 @@ def make_response(
 
 def read_outcome(response: InquiryResponse) -> QuestionOutcome:
     """Return the outcome that `response` stores. Any record can be read."""
-    stored, reason = response.metadata.get("end"), response.reason
+    stored = response.metadata.get("end")
+    reason = response.reason
     end: QuestionEnd = "answered"
     unexpected = stored if isinstance(stored, str) and stored != "answered" else None
     if response.outcome == "cancelled":
@@ -325,7 +326,9 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
     Return None for secrets, and for questions that the user did not see. A question that the user
     saw and did not answer has an `outcome` and no `answer`.
     """
-    question, answer, outcome = request.question, response.answer, read_outcome(response)
+    question = request.question
+    answer = response.answer
+    outcome = read_outcome(response)
     moment = parse_timestamp(response.timestamp)
     is_logged = outcome.was_seen and response.metadata.get("end") == outcome.end
     if outcome.is_answered:
@@ -339,7 +342,8 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
         words = format_answer(question.answer_type.to_raw(), answer)
         if words != answer:
             entry["label"] = words
-    mode, asker = question.answer_type.type, request.source.name or request.source.source
+    mode = question.answer_type.type
+    asker = request.source.name or request.source.source
     entry |= {"mode": MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
     sources = {"channel": outcome.channel, BY: outcome.by}
     entry |= {key: value for key, value in sources.items() if value is not None}
@@ -350,7 +354,8 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
 
 def ended_questions(stream: ConversationStream, start: int = 0) -> Iterator[JsonObject]:
     """Yield the log entries of the questions that ended in `stream` from entry `start` on."""
-    entries, begin = stream.entries, start
+    entries = stream.entries
+    begin = start
     while begin and (begin == len(entries) or not isinstance(entries[begin], TurnStart)):
         begin -= 1
     waiting: dict[str, InquiryRequest] = {}  # ids may repeat in a later turn
@@ -422,7 +427,9 @@ def entry_time(entry: JsonObject) -> datetime | None:
 
 def read_entry(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAnswer:
     """Return the answer in a valid log entry with the number `number`."""
-    moment, answer, label = entry_time(entry), entry.get("answer"), entry.get("label")
+    moment = entry_time(entry)
+    answer = entry.get("answer")
+    label = entry.get("label")
     assert moment is not None
     texts = {key: value for key, value in entry.items() if isinstance(value, str)}
     return LoggedAnswer(

@@ -244,7 +244,8 @@ class Trust:
 
         A conversation that was trusted when this process left it is trusted again.
         """
-        left, signer = self._stream, self._signer
+        left = self._stream
+        signer = self._signer
         if self.trusted and len(left):
             with suppress(StorageError):  # otherwise it is untrusted on return
                 if signer is not None and signer.is_current(left):
@@ -265,7 +266,9 @@ class Trust:
             raise NoKeyError("a reproducible record is never signed")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
-        self._stream, self.why_not, self.unsigned_reason = stream, None, None
+        self._stream = stream
+        self.why_not = None
+        self.unsigned_reason = None
         self._write(signer)
 
     def revoke(self) -> bool:
@@ -279,7 +282,8 @@ class Trust:
         if self._workspace is not None:
             self._workspace.forget(self._document.conversation)
         had = self._document.extra.pop(SIGNATURE, None) is not None or self.trusted
-        self._stream, self._signer = self._document.conversation, None
+        self._stream = self._document.conversation
+        self._signer = None
         self.why_not = "you revoked your signature"
         return had
 

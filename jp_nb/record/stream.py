@@ -229,7 +229,8 @@ def _split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
         elif isinstance(entry, TurnStart):
             if current:
                 yield tuple(current)
-            current, between = [*between, entry], []
+            current = [*between, entry]
+            between = []
         elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
             current += between
             current.append(entry)
@@ -412,7 +413,8 @@ class ConversationStream:
 
     def request_index(self, turn: int) -> int | None:
         """Return the index of the first request of `turn`. Earlier entries are not read."""
-        number, found = self.turn_count - 1, None
+        number = self.turn_count - 1
+        found = None
         for index in reversed(range(len(self.entries))):
             if number < turn:
                 break

@@ -370,7 +370,8 @@ class _Reader:
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
                 text = "\n".join([content, *shown.notes])
-                by, typed = recorded_by(entry.metadata), read_typed(entry.metadata)
+                by = recorded_by(entry.metadata)
+                typed = read_typed(entry.metadata)
                 self.parts.append(Text(text, by_person=True, by=by, typed=typed))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", continues=is_continuation(entry))
@@ -401,7 +402,8 @@ class _Reader:
         mark = read_no_answer(entry)
         if mark is None:
             if not is_usage_mark(entry):
-                delta, is_reset = copy_json(entry.delta), entry.op == "reset"
+                delta = copy_json(entry.delta)
+                is_reset = entry.op == "reset"
                 calls = proposed_by(entry)
                 self.parts.append(
                     ConfigChange(delta, entry.unsets, is_reset, calls, entry.uncovers)
@@ -422,7 +424,8 @@ class _Reader:
             self.parts.append(Text(message))
 
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
-        asked, shown = self.parts[place], self._shown_by(entry)
+        asked = self.parts[place]
+        shown = self._shown_by(entry)
         assert isinstance(asked, ToolCall)
         call = replace(
             asked,
@@ -530,7 +533,8 @@ def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress])
     """Return the calls of the current turn without a response, in call order."""
     found = []
     for index in stream.open_tool_call_indexes():
-        request, event_id = stream.entries[index], stream.event_id(index)
+        request = stream.entries[index]
+        event_id = stream.event_id(index)
         assert isinstance(request, ToolCallRequest)
         known = progress.get(event_id)
         found.append(OpenCall(request, event_id, known.stage if known else None))

@@ -123,7 +123,8 @@ def difference(change: ProposedChange) -> Difference | None:
     before = None if change.added else change.now
     if max(len(before or ""), len(after or "")) <= SHORT:
         return None
-    now, proposed = _value(before), _value(after)
+    now = _value(before)
+    proposed = _value(after)
     sizes = f"{now} → {proposed}"
     if change.added:
         sizes = f"+ {proposed}"
@@ -170,7 +171,8 @@ def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     else:
         runs = same_runs(now.lines, proposed.lines)
     for run in runs:
-        gone, new = range(at, run.at), range(there, run.there)
+        gone = range(at, run.at)
+        new = range(there, run.there)
         # Equal numbers of removed and added lines are compared word by word.
         if now.kind == proposed.kind and len(gone) == len(new):
             pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
@@ -179,17 +181,20 @@ def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
         else:
             yield from (Line("-", (Piece(now.show_line(i)),)) for i in gone)
             yield from (Line("+", (Piece(proposed.show_line(j)),)) for j in new)
-        at, there = run.at + run.length, run.there + run.length
+        at = run.at + run.length
+        there = run.there + run.length
         same = list(map(now.show_line, range(run.at, at)))
         last = at == len(now.lines) and there == len(proposed.lines)
         yield from _context_lines(same, first=run.at == run.there == 0, last=last)
 
 
 def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
-    head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
+    head = 0 if first else CONTEXT_LINES
+    tail = 0 if last else CONTEXT_LINES
     left = len(same) - head - tail
     if left <= 1:  # a fold would be as long
-        head, left = len(same), 0
+        head = len(same)
+        left = 0
     yield from (Line(" ", (Piece(line),)) for line in same[:head])
     if left:
         yield Line("…", (Piece(f"⟨… {left:,} unchanged lines⟩", "fold"),))
@@ -199,12 +204,15 @@ def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line
 def _diff_words(
     now: _Value, proposed: _Value, i: int, j: int
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
+    before = _WORDS.findall(now.lines[i])
+    after = _WORDS.findall(proposed.lines[j])
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     at = there = 0
     for run in same_runs(before, after):
-        gone, new = "".join(before[at : run.at]), "".join(after[there : run.there])
-        at, there = run.at + run.length, run.there + run.length
+        gone = "".join(before[at : run.at])
+        new = "".join(after[there : run.there])
+        at = run.at + run.length
+        there = run.there + run.length
         if gone or new:  # if one is empty, an empty piece marks the place, which is not folded
             head = count_equal(gone, new)
             tail = count_equal(gone[head:][::-1], new[head:][::-1])
@@ -240,7 +248,8 @@ def _fold_piece(
     piece: Piece, escaped: Callable[[str], str], *, first: bool, last: bool
 ) -> Iterator[Piece]:
     show = partial(_escape_line, escaped=escaped) if last else escaped
-    head, tail = (0 if first else CONTEXT_CHARS), (0 if last else CONTEXT_CHARS)
+    head = 0 if first else CONTEXT_CHARS
+    tail = 0 if last else CONTEXT_CHARS
     left = len(piece.text) - head - tail
     if piece.kind == "differs" or left <= CONTEXT_CHARS:
         yield Piece(show(piece.text), piece.kind)
@@ -288,9 +297,11 @@ def _split_gap(
     low, high, there, beyond = gap
     while low < high and there < beyond and before[low] == after[there]:
         same[low] = there + 1
-        low, there = low + 1, there + 1
+        low = low + 1
+        there = there + 1
     while low < high and there < beyond and before[high - 1] == after[beyond - 1]:
-        high, beyond = high - 1, beyond - 1
+        high = high - 1
+        beyond = beyond - 1
         same[high] = beyond + 1
     if low == high or there == beyond:
         return
@@ -304,7 +315,8 @@ def _split_gap(
 
 def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> list[tuple[int, int]]:
     low, high, there, beyond = gap
-    count, others = Counter(before[low:high]), Counter(after[there:beyond])
+    count = Counter(before[low:high])
+    others = Counter(after[there:beyond])
     places = {after[j]: j for j in range(there, beyond) if others[after[j]] == 1}
     return [
         (i, places[before[i]])
@@ -341,7 +353,8 @@ def compare_values(
 
     If there are more, the last line has their number.
     """
-    before, after = _sorted_json(old), _sorted_json(new)
+    before = _sorted_json(old)
+    after = _sorted_json(new)
     found = difference(ProposedChange(label, before, after))
     if found is None:
         sides = (UNSET if text is None else escape_invisible(text) for text in (before, after))
@@ -452,7 +465,8 @@ def _diff_named_parts(
 
 def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     # Before the texts are cut, because a part of a key is not recognized as a key.
-    old, new = map_texts(old, hide_secrets), map_texts(new, hide_secrets)
+    old = map_texts(old, hide_secrets)
+    new = map_texts(new, hide_secrets)
     name = escape_invisible(label)
     if _sorted_json(old) == _sorted_json(new):
         yield f"  {name}: the difference looks like an API key and is not shown"

@@ -177,7 +177,8 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
 
 def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]:
     for placed in compactions[:MAX_LISTED]:
-        entry, end = placed.effective, " (undone)" if placed.is_reverted else ""
+        entry = placed.effective
+        end = " (undone)" if placed.is_reverted else ""
         yield _line_report(f"⊟ {format_compactions([entry])} from here on{end}")
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
@@ -249,7 +250,8 @@ def _format_call(call: ToolCall) -> str:
 
 def recorded_rule(rule: Mapping[str, JsonValue]) -> str:
     """Return the rule of a record in words."""
-    when, only_these = rule.get("when"), rule.get("only_these") is True
+    when = rule.get("when")
+    only_these = rule.get("only_these") is True
     return describe_rule(when if isinstance(when, dict) else {}, only_these=only_these)
 
 
@@ -284,7 +286,8 @@ def _format_settings(
     delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[str]:
     for key, value in delta.items():
-        keys, below = (*above, key), node.child(key) or JSON
+        keys = (*above, key)
+        below = node.child(key) or JSON
         is_whole = below.kind == "json" or is_wrapper(value, below)
         if isinstance(value, dict) and value and not is_whole:
             yield from _format_settings(value, below, keys)
@@ -398,7 +401,8 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
         else:
             place = f"turn {shown_turn(at)} → {shown_turn(there)}"
         found += [f"{place}: {title}", *map(str, line_difference(now, then)), ""]
-    gone, new = Counter(before.others), Counter(after.others)
+    gone = Counter(before.others)
+    new = Counter(after.others)
     counts = ((gone - new).total(), "-"), ((new - gone).total(), "+")
     if others := [f"{sign} {count} without a counterpart" for count, sign in counts if count]:
         found += ["other conversations", *others, ""]
@@ -411,14 +415,16 @@ def _pair_turns(
     # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
     at = there = 0
     for run in same_runs(before, after):
-        gone, new = range(at, run.at), range(there, run.there)
+        gone = range(at, run.at)
+        new = range(there, run.there)
         if len(gone) == len(new):
             yield from zip(gone, new, strict=True)
         else:
             yield from ((index, None) for index in gone)
             yield from ((None, index) for index in new)
         yield from ((run.at + step, run.there + step) for step in range(run.length))
-        at, there = run.at + run.length, run.there + run.length
+        at = run.at + run.length
+        there = run.there + run.length
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
@@ -553,5 +559,6 @@ def _normalize_conversation(entry: JsonValue) -> str:
         else event
         for event in events_of(entry)
     ]
-    title, config = head_of(entry).get("title"), as_object(entry).get("base_config")
+    title = head_of(entry).get("title")
+    config = as_object(entry).get("base_config")
     return canonical_json({"title": title, "base_config": config, "events": events})

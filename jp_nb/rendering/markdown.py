@@ -329,7 +329,8 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
         if "|" in code or (after_bracket and "]" in code):
             return [], False  # for some parsers, a table cell or a link may end in the code
         spans.append((start, runs[closing][1]))
-        at, text = closing + 1, runs[closing][1]
+        at = closing + 1
+        text = runs[closing][1]
     return spans, True
 
 

@@ -150,7 +150,8 @@ def origin(prompt: SimplePrompt) -> str | None:
 
 def head_line(prompt: SimplePrompt) -> str:
     """Return header and asking tool in one line; "" without both."""
-    title, by = header(prompt), asked_by(prompt)
+    title = header(prompt)
+    by = asked_by(prompt)
     return f"{title} ({by})" if title and by else title or by or ""
 
 
@@ -237,7 +238,8 @@ def describe_expected(kind: AnswerType) -> str:
 
 def picks_wanted(kind: SelectAnswer) -> str:
     """Return the expected number of options as text; "" if any number is valid."""
-    least, most = kind.min_picks, kind.max_picks
+    least = kind.min_picks
+    most = kind.max_picks
     if most is None:
         return f"Please pick at least {least}." if least else ""
     if least in (0, most):
@@ -421,7 +423,8 @@ def _record(
 
 
 def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
-    kind, answered = page.question.answer_type, isinstance(end, Answered)
+    kind = page.question.answer_type
+    answered = isinstance(end, Answered)
     answer = kind.redacted(end.value) if isinstance(end, Answered) else None
     return question_card(kind.to_record(), answer, answered=answered)
 
@@ -495,7 +498,9 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
     for page, held in zip(draft.prompt.pages, draft.pages, strict=True):
-        kind, is_open, empty = page.question.answer_type, held.answer is None, None
+        kind = page.question.answer_type
+        is_open = held.answer is None
+        empty = None
         if held.empty and is_open:
             several = isinstance(kind, SelectAnswer) and kind.multi
             empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
@@ -503,7 +508,8 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
         if held.answer:
             given = format_answer(page, held.answer)
         elif held.declined:
-            given, is_open = REFUSED, False
+            given = REFUSED
+            is_open = False
         lines.append(SummaryLine(question(page), given, is_open, empty))
     return lines
 

@@ -141,9 +141,11 @@ def _text(value: JsonValue) -> str:
 def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
     labels = _option_labels(kind.get("options"))
     # The values in the order of the picks, and the user's own text.
-    picks, own = answer if answered else [], None
+    picks = answer if answered else []
+    own = None
     if isinstance(answer, dict) and answered and answer and answer.keys() <= _PICKS:
-        picks, custom = answer.get("selected", []), answer.get("custom")
+        picks = answer.get("selected", [])
+        custom = answer.get("custom")
         own = custom if isinstance(custom, str) else None
     chosen = {sorted_json(x): x for x in (picks if isinstance(picks, list) else [picks])}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
@@ -201,7 +203,9 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
     given = as_object(answer)
     cards = []
     for field in map(as_object, fields):
-        key, text, kind = field.get("id"), field.get("text"), field.get("answer_type")
+        key = field.get("id")
+        text = field.get("text")
+        kind = field.get("answer_type")
         if isinstance(key, str):
             if as_object(kind).get("type") == "form":  # forms are not nested
                 kind = {}
@@ -239,7 +243,8 @@ def format_cause(outcome: QuestionOutcome) -> str:
 
 def format_marks(outcome: QuestionOutcome) -> str:
     """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
-    said, timed_out = [], "timed_out" in outcome.marks
+    said = []
+    timed_out = "timed_out" in outcome.marks
     if "auto" in outcome.marks:
         said.append(f"chosen automatically{' when time ran out' if timed_out else ''}")
     elif timed_out:

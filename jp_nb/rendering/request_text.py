@@ -109,7 +109,8 @@ class TracedRequest:
     @cached_property
     def asked(self) -> ModelRequest:
         """The request without the API key, except `thread`; `messages` has its texts."""
-        request, hide = self.request, self.sent.hide
+        request = self.request
+        hide = self.sent.hide
         if hide is str:  # the default, which hides nothing
             return request
         return replace(
@@ -125,7 +126,8 @@ class TracedRequest:
     @cached_property
     def shown(self) -> ModelRequest:
         """`asked` with the system texts, tools, and attachments in front of the messages."""
-        front, hide = self.sent.front, self.sent.hide
+        front = self.sent.front
+        hide = self.sent.hide
         if front is None:
             return self.asked
         return replace(
@@ -148,29 +150,37 @@ class TracedRequest:
         return [*messages, *map(self._change_message, changes)]
 
     def _change_message(self, change: AppendedChange) -> Message:
-        role, content, hide = f"{change.part} (appended)", change.content, self.sent.hide
+        role = f"{change.part} (appended)"
+        content = change.content
+        hide = self.sent.hide
         if isinstance(content, str):
             return Message(hide(role), hide(content), estimate_text_tokens(content))
         content = _hide_in(content, hide)
         return Message(hide(role), _describe_file(content), estimate_attachment_tokens(content))
 
     def _message(self, item: ContextItem, names: dict[str, str]) -> Message:
-        entry, hide = item.entry, self.sent.hide
+        entry = item.entry
+        hide = self.sent.hide
         match entry:
             case ChatRequest():
-                role, text = "user", entry.content
+                role = "user"
+                text = entry.content
             case ToolCallRequest():
                 names[entry.id] = entry.name
-                role, text = f"assistant calls {entry.name}", compact_json(entry.arguments)
+                role = f"assistant calls {entry.name}"
+                text = compact_json(entry.arguments)
             case ToolCallResponse():
-                kind, name = "error" if entry.is_error else "result", names.get(entry.id, "a call")
-                role, text = f"{kind} of {name}", entry.content
+                kind = "error" if entry.is_error else "result"
+                name = names.get(entry.id, "a call")
+                role = f"{kind} of {name}"
+                text = entry.content
             case ChatResponse(reasoning=str(text)):
                 role = "assistant (reasoning)"
             case ChatResponse(message=str(text)):
                 role = "assistant"
             case ChatResponse():
-                role, text = "assistant (data)", compact_json(entry.data)
+                role = "assistant (data)"
+                text = compact_json(entry.data)
         text = hide(text)
         tokens = estimate_text_tokens(text) + sum(
             estimate_image_tokens(image.size) for image in item.images
@@ -232,7 +242,8 @@ def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
     required = schema.get("required")
     demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
     for name, node in as_object(schema.get("properties")).items():
-        kind, mark = as_object(node).get("type"), "" if name in demanded else "?"
+        kind = as_object(node).get("type")
+        mark = "" if name in demanded else "?"
         yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
 
 
@@ -344,9 +355,11 @@ def _system(traced: TracedRequest) -> _Section:
 
 
 def _attachments(traced: TracedRequest) -> _Section:
-    texts, rows = [], []
+    texts = []
+    rows = []
     for each in traced.shown.attachments:
-        content, tokens = _describe_file(each), estimate_attachment_tokens(each)
+        content = _describe_file(each)
+        tokens = estimate_attachment_tokens(each)
         texts.append((each.source, content))
         rows.append((each.source, _shorten(content), f"{tokens:,}" if tokens else "not estimated"))
     return _Section("attachments", "file", ("source", "content", "tokens"), texts, rows)
@@ -361,7 +374,8 @@ def _describe_file(attachment: Attachment) -> str:
 
 
 def _tools(traced: TracedRequest) -> _Section:
-    texts, rows = [], []
+    texts = []
+    rows = []
     for tool in traced.shown.tools:
         schema = _escaped_json(dict(tool.parameters))
         texts.append((tool.name, f"{tool.description}\n\n{schema}"))
@@ -543,7 +557,8 @@ def _members(
 
 
 def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    old, new = before.messages, after.messages
+    old = before.messages
+    new = after.messages
     same = count_equal(old, new)
     if same == len(old) == len(new):
         return

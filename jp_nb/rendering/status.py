@@ -180,7 +180,8 @@ class Waiting:
         sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
         behind = self._count_decisions()
         if not others and not sentences:
-            others, behind = waits, 0
+            others = waits
+            behind = 0
         if behind:
             sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
         if not others:
@@ -271,7 +272,9 @@ def skipped_words(names: Sequence[str]) -> str:
 
 
 def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
-    asked, ready, unclear = list[str](), list[str](), list[str]()
+    asked = list[str]()
+    ready = list[str]()
+    unclear = list[str]()
     for call in calls:
         names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
         names.append(call.request.name)

@@ -60,7 +60,8 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 
 def usage_report(document: Document, last: int) -> Report:
     """Return the tokens of the active conversation: by request of `last` turns, and by model."""
-    stream, parts = document.conversation, list[Report]()
+    stream = document.conversation
+    parts = list[Report]()
     models = _group_by_model(
         one for entry in stream.raw for one in read_usage(as_object(entry).get("metadata"))
     )
@@ -128,7 +129,8 @@ def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
 
 
 def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
-    took, share = sum(responses, Usage()), UNKNOWN
+    took = sum(responses, Usage())
+    share = UNKNOWN
     if took.cache_read_tokens is not None and took.input_tokens:
         share = f"{took.cache_read_tokens / took.input_tokens:.0%}"
     sent = map(_format_number, (len(responses), took.input_tokens, took.cache_read_tokens))
@@ -146,7 +148,8 @@ def _notes(
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
     parent = as_object(stream.head.get("parent"))
-    turn, name = parent.get("turn"), parent.get("id")
+    turn = parent.get("turn")
+    name = parent.get("id")
     if isinstance(turn, int) and isinstance(name, str):
         copied = "Turn 1 was" if turn == 0 else f"Turns 1 to {shown_turn(turn)} were"
         source = one_line(name, limit=40)
@@ -227,7 +230,8 @@ def model_table(
     ]
     if not found:
         if words and listed.models:
-            count, sought = len(listed.models), " ".join(words)
+            count = len(listed.models)
+            sought = " ".join(words)
             return note(f"None of the {count} models of {provider} matches {sought!r}.")
         return note(f"{provider} lists no models.")
     # Models in use first, then available ones, then the newest, then by name.

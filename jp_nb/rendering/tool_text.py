@@ -289,7 +289,8 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
 
     `timed` adds the duration, which differs in each run.
     """
-    count, parts = len(outcome.content), [*_processes(outcome)]
+    count = len(outcome.content)
+    parts = [*_processes(outcome)]
     facts = [f"{count:,} character{'' if count == 1 else 's'}"]
     if outcome.is_cut:
         facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
@@ -346,7 +347,8 @@ class Replayed:
 
 def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
     """Return the differences, a table of all results, and `note`."""
-    parts, rows = list[Report](), []
+    parts = list[Report]()
+    rows = []
     for place, each in enumerate(results, 1):
         state = each.note or ("same" if each.same else "differs")
         texts = ("-" if text is None else text for text in (each.then, each.now))
@@ -390,7 +392,8 @@ def _function_call_source(
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
-    given, importing = [f"{key}={value!r}" for key, value in values.items()], ""
+    given = [f"{key}={value!r}" for key, value in values.items()]
+    importing = ""
     if tool.context_name is not None:
         module, importing = _find_module(namespace)
         given.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")

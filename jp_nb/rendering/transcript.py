@@ -223,7 +223,8 @@ def _folded_result(ends: ToolEnds) -> Report:
 def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
     if not text:
         return Report("", "")
-    block, count = code_block(text, language), text.count("\n") + 1
+    block = code_block(text, language)
+    count = text.count("\n") + 1
     if folds and count > MAX_OPEN_LINES:
         block = details_block(f"{count} lines of {language}", block)
     return Report(block, indent(text))
@@ -376,10 +377,12 @@ def _render_question(ends: QuestionEnds) -> Report:
 
 def _render_change(ends: ChangeEnds) -> Report:
     # The decision about configuration changes. Several changes have a line each.
-    tool, several = one_line(ends.tool, limit=80), decided(ends.changes)
+    tool = one_line(ends.tool, limit=80)
+    several = decided(ends.changes)
     about = Decided(f"{tool}: {len(ends.changes)} configuration changes")
     if len(several) == 1:
-        about, several = several[0]._replace(line=f"{tool}: {several[0].line}"), []
+        about = several[0]._replace(line=f"{tool}: {several[0].line}")
+        several = []
     decision = _format_decision(ends)
     text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
     for one in several:
@@ -555,7 +558,8 @@ class Transcript:
             self._running[event.call_id] = piece
         elif piece.begins == event:
             return None
-        piece.begins, piece.rendered = event, None
+        piece.begins = event
+        piece.rendered = None
         return piece
 
     def _end_tool(self, event: ToolEnds) -> CallPiece | None:
@@ -564,7 +568,9 @@ class Transcript:
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
             self._append(piece := CallPiece(begins))
         if piece is not None:
-            piece.ends, piece.is_final, piece.rendered = event, True, None
+            piece.ends = event
+            piece.is_final = True
+            piece.rendered = None
         self._response = []
         return piece
 

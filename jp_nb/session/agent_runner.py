@@ -110,7 +110,8 @@ class AgentThread:
 
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """
-        loop, future = self._running_loop(), Future[T]()
+        loop = self._running_loop()
+        future = Future[T]()
 
         async def deliver() -> None:
             try:
@@ -143,7 +144,9 @@ class AgentThread:
         Raises:
             UsageError: An `async def` tool is the caller, or blocks the loop.
         """
-        loop, started, cancelled = self._running_loop(), threading.Event(), threading.Event()
+        loop = self._running_loop()
+        started = threading.Event()
+        cancelled = threading.Event()
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
@@ -186,7 +189,8 @@ class AgentThread:
 
         If the thread is not running, `last` does not run.
         """
-        loop, thread = self._loop, self._thread
+        loop = self._loop
+        thread = self._thread
         if loop is None or thread is None:
             for work in last:
                 work.close()

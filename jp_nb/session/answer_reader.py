@@ -85,7 +85,8 @@ class AnswerReader:
             return
 
         if self._failure is not None:
-            kind, cause = type(self._failure).__name__, str(self._failure)[:MAX_EXCERPT]
+            kind = type(self._failure).__name__
+            cause = str(self._failure)[:MAX_EXCERPT]
             reason = f"a validator of the schema failed: {kind}: {cause}"
         elif not self._has_answer:
             said = f"; its text is {excerpt(text)}" if text.strip() else ""

@@ -156,7 +156,8 @@ class ToolBench:
             PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
             for number, call in enumerate(calls, start=1)
         )
-        text, actions = f"{text} here, with your rights.", (_CANCEL, _RUN_HERE)
+        text = f"{text} here, with your rights."
+        actions = (_CANCEL, _RUN_HERE)
         prompt = ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
         match self.turns.ask_action(prompt):
             case Answered(value="run"):
@@ -187,7 +188,8 @@ class ToolBench:
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
-            front_end, config = self.turns.runner.front_end, self.active.settings.config
+            front_end = self.turns.runner.front_end
+            config = self.active.settings.config
             report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
             if tool.name not in tools.offered.tools:
                 off = f"it is off; turn it on with `%%jp -t {tool.name}`"
@@ -212,7 +214,8 @@ class ToolBench:
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
         """Run `batches` in a copy of the conversation, with `recorded` answers."""
-        active, runner = self.active, self.turns.runner
+        active = self.active
+        runner = self.turns.runner
         active.refuse_while_running()
         config = active.settings.config
         stream = active.document.conversation
@@ -226,7 +229,8 @@ class ToolBench:
             inquiry = self.turns.inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
-        catalog, basis = tools.offered.documentation, active.settings.snapshot()
+        catalog = tools.offered.documentation
+        basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
         turn = runner.turn_context(TurnRecord(scratch, thread), config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
@@ -316,11 +320,13 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
             decision was left open in a strict run.
         PromptCancelled: The user does not want calls of an untrusted record to run.
     """
-    batches, number = _group_calls(turn.entries), turn.number
+    batches = _group_calls(turn.entries)
+    number = turn.number
     if not batches:
         raise UsageError(f"turn {shown_turn(number)} called no tool: there is nothing to replay")
     names = {call.name for batch in batches for call in batch.calls}
-    tools, images = bench.tools(*names), bench.active.document.conversation.images
+    tools = bench.tools(*names)
+    images = bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
 
@@ -331,9 +337,11 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
 
     calls = [[call_again(request) for request in batch.calls] for batch in batches]
     bench.confirm_recorded([call.request for batch in calls for call in batch])
-    answers, note = {} if asks else recorded_answers(turn.entries), ""
+    answers = {} if asks else recorded_answers(turn.entries)
+    note = ""
     if answers and not bench.active.trust.trusted:
-        answers, note = {}, ANSWERS_IGNORED
+        answers = {}
+        note = ANSWERS_IGNORED
     run = bench.run(tools, calls, answers)
     results = list(_compare(run, batches, recorded))
     bench.show(replay_report(number, results, note))
@@ -352,7 +360,9 @@ def _compare(
     earlier = iter(recorded)
     for number, batch in enumerate(batches):
         for call in run.batches[number]:
-            before, outcome, now = next(earlier), outcomes.get(id(call)), None
+            before = next(earlier)
+            outcome = outcomes.get(id(call))
+            now = None
             then = _format_result(before.content, before.images, is_error=bool(before.is_error))
             note = "not run"
             if outcome is not None:

@@ -139,7 +139,8 @@ class Cassettes:
 
     def _check_consent(self, content: bytes) -> None:
         """Raise `ConfigError` for a relative path, unless the user consented to the content."""
-        chosen, path = self.choice, self._configured().path
+        chosen = self.choice
+        path = self._configured().path
         is_absolute = path is not None and os.path.isabs(os.path.expanduser(path))
         assert chosen.path is not None
         leaf = ("cassette", f"responses that replace models: {len(content)} bytes")
@@ -302,7 +303,8 @@ class OpenCassette:
         # A tool continues with an error if its question to a model is missing. The next request is
         # then missing too, so the first miss is reported.
         if self._first_miss and not asked.is_inquiry:
-            first, self._first_miss = self._first_miss, ""
+            first = self._first_miss
+            self._first_miss = ""
             return UnrecordedError(first)
         error = UnrecordedError(self._describe_miss(asked))
         if asked.is_inquiry:
@@ -310,7 +312,8 @@ class OpenCassette:
         return error
 
     def _describe_miss(self, asked: NormalizedRequest) -> str:
-        exchanges, name = self.content.exchanges, self.path.name
+        exchanges = self.content.exchanges
+        name = self.path.name
         if lines := [str(each.line) for each in exchanges if each.request == asked.id]:
             times = "once" if len(lines) == 1 else f"{len(lines)} times"
             return (
@@ -346,7 +349,8 @@ class OpenCassette:
             self._held_failures.append(exchange)
             if exchange.has_failed and not self.added:
                 return
-            exchanges, self._held_failures = self._held_failures, []
+            exchanges = self._held_failures
+            self._held_failures = []
         elif exchange.has_failed:
             self._failed.setdefault(exchange.request.id, []).append(exchange)
             return
@@ -450,7 +454,8 @@ class CassetteProvider:
     async def _stream_recorded(
         self, request: ModelRequest, asked: NormalizedRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
-        recorder, ended = ExchangeRecorder(asked, self._hide), False
+        recorder = ExchangeRecorder(asked, self._hide)
+        ended = False
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:

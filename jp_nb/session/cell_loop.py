@@ -75,7 +75,8 @@ class DeferredInterrupts:
 
         `in_job`: the block is part of a job of `serve`, which has installed the handler.
         """
-        outer, installs = self.deferring, False
+        outer = self.deferring
+        installs = False
         if not in_job and _is_main_thread():
             installs = signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
         try:  # an interrupt can arrive between any two of these lines
@@ -97,15 +98,19 @@ class DeferredInterrupts:
         Interrupts for which `is_internal` returns True are raised, but not reported.
         """
         self.check()
-        outer, self.deferring, self._is_internal = self.deferring, False, is_internal
+        outer = self.deferring
+        self.deferring = False
+        self._is_internal = is_internal
         try:
             yield
         finally:
-            self.deferring, self._is_internal = outer, _never
+            self.deferring = outer
+            self._is_internal = _never
 
     def check(self) -> None:
         """Raise one `KeyboardInterrupt` if interrupts were deferred."""
-        count, self._count = self._count, 0
+        count = self._count
+        self._count = 0
         if count:
             raise KeyboardInterrupt
 
@@ -124,7 +129,8 @@ class DeferredInterrupts:
     def _handle_signal(self, *_: object) -> None:
         self.received += 1
         if self.deferring and self.next_handler is not None:
-            handler, self.next_handler = self.next_handler, None
+            handler = self.next_handler
+            self.next_handler = None
             handler()
             return
         self.count()
@@ -356,7 +362,8 @@ class CellLoop:
         interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
         with self.interrupts.defer():
-            outer, self._thread = self._thread, get_ident()
+            outer = self._thread
+            self._thread = get_ident()
             try:
                 while not self._run_next(until, tools=tools):
                     pass
@@ -383,7 +390,8 @@ class CellLoop:
         return False
 
     def _run_first_call(self) -> bool:
-        outer, self.running_call = self.running_call, object()
+        outer = self.running_call
+        self.running_call = object()
         try:
             return _run_first(self._calls)
         finally:

@@ -134,7 +134,8 @@ class CodeQuestions:
     def _take_configured(self, question: Question) -> None:
         kind = question.answer_type
         if question.id in self._configured:
-            answer, path = kind.normalized(self._configured[question.id]), self._path(question.id)
+            answer = kind.normalized(self._configured[question.id])
+            path = self._path(question.id)
             if question.misfit(answer):
                 if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
                     raise ConfigError(_format_expected(question), path=path)
@@ -202,7 +203,8 @@ class CodeQuestions:
                 assert_never(other)
 
     def _page(self, question: Question) -> QuestionPrompt:
-        kind, given = question.answer_type, self._configured_fields.get(question.id)
+        kind = question.answer_type
+        given = self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and given:
             question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
         question = self._secrets.hide_in_question(question)
@@ -228,7 +230,8 @@ class CodeQuestions:
 
     def _apply_defaults(self, question: Question) -> list[Question]:
         """Answer `question` by defaults if possible; return the questions that need the user."""
-        kind, given = question.answer_type, self._configured_fields.get(question.id, {})
+        kind = question.answer_type
+        given = self._configured_fields.get(question.id, {})
         self._answers[question.id] = None if given else question.automatic
         if question.may_stay_open and not given:
             return []
@@ -240,7 +243,8 @@ class CodeQuestions:
             misfits = [name for name in problems if name in given] or [*given]
             if not misfits:
                 return [question]
-            name, message = misfits[0], "; ".join(problems.values())
+            name = misfits[0]
+            message = "; ".join(problems.values())
             raise ConfigError(problems.get(name, message), path=self._path(name))
         self._answers[question.id] = answer
         return missing
@@ -295,7 +299,8 @@ class SessionAnswers:
                 message has file and line.
         """
         if path is None:
-            self._file, self._read = AnswersFile(""), None
+            self._file = AnswersFile("")
+            self._read = None
             return
         try:
             expanded = Path(path).expanduser()
@@ -303,7 +308,8 @@ class SessionAnswers:
             why = f"the path of the answers file is not valid: {exc}"
             raise ConfigError(why, file=path) from exc
         file = files.folder / expanded
-        needs_consent, current = not expanded.is_absolute() and files.trust is not None, None
+        needs_consent = not expanded.is_absolute() and files.trust is not None
+        current = None
         with suppress(OSError):  # the read raises the error
             current = file, stamp(file)
         if needs_consent or current is None or current != self._read:  # consent can be revoked

@@ -90,13 +90,15 @@ class ActiveConversation:
 
             continues = continues_headless(files)
         opened = notebook.open(clock=clock, base_config=base_config, continues=continues)
-        self.document, self.store = opened.document, opened.store
+        self.document = opened.document
+        self.store = opened.store
         self.restored = opened.restored
         self.notices += opened.notices
         self.is_local = not self.restored
         self._is_trusted = self.is_local
         if previous is not None and self.restored:
-            new, old = self.document.conversation, previous.document.conversation
+            new = self.document.conversation
+            old = previous.document.conversation
             same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
             self._is_trusted = previous.trust.trusted and same and files.root == previous.files.root
         self.without_notebook = opened.without_notebook
@@ -267,7 +269,9 @@ class ActiveConversation:
         `is_local` is True if this process made every entry, and `is_stored` if the notebook already
         has the conversation.
         """
-        self.restored, self.is_local, self._is_trusted = False, is_local, self.trust.trusted
+        self.restored = False
+        self.is_local = is_local
+        self._is_trusted = self.trust.trusted
         self.inherited_entries = inherited_entries
         self.journal.follow(is_stored=is_stored)
         self._adopt(settings)
@@ -303,7 +307,8 @@ class ActiveConversation:
 
     def append_finished_calls(self) -> list[str]:
         """Append the results that only the journal has; return the names of the tools."""
-        stream, known = self.document.conversation, self.call_progress
+        stream = self.document.conversation
+        known = self.call_progress
         calls = stream.open_tool_calls()
         if not calls or not known:
             return []

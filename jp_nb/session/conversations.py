@@ -141,7 +141,8 @@ class ConversationList:
         recovered = active.journal.find_candidate(name)
         if recovered is None:
             return False
-        document, trust = active.document, active.trust
+        document = active.document
+        trust = active.trust
         document.others.insert(0, recovered.stored)
         try:
             identifier = list_conversations(document)[1].id
@@ -219,7 +220,8 @@ class NextConversation:
 
         Without prepared `settings`, it inherits the user's settings from the previous one.
         """
-        trust, is_empty = active.trust, not len(self.stream)
+        trust = active.trust
+        is_empty = not len(self.stream)
         if settings is None:
             settings = self.settings(active)
             active.notices += inherited_notices(settings.inherit(active.settings, self.inherits))
@@ -252,7 +254,8 @@ def branch_before(
     Raises:
         StorageError: The active conversation is damaged.
     """
-    old, untrusted = active.document.conversation, active.settings.projection.untrusted_count
+    old = active.document.conversation
+    untrusted = active.settings.projection.untrusted_count
     branch = fork(
         old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
@@ -428,13 +431,15 @@ class CellReruns:
         turns = f"turns {number} to {number + later} are" if later else f"turn {number} is"
         place = stream.request_index(first)
         start = None if place is None else self._origins.get(stream.event_id(place))
-        options, why = start.options if start else 0, f"{turns} replaced in a branch"
+        options = start.options if start else 0
+        why = f"{turns} replaced in a branch"
         return branch_before(self._active, first, options=options, why=why)
 
 
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
     # If a recorded request has no cell id, the same text means the same cell.
-    cell_id, has_same_text = entry.metadata.get("cell_id"), entry.content == text
+    cell_id = entry.metadata.get("cell_id")
+    has_same_text = entry.content == text
     if cell_id and cell_id != cell.cell_id:
         return False
     return has_same_text or (bool(cell_id) and not same_text)

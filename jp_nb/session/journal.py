@@ -276,7 +276,8 @@ def _best_relation(
 def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     listed = []
     for contents in found[:MAX_LISTED]:
-        entries, head = contents.entries, contents.head
+        entries = contents.entries
+        head = contents.head
         requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
         title = str(head.conversation.get("title") or next(requests, ""))
         turns = sum(each.get("type") == "turn_start" for each in entries)
@@ -412,7 +413,8 @@ class ConversationJournal:
         if recovery.resumable is None:
             return False
         file, contents = recovery.resumable
-        head, has_all_calls = contents.head, contents.calls == recovery.calls
+        head = contents.head
+        has_all_calls = contents.calls == recovery.calls
         contents.calls.update(recovery.calls)
         missing = contents.entries[len(stream) - head.base :]
         try:
@@ -484,7 +486,8 @@ class ConversationJournal:
             file.close()
         if contents is None:
             return None
-        head, copies = contents.head, [list[RawEntry]()]
+        head = contents.head
+        copies = [list[RawEntry]()]
         if head.base:
             known = _copies_by_id(self._document.others, self._document.conversation)
             copies = known.get(head.id, [])
@@ -504,13 +507,16 @@ class ConversationJournal:
         """
         self._candidates.remove(conversation.path)
         if (file := take_journal(conversation.path)) is not None:
-            head, here = file.head(), (self._notebook, self._kernel_folder)
+            head = file.head()
+            here = (self._notebook, self._kernel_folder)
             file.close(remove=head is not None and is_of_place(head, *here))
 
     def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
         if contents.unreadable_bytes:
             file.cut(contents.size)
-        self._file, self._base, self._written = file, contents.head.base, contents.length
+        self._file = file
+        self._base = contents.head.base
+        self._written = contents.length
         self.calls = dict(contents.calls)
         self._written_head = contents.head.conversation, contents.signature
 
@@ -600,7 +606,8 @@ class ConversationJournal:
             self._rewrite(min(self._base, same), EntriesDigest())
         if self._follow_notebook():
             return
-        raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
+        raw = stream.raw
+        signature = self._document.extra.get(SIGNATURE)
         self._forget_answered_calls()
         if len(raw) == self._written and (stream.head, signature) == self._written_head:
             return
@@ -640,7 +647,9 @@ class ConversationJournal:
 
         If it cannot be written, the file and this object are unchanged.
         """
-        stream, raw, written = self._stream, self._stream.raw, base
+        stream = self._stream
+        raw = self._stream.raw
+        written = base
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE)
             head = JournalHead(
@@ -656,7 +665,10 @@ class ConversationJournal:
             calls = format_call_lines(signature, self.calls)
             self._file.rewrite(head.line() + entries + calls)
             self._written_head, written = (dict(stream.head), signature), len(raw)
-        self._raw, self._base, self._mark, self._written = raw, base, mark, written
+        self._raw = raw
+        self._base = base
+        self._mark = mark
+        self._written = written
 
     def _is_saved(self, count: int) -> bool:
         saved = self._saved(self._stream.id)

@@ -115,7 +115,8 @@ class ManualCompaction:
         self._turns.clear_context()
 
     def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
-        settings, work = self._active.settings, self._turns.runner
+        settings = self._active.settings
+        work = self._turns.runner
         draft = settings.draft(options.directives)
         self._choose_scripts(draft, options)
         resolved = self._turns.resolve(settings.snapshot(draft), self.stream.id)

@@ -100,9 +100,11 @@ def resolve_variables(
 
     A file has priority over a variable of the same name.
     """
-    resolved, notices = [], []
+    resolved = []
+    notices = []
     for directive in directives:
-        url, text = None, directive.text
+        url = None
+        text = directive.text
         if directive.kind == "attach":
             with suppress(ValuePathError):
                 read_value_path(text).follow(namespace)
@@ -141,7 +143,8 @@ def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) ->
 
 def _replace_expressions(line: str, value: Callable[[str], str]) -> Iterator[str]:
     """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
-    at, last = 0, line.rfind("}}")
+    at = 0
+    last = line.rfind("}}")
     while (start := line.find("{{", at)) >= 0:
         if line[at:start].endswith("\\"):
             yield f"{line[at : start - 1]}{{{{"
@@ -267,11 +270,13 @@ class ErrorRequest:
         message = self._cleared(text[:MAX_MESSAGE]) + ("…" if len(text) > MAX_MESSAGE else "")
         message = message[: max(room, MAX_LINE)]
         frames = self._frames(error)
-        omitted, at = max(len(frames) - MAX_FRAMES, 0), MAX_FRAMES // 3
+        omitted = max(len(frames) - MAX_FRAMES, 0)
+        at = MAX_FRAMES // 3
         del frames[at : at + omitted]
         calls = [list(self._call(frame, summary)) for frame, summary in frames]
         sizes = [sum(map(len, call)) + len(call) for call in calls]
-        room, first = room - len(message), len(calls)
+        room = room - len(message)
+        first = len(calls)
         while first and room >= sizes[first - 1]:
             first -= 1
             room -= sizes[first]
@@ -322,7 +327,8 @@ class ErrorRequest:
             return "\n".join(_format_group(error, self._format_error))
         message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
-            file, path = f'File "{error.filename}"', self._short_path(error.filename)
+            file = f'File "{error.filename}"'
+            path = self._short_path(error.filename)
             message = message.replace(file, path, 1)
         return message
 
@@ -338,7 +344,8 @@ class ErrorRequest:
     def _short_path(self, filename: str) -> str:
         if (label := self._last.label_of(filename)) is not None:
             return label
-        path, library = Path(filename), self._library_of(filename)
+        path = Path(filename)
+        library = self._library_of(filename)
         bases = [(library, ""), (Path.cwd(), "")]
         with suppress(RuntimeError):  # the user has no home
             bases.append((Path.home(), "~/"))
@@ -386,7 +393,8 @@ class ErrorRequest:
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
     """Yield the chain of `error`, most recent last, with True for an explicit cause."""
-    chain, seen = [(error, False)], {id(error)}
+    chain = [(error, False)]
+    seen = {id(error)}
     while len(chain) < MAX_LINKS:
         last = chain[-1][0]
         before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
@@ -433,7 +441,8 @@ def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int 
     lines = raw_cell.splitlines()
     while lines and not lines[0].strip():  # IPython removes these
         del lines[0]
-    written, transformed = "\n".join(lines), source.splitlines()
+    written = "\n".join(lines)
+    transformed = source.splitlines()
     if line is None or not 0 < line <= len(lines):
         return None if transformed else (written, None)
     same = not transformed or (

@@ -260,7 +260,8 @@ class QuestionLog:
         self._reported: set[str] = set()
 
     def _open_log(self) -> QuestionLogFile | None:
-        record, root = self._active.settings.config.record, self._active.files.root
+        record = self._active.settings.config.record
+        root = self._active.files.root
         mode = record.project_log
         if mode == "off" or (mode == "auto" and not is_owned_folder(root / ".jp")):
             return None
@@ -323,7 +324,8 @@ class QuestionLog:
         turn = stream.turn_count - 1
         origin: LogEntry = {"trusted": True, "conversation": stream.id, "turn": turn}
         if self._notebook is not None:
-            path, root = self._notebook.resolve(), self._active.files.root
+            path = self._notebook.resolve()
+            root = self._active.files.root
             inside = path.is_relative_to(root)
             origin["notebook"] = path.relative_to(root).as_posix() if inside else path.name
         for entry in stream.current_turn():
@@ -397,7 +399,8 @@ class QuestionLog:
 
     def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
         # Headless runs have no `trust`, and accept the files of their folder.
-        trust, root = self._active.files.trust, self._active.files.root
+        trust = self._active.files.trust
+        root = self._active.files.root
         return trust is None or not foreign or trust.covers(root, _digest(foreign))
 
     def pending(self) -> list[PendingConsent]:

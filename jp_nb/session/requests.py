@@ -126,7 +126,8 @@ class PastRequests:
         return traced, count
 
     def _next(self) -> tuple[TracedRequest, Provider]:
-        basis, conversation_id = self._active.settings.snapshot(), self._stream.id
+        basis = self._active.settings.snapshot()
+        conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
         thread = self._turns.build_context(self._stream, resolved)
         thread.contents = dict(thread.contents)
@@ -153,7 +154,8 @@ class PastRequests:
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
         if last is not None and place == self._last_place:
-            remark, provider = "exact request", last.provider
+            remark = "exact request"
+            provider = last.provider
             if isinstance(provider, CassetteProvider) and provider.answered_request is last.request:
                 remark = "reconstructed request: a cassette answered"
             traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
@@ -163,10 +165,12 @@ class PastRequests:
         return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
     def _reconstruct(self, place: RequestSpan) -> TracedRequest:
-        then, remarks = self._stream.until(place.position), [*AS_NOW]
+        then = self._stream.until(place.position)
+        remarks = [*AS_NOW]
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
-        resolved, turn = self._resolved(basis, remarks), then.last_turn()
+        resolved = self._resolved(basis, remarks)
+        turn = then.last_turn()
         thread = build_context(then, projection.providers(), in_turn=True)
         thread.contents = dict(self._turns.contents)
         request = resolved.model_request(
@@ -189,7 +193,8 @@ class PastRequests:
         return projection.until(stream)
 
     def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        resolve, conversation_id = self._resolve, self._stream.id
+        resolve = self._resolve
+        conversation_id = self._stream.id
         try:
             return resolve(basis, conversation_id, tool_choice="auto")
         except ConfigError as exc:

@@ -295,7 +295,8 @@ class Resolver:
             for question, choice in tool.questions.items():
                 if not isinstance(choice.target, QuestionAssistant):
                     continue
-                other, theirs = build_question_assistant(base, choice.target), own
+                other = build_question_assistant(base, choice.target)
+                theirs = own
                 if other.model.id != base.model.id:
                     path = f"conversation.tools.{tool.name}.questions.{question}.target"
                     theirs = self._load_model(other, llm, path, ANSWERS)
@@ -331,7 +332,8 @@ class Resolver:
 
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
         """Return the summarizer for `rule`, in the conversation of `resolved`."""
-        config, summary = resolved.basis.config, rule.summary or SummaryConfig()
+        config = resolved.basis.config
+        summary = rule.summary or SummaryConfig()
         assistant = build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
@@ -553,7 +555,8 @@ class ModelCatalog:
             return models
         asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
         if asked is not provider or now - when >= RETRY_SECONDS:
-            when, listing = now, self._start(provider.models(seconds=LIST_SECONDS))
+            when = now
+            listing = self._start(provider.models(seconds=LIST_SECONDS))
             self._background[name] = (provider, when, listing)
         try:
             models = listing.result(timeout=seconds)
@@ -605,7 +608,8 @@ def _list_ending_aliases(listed: ModelList, provider: str, config: AppConfig) ->
 
 def format_output_limit(model: ModelInfo, config: AppConfig) -> str:
     """Return a warning if the configured length of an answer exceeds that of `model`, else ""."""
-    limit, tokens = model.max_output, config.assistant.model.parameters.max_tokens
+    limit = model.max_output
+    tokens = config.assistant.model.parameters.max_tokens
     if limit is None or tokens is None or tokens <= limit:
         return ""
     path = "assistant.model.parameters.max_tokens"

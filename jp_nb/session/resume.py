@@ -133,7 +133,8 @@ class TurnResumption:
 
     @contextmanager
     def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
-        stream, changes = self._active.document.conversation, found.taken_back
+        stream = self._active.document.conversation
+        changes = found.taken_back
         stream.append(*(change.stamped("") for change in changes))
         try:
             yield
@@ -192,7 +193,8 @@ def resume_prompt(
 
     `distrust` is the reason why the record is not trusted: then skipping is the first choice.
     """
-    which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
+    which = f" ({number} of {count})" if count > 1 else ""
+    name = one_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
     if distrust is not None:
         about = untrusted_call(call.name, distrust)

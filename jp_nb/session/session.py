@@ -81,7 +81,8 @@ class Session:
             notices=self.notices,
             previous=previous.active if previous is not None else None,
         )
-        self.document, self.store = self.active.document, self.active.store
+        self.document = self.active.document
+        self.store = self.active.store
         if _is_configured(self.files):
             from jp_nb.session.base_config import find_odd_rules, read_overrides
 
@@ -134,7 +135,9 @@ class Session:
 
     def format_status(self) -> str:
         """Return one line with model, conversation, and place of the record, equal in each run."""
-        conversation, described, model = self.document.conversation, "new conversation", ""
+        conversation = self.document.conversation
+        described = "new conversation"
+        model = ""
         if turns := conversation.turn_count:
             prefix = "conversation restored" if self.active.restored else "conversation"
             described = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"

@@ -221,7 +221,8 @@ class Settings:
         )
 
     def _layers_below(self) -> list[Layer]:
-        skips, files = self._skips_invalid_files, self._files
+        skips = self._skips_invalid_files
+        files = self._files
         found = files.load_valid_layers()[0] if skips else files.layers()
         return [self._make_lowest_layer(), *found]
 
@@ -237,7 +238,8 @@ class Settings:
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:
         """Ignore configuration files that are not valid in this block."""
-        before, self._skips_invalid_files = self._skips_invalid_files, True
+        before = self._skips_invalid_files
+        self._skips_invalid_files = True
         try:
             yield
         finally:
@@ -318,7 +320,8 @@ class Settings:
         `draft` can also be an earlier state of the conversation (`Projection.until`).
         """
         source = draft or self.projection
-        config, now = source.config(), source.now()
+        config = source.config()
+        now = source.now()
         return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
 
     def find_carried_over(self, other: Projection) -> Change:

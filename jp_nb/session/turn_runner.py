@@ -132,10 +132,13 @@ class TurnRunner:
         *,
         on_end: Callable[[Turn], None],
     ) -> None:
-        self._host, self._active, self._conversations = host, active, conversations
+        self._host = host
+        self._active = active
+        self._conversations = conversations
         self._on_end = on_end
         self.runner = AgentRunner(host, active)
-        self._agent, self._front_end = self.runner.agent, self.runner.front_end
+        self._agent = self.runner.agent
+        self._front_end = self.runner.front_end
         self._context: tuple[ConversationStream, RequestContext] | None = None
         self.contents: dict[AttachmentMark, Attachment] = {}  # of attachments that were sent
         self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
@@ -356,7 +359,8 @@ class TurnRunner:
 
     def own_tool_choice(self, request: ChatRequest) -> ToolChoice | None:
         """Return the tool choice of a recorded `request`; None if it is the configured one."""
-        choice, stream = recorded_tool_choice(request), self._active.document.conversation
+        choice = recorded_tool_choice(request)
+        stream = self._active.document.conversation
         if choice is None:
             return None
         place = next(place for place, entry in enumerate(stream.entries) if entry is request)
@@ -396,13 +400,16 @@ class TurnRunner:
                 not fit the tools.
         """
         active = self._active
-        stream, settings = active.document.conversation, active.settings
+        stream = active.document.conversation
+        settings = active.settings
         inherited: list[str] = []
         if other is not None:
-            stream, settings = other.stream, other.settings(active)
+            stream = other.stream
+            settings = other.settings(active)
             paths = [path for path in other.inherits if model is None or path != MODEL]
             inherited = inherited_notices(settings.inherit(active.settings, paths))
-        names, folder = self._host.namespace, active.files.folder
+        names = self._host.namespace
+        folder = active.files.folder
         directives, notices = resolve_variables(directives, names, folder)
         attempt = SourceAttempt()
         draft = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
@@ -510,7 +517,8 @@ class TurnRunner:
 
         Any thread may call it.
         """
-        record, host = self._record, host_of(provider)
+        record = self._record
+        host = host_of(provider)
         last = self._last_host if record is None else record.last_host
         if last is None or not host:
             return
@@ -520,7 +528,8 @@ class TurnRunner:
 
         self._announced_hosts.add(pair)
         line = format_other_host(last, host, name)
-        running, output = self._active.running, self.runner.output
+        running = self._active.running
+        output = self.runner.output
         if running is not None and not running.done() and output is not None:
             output(Notice(line))
         else:
@@ -542,7 +551,8 @@ class TurnRunner:
         Raises:
             ToolSourceError: One failed.
         """
-        config, attempt = self._active.settings.config, SourceAttempt()
+        config = self._active.settings.config
+        attempt = SourceAttempt()
         if not self.resolver.has_discovering_sources(config):
             return
         work = self.resolver.discover(config, attempt, names=names, only_named=True)
@@ -597,7 +607,8 @@ class TurnRunner:
             active.notices += [*draft.notices, *active.files.take_notices()]
             if other is not None and other.is_new:
                 self._conversations.announce_left_settings(previous, asks=True)
-        number, options = active.document.conversation.turn_count, len(draft.deltas)
+        number = active.document.conversation.turn_count
+        options = len(draft.deltas)
 
         def run() -> Turn:
             try:
@@ -699,7 +710,8 @@ class TurnRunner:
         output = self.runner.output
         result: Turn | None = None
         assert output is not None
-        status, reason = "failed", ""
+        status = "failed"
+        reason = ""
         failed_retry: ProviderError | None = None
         self._record = record
         with self.runner.cell.interrupts.defer():
@@ -818,7 +830,8 @@ class TurnRunner:
             reason = "the tool call has already ended"
             asked = format_questions(questions, "was", "were")
             raise PromptUnavailable(f"{asked} asked too late: {reason}", reason=reason)
-        config, secrets = self._active.settings.config, self.runner.secrets
+        config = self._active.settings.config
+        secrets = self.runner.secrets
 
         def show(prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
             running = self._active.running

@@ -208,7 +208,9 @@ class _Lines:
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield each table header and key-value pair of the TOML `text`, with its first line."""
-    begin, number, depth = 0, 1, 0
+    begin = 0
+    number = 1
+    depth = 0
     for token in _TOKEN.finditer(text + "\n"):
         depth += (token["open"] is not None) - (token["close"] is not None)
         if token["end"] is None or depth:
@@ -272,7 +274,9 @@ def _read_decisions(
 
 
 def _read_answer(key: Key, value: Any, lines: _Lines) -> PreparedAnswer:
-    line, how, what = lines.of(key), "answer", value
+    line = lines.of(key)
+    how = "answer"
+    what = value
     if isinstance(value, dict) and is_answer_table(value):
         [(how, what)] = value.items()
     match how, what:

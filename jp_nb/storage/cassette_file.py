@@ -130,7 +130,8 @@ class CassetteContent:
     ) -> StoredExchange | None:
         """Return the first of the `stored` exchanges with the fewest differences from `request`."""
         positions = {part.id: number for number, part in enumerate(request.messages, 1)}
-        lengths, shared = {NO_MESSAGE: 0}, {NO_MESSAGE: 0}
+        lengths = {NO_MESSAGE: 0}
+        shared = {NO_MESSAGE: 0}
         for (kind, message), part in self.parts.items():  # a message comes after its predecessor
             if kind == "message":
                 lengths[message] = lengths[part.after] + 1
@@ -297,7 +298,8 @@ class _CassetteReader:
         for kind, part in parts:
             if (kind, part) not in self._cassette.parts:
                 raise self._error(f"a {kind} of this request is missing", AGAIN)
-        self._request, self._response = (self._line, request, summary), []
+        self._request = (self._line, request, summary)
+        self._response = []
 
     def _read_response(self, line_value: JsonObject) -> None:
         assert self._request is not None
@@ -375,7 +377,8 @@ class CassetteWriter:
             replace_file(self.path, _line(HEADER), folder=self._folder)
             status = self.path.stat()
             self._settled_bytes = self._bytes = status.st_size
-            self._inode, self._began = status.st_ino, True
+            self._inode = status.st_ino
+            self._began = True
         if not (exchange.request.is_inquiry and self._last and self._last[0].request.is_inquiry):
             self._settle()
         block, parts = _block([exchange], self._settled_parts, self._last_parts)
@@ -482,9 +485,11 @@ class RecordedResults:
         ways = [part for part in self._next.get(last_message, ()) if _is_result(part)]
         way = min(self._given[last_message], len(ways) - 1)
         self._given[last_message] += 1
-        part, found = (ways[way] if ways else None), list[RecordedResult]()
+        part = ways[way] if ways else None
+        found = list[RecordedResult]()
         while part is not None:
-            text, failed = str(part.value.get("text", "")), part.value["role"] == "error"
+            text = str(part.value.get("text", ""))
+            failed = part.value["role"] == "error"
             found.append(RecordedResult(text, failed))
             part = next(filter(_is_result, self._next.get(part.id, ())), None)
         return found

@@ -257,7 +257,8 @@ class ConfigFiles:
             from jp_nb.storage.config_reading import digest_of, split_group
 
             kept, leaves = split_group(tuple(group))
-            folder, digest = self._consent_folder(path), digest_of(group)
+            folder = self._consent_folder(path)
+            digest = digest_of(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return list(kept)
@@ -278,11 +279,13 @@ class ConfigFiles:
     @contextmanager
     def discard_notices(self) -> Iterator[None]:
         """Discard the notices that the `with` block adds, so that they can be added again later."""
-        notices, seen = list(self.notices), set(self._seen_notices)
+        notices = list(self.notices)
+        seen = set(self._seen_notices)
         try:
             yield
         finally:
-            self.notices, self._seen_notices = notices, seen
+            self.notices = notices
+            self._seen_notices = seen
 
     def relative(self, text: str) -> str:
         """Return `text` with paths in the workspace and `.jp` above it relative to the notebook.
@@ -302,7 +305,8 @@ class ConfigFiles:
 
     def take_notices(self) -> list[str]:
         """Return the notices since the last call, and clear them."""
-        notices, self.notices = self.notices, []
+        notices = self.notices
+        self.notices = []
         return notices
 
     def named(self, name: str, load_paths: list[str]) -> list[Layer]:
@@ -353,7 +357,8 @@ class ConfigFiles:
 
         The label does not contain a path outside of the workspace.
         """
-        path, label = Path(layer.file or "").resolve(), "<user-local>"
+        path = Path(layer.file or "").resolve()
+        label = "<user-local>"
         if path.is_relative_to(self.root):
             path = path.relative_to(self.root)
             label = path.as_posix()

@@ -115,7 +115,8 @@ class ConfigFile:
         """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
         table: Any = self._document
         for place, key in enumerate(keys):
-            found, node = table.get(str(key)), node_at(keys[: place + 1])
+            found = table.get(str(key))
+            node = node_at(keys[: place + 1])
             value: JsonValue = lookup(after, keys[: place + 1])
             is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
             is_new = found is None and inline
@@ -163,7 +164,8 @@ def _units(
 ) -> Iterator[Keys]:
     """Yield the keys of each value of `partial` that is written as a whole."""
     for key, value in partial.items():
-        keys, below = (*above, key), node.child(key) or JSON
+        keys = (*above, key)
+        below = node.child(key) or JSON
         is_group = below.kind in ("table", "map") and not below.takes_any_text
         if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
             yield from _units(value, below, keys)

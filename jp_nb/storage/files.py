@@ -26,7 +26,8 @@ from jp_nb.errors import StorageError
 from jp_nb.file_reading import NotRegularFileError, open_regular
 
 LOCK_TIMEOUT_S: Final = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.02
 
 if sys.platform == "win32":
     import msvcrt
@@ -85,7 +86,8 @@ def file_lock(
 
 
 def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
-    until, pause = time.monotonic() + timeout_s, _FIRST_PAUSE
+    until = time.monotonic() + timeout_s
+    pause = _FIRST_PAUSE
     while True:
         try:
             return _lock(descriptor)
@@ -226,7 +228,8 @@ def _is_private_group(group: int) -> bool:
     import pwd
 
     try:
-        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+        user = pwd.getpwuid(os.geteuid())
+        found = grp.getgrgid(group)
     except KeyError:
         return False
     own = user.pw_gid == group and found.gr_name == user.pw_name

@@ -147,7 +147,8 @@ class JournalFile:
 
     def close(self, *, remove: bool = False) -> None:
         """Close and unlock the file; with `remove`, delete it first."""
-        descriptor, self._descriptor = self._descriptor, None
+        descriptor = self._descriptor
+        self._descriptor = None
         if descriptor is None:
             return
         if remove:
@@ -266,7 +267,8 @@ class JournalFolder:
         Raises:
             OSError: The folder cannot be read.
         """
-        kept, oldest = 0, time.time() - MAX_AGE_S
+        kept = 0
+        oldest = time.time() - MAX_AGE_S
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
             kept += size
             is_over = written < oldest * 1e9 or kept > MAX_ALL_BYTES
@@ -466,7 +468,8 @@ def read_journal(data: bytes) -> JournalContents | None:
     if head is None:
         return None
     found = JournalContents(head, size=len(first) + 1)
-    size, new = found.size, list[RawEntry]()
+    size = found.size
+    new = list[RawEntry]()
     for line in rest.split(b"\n")[:-1]:
         size += len(line) + 1
         match _read_line(line):
@@ -480,7 +483,9 @@ def read_journal(data: bytes) -> JournalContents | None:
                 if (known := read_progress(extra.get("call"))) is not None:
                     found.calls[known[0]] = known[1]
                 found.entries += new
-                found.head, found.signature, found.size = head, signature, size
+                found.head = head
+                found.signature = signature
+                found.size = size
                 new = []
             case _:
                 break
@@ -526,7 +531,8 @@ def read_head(line: bytes) -> JournalHead | None:
             "mark": str(mark),
             **others,
         } if base >= 0:
-            file, folder = str(others.get("file", "")), str(others.get("folder", ""))
+            file = str(others.get("file", ""))
+            folder = str(others.get("folder", ""))
             return JournalHead(conversation, base_config, notebook, file, base, mark, folder)
     return None
 

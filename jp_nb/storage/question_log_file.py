@@ -100,7 +100,9 @@ def decode_entry(line: bytes) -> LogEntry | None:
         found = as_object(read_json(line.decode()))
     except ValueError:
         return None
-    question, number, answer = found.get("question"), found.get("id", 1), found.get("answer")
+    question = found.get("question")
+    number = found.get("id", 1)
+    answer = found.get("answer")
     if not isinstance(question, str) or not question.strip():
         return None
     if type(number) is not int or not 1 <= number <= MAX_INTEGER or entry_time(found) is None:
@@ -166,13 +168,16 @@ def mark_own_lines(
     These are signed, and no line between one of them and the newest signed line is missing, added,
     or moved. `newest` is the chain value of the log up to the newest signed line.
     """
-    value, run, known = "", 0, -1
+    value = ""
+    run = 0
+    known = -1
     runs: list[int | None] = []
     for line in lines:
         entry = line.entry
         is_own = entry is not None and has_valid_signature(entry, key, workspace)
         if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
-            value, run = after, run + 1  # the lines before it have changed
+            value = after
+            run = run + 1  # the lines before it have changed
         value = extend_chain(value, line.data)
         runs.append(run if is_own else None)
         if is_own and value == newest:
@@ -213,12 +218,15 @@ class LogContents:
             elif is_answered(entry):
                 found = entry.get("id", self.last + 1)
                 assert isinstance(found, int)  # `decode_entry` checks it
-                number, self.last = found, max(self.last, found)
+                number = found
+                self.last = max(self.last, found)
             self.lines.append(LogLine(line, entry, number))
 
     def begin_file(self) -> None:
         """Note that the active file has no content."""
-        self.count, self.size, self.is_torn = 0, 0, False
+        self.count = 0
+        self.size = 0
+        self.is_torn = False
 
     @property
     def damaged(self) -> int:
@@ -288,16 +296,19 @@ class QuestionLogFile:
             return LogContents()
         self._check_folder()
         with _translated("read", self.folder), self._locked(make=False):
-            contents, newest = self._gather(), self._newest_signed()
+            contents = self._gather()
+            newest = self._newest_signed()
             if key is not None and newest is not None:
                 contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
             return contents
 
     def _gather(self, *, ends_alone: bool = False) -> LogContents:
         """Read the files. `ends_alone` reads only the last id of archives that were read before."""
-        contents, size = LogContents(), 0
+        contents = LogContents()
+        size = 0
         for path in self._files():
-            before, status = contents.last, path.lstat()
+            before = contents.last
+            status = path.lstat()
             size += status.st_size
             if size > MAX_LOG_BYTES:
                 raise StorageError(

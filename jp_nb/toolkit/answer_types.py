@@ -524,7 +524,8 @@ class SelectAnswer(AnswerType):
         custom: str | None = None
         selected = answer if self.multi or isinstance(answer, dict) else [answer]
         if isinstance(answer, dict):
-            own, selected = answer.get("custom"), answer.get("selected")
+            own = answer.get("custom")
+            selected = answer.get("selected")
             is_complete = answer.keys() == {"selected", "custom"}
             if not (self.other and isinstance(own, str) and is_complete):
                 return None

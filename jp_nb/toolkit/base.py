@@ -152,7 +152,8 @@ def remove_frame(text: str) -> str:
     note = _FRAME_NOTE.search(text)
     if note is None:
         return text
-    begins, ends = f"--- {note[1]} ", " ---"
+    begins = f"--- {note[1]} "
+    ends = " ---"
     lines = (text[: note.start()] + text[note.end() :]).split("\n")
     shown = list[str]()
     for line in lines:

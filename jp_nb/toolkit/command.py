@@ -238,7 +238,8 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
         return outcome
     if done.exit_code == 0:
         return Success(done.stdout)
-    stderr, stdout = done.stderr.strip(), done.stdout.strip()
+    stderr = done.stderr.strip()
+    stdout = done.stdout.strip()
     last = stderr.rpartition("\n")[2].strip()
     summary = f": {last}" if 0 < len(last) <= 200 else "."  # a longer line is no summary
     parts = [f"{subject} {_format_exit(done.exit_code, shell=command.shell)}{summary}"]

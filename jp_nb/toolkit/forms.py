@@ -329,7 +329,8 @@ def _option(source: _ObjectSchema, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
-    title, description = source.text(path, node, "title"), source.text(path, node, "description")
+    title = source.text(path, node, "title")
+    description = source.text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)
 
@@ -351,7 +352,9 @@ def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerTyp
     is_checked_by_author = source.typed or source.of_server
     if isinstance(pattern, str) and is_checked_by_author and not is_linear_pattern(pattern):
         pattern = None
-    least, most, default = node.get("minLength", 0), node.get("maxLength"), node.get("default")
+    least = node.get("minLength", 0)
+    most = node.get("maxLength")
+    default = node.get("default")
     has_lines = isinstance(default, str) and "\n" in default
     is_long = isinstance(most, int) and most > LONG_TEXT
     return TextAnswer.model_validate(
@@ -367,7 +370,8 @@ def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerTyp
 
 def _read_number(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     source.check_keywords(path, node, {"type", *BOUNDS})
-    members, is_integer = node.get("anyOf"), node.get("type") == "integer"
+    members = node.get("anyOf")
+    is_integer = node.get("type") == "integer"
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
         numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}

@@ -111,7 +111,8 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 def format_misfit(error: ValidationError) -> str:
     """Return what the schema expects instead, in the words of `jp_nb`."""
-    keyword, demand = str(error.validator), error.validator_value
+    keyword = str(error.validator)
+    demand = error.validator_value
     if keyword == "type":
         return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
     if keyword == "required" and isinstance(error.instance, dict):

@@ -218,7 +218,8 @@ def read_outcome(stdout: str) -> Outcome | None:
             return _read_success(data)
         case "error" if isinstance(data.get("message"), str):
             _warn_of_change(data)
-            trace, transient = _read_texts(data.get("trace")), data.get("transient") is True
+            trace = _read_texts(data.get("trace"))
+            transient = data.get("transient") is True
             return Failure(data["message"], trace=trace or (), transient=transient)
         case "needs_input":
             _warn_of_change(data)
@@ -245,7 +246,8 @@ def _parse_int(digits: str) -> int | float:
 
 
 def _read_success(data: Mapping[str, Any]) -> Success:
-    config, unset = data.get("config"), data.get("unset")
+    config = data.get("config")
+    unset = data.get("unset")
     if config is not None and not isinstance(config, dict):
         malformed = "expected `config` to be an object"
     elif not is_storable(config):
@@ -328,7 +330,8 @@ def truncate_middle(text: str, limit: int, setting: str) -> str:
     """
     if not limit or len(text) <= limit:
         return text
-    head, tail = limit - limit // 2, limit // 2
+    head = limit - limit // 2
+    tail = limit // 2
     omitted = f"{len(text) - limit} of {len(text)} characters are omitted here. {READ_REST_HINT}"
     note = f"[… {omitted} (The user can change the limit: {setting} is {limit}.) …]"
     return f"{text[:head]}\n\n{note}\n\n{text[len(text) - tail :]}"

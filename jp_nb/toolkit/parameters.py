@@ -85,7 +85,8 @@ def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]
         return
     for name, schema in as_object(node.keys.get("properties")).items():
         child = node.resolve(schema)
-        keys, parents = child.keys, list(_nodes_with_properties(child))
+        keys = child.keys
+        parents = list(_nodes_with_properties(child))
         by_parent = isinstance(required, list) and name in required
         texts = _paragraphs(keys.get("summary"), keys.get("description"))
         texts += [f"Examples: {text}" for text in _paragraphs(keys.get("examples"))]

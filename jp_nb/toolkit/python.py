@@ -304,7 +304,8 @@ REGISTRY: Final = Registry()
 class PythonFunctions(ToolSource):
     """Source of the registered Python functions, which may replace tools of `builtins`."""
 
-    name, title = "python", "Python"
+    name = "python"
+    title = "Python"
     run: RunMode = "unattended"
 
     def __init__(self, functions: Registry, builtins: Collection[str] = ()) -> None:

@@ -99,7 +99,8 @@ def _plain_container(value: Any) -> Contents | None:
     for base, begin, end in _SEQUENCES:
         if base in kinds:
             if kinds[0] is not base:
-                begin, end = f"{name}({begin}", f"{end})"
+                begin = f"{name}({begin}"
+                end = f"{end})"
             return Contents(begin, end, base.__len__(value), partial(_elements, base, value))
     for base in (set, frozenset):
         if base in kinds:
@@ -258,7 +259,8 @@ class NestedText:
         return repr(value)
 
     def _format_other(self, value: object, room: int) -> str:
-        texts, limits = self._texts, self._limits
+        texts = self._texts
+        limits = self._limits
         if id(value) not in texts:
             limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
             described = limits.inner(value, limits.part(limit, brief=True))
@@ -424,7 +426,8 @@ def _describe_parts(
 ) -> Description:
     title = f"{_title(value, len(parts))}:"
     room = limits.chars - len(title)
-    lines, images = [title], list[Image]()
+    lines = [title]
+    images = list[Image]()
     for index, (key, part) in enumerate(parts):
         end = _format_access(key, index)
         label = f"{end}: "

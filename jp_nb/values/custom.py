@@ -91,7 +91,8 @@ _NAMES_IN_TYPES: Final = {
 def type_name(kind: type) -> str:
     """Return the name of a type, with its module unless it is `builtins` or `__main__`."""
     try:
-        module, name = _MODULE.__get__(kind), _QUALNAME.__get__(kind)
+        module = _MODULE.__get__(kind)
+        name = _QUALNAME.__get__(kind)
     except FAILURES:
         return "object"
     name = name.replace("<locals>.", "") if type(name) is str else "object"

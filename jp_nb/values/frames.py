@@ -234,7 +234,8 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
 
 
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
-    width, used = 0, 8
+    width = 0
+    used = 8
     for name in names[:20]:  # values of at most 20 columns are shown
         used += max(len(name), 8) + 2
         if used > room and width:
@@ -278,7 +279,8 @@ def _format_columns(table: _Table, room: int, limits: DescriptionLimits) -> list
 
 
 def _list_columns(names: Sequence[str], room: int, expression: str) -> str:
-    shown, used = 0, 0
+    shown = 0
+    used = 0
     for name in names:
         used += len(name) + 2
         if used > room - (0 if shown == len(names) - 1 else 40 + len(expression)):

@@ -229,7 +229,8 @@ def _read_docstring(value: Any) -> list[str]:
 
 
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
-    room, shown = limits.chars // 2, []
+    room = limits.chars // 2
+    shown = []
     for name in names[:200]:  # a module may have very many names
         room -= len(name) + 2
         if room < 0:
@@ -245,7 +246,8 @@ def _list_names(names: list[str], limits: DescriptionLimits) -> str:
 
 
 def _describe_file(value: Any, limits: DescriptionLimits) -> str:
-    name, mode = getattr(value, "name", None), getattr(value, "mode", None)
+    name = getattr(value, "name", None)
+    mode = getattr(value, "mode", None)
     title = type_name(type(value))
     if isinstance(name, int):
         title += f" {f'file descriptor {name}'!r}"
@@ -271,13 +273,16 @@ def _format_position(value: Any) -> str:
 def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
     state: str
     if inspect.iscoroutine(value):
-        state, word = inspect.getcoroutinestate(value), "coroutine"
+        state = inspect.getcoroutinestate(value)
+        word = "coroutine"
     elif inspect.isasyncgen(value):
         # `inspect.getasyncgenstate` is new in Python 3.12.
         running = "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
-        state, word = "AGEN_CLOSED" if value.ag_frame is None else running, "async generator"
+        state = "AGEN_CLOSED" if value.ag_frame is None else running
+        word = "async generator"
     else:
-        state, word = inspect.getgeneratorstate(value), "generator"
+        state = inspect.getgeneratorstate(value)
+        word = "generator"
     todo = "not awaited" if word == "coroutine" else "not consumed"
     return f"{word} {value.__qualname__}, {state.partition('_')[2].lower()} ({todo})"
 
@@ -368,7 +373,8 @@ def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     cause = value.__cause__
     word = "Caused by:"
     if cause is None and not value.__suppress_context__:
-        cause, word = value.__context__, "While handling:"
+        cause = value.__context__
+        word = "While handling:"
     if cause is not None and id(cause) not in seen:
         if len(seen) > MAX_CAUSES:
             yield "… more causes"

@@ -30,7 +30,8 @@ from tests.agent.turn_bench import (
 from tests.support.entries import FakeClock
 from tests.support.fakes import FakePrompter, for_tool, yes
 
-APPLY, REJECT = yes("apply"), yes("reject")
+APPLY = yes("apply")
+REJECT = yes("reject")
 SURE = Question(id="sure", text="Sure?", answer_type=BooleanAnswer())
 OPUS: Partial = {
     "assistant": {

@@ -225,7 +225,8 @@ async def test_error_while_preparing_arguments_fails_one_call() -> None:
 
 
 async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
-    go_on, known = threading.Event(), list[bool]()
+    go_on = threading.Event()
+    known = list[bool]()
 
     def work() -> str:
         run = CURRENT_RUN.get()

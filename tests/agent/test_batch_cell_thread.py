@@ -160,7 +160,8 @@ async def interrupt_functions(bench: Bench, cell: CutCell, ready: Callable[[], o
         return await task
 
 
-HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
+HOLD = call("hold", "c1", index=1)
+SLOW = call("slow", "c2", index=2)
 
 
 ALONE = ["Tell the model something …", "Run hold again", "End the turn"]
@@ -319,7 +320,8 @@ async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> No
 
 async def test_function_is_queued_before_the_first_prompt_opens() -> None:
     """On stdin, a prompt blocks the cell's thread."""
-    person, open_prompts = FakePrompter(yes(True)), list[int]()
+    person = FakePrompter(yes(True))
+    open_prompts = list[int]()
 
     class Cell:
         async def call(self, function: Any) -> Any:
@@ -343,7 +345,8 @@ async def test_function_is_queued_before_the_first_prompt_opens() -> None:
 
 async def test_next_function_begins_before_a_prompt_that_follows_a_run_opens() -> None:
     """On stdin, an interrupted prompt also ends the question of that function (`docs/turns.md`)."""
-    person, order = FakePrompter(yes(True), yes(True)), list[str]()
+    person = FakePrompter(yes(True), yes(True))
+    order = list[str]()
 
     class Cell:
         """The cell's thread, which takes its next function late."""

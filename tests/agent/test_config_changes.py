@@ -181,7 +181,8 @@ async def test_form_that_times_out_confirms_nothing() -> None:
 
 @pytest.mark.req("R078-12", "R078-39", "R078-40")
 async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
-    tool, person = Proposer(Success("Seen.")), FakePrompter()
+    tool = Proposer(Success("Seen."))
+    person = FakePrompter()
     bench = make_bench(tool, person=person, rule={"path": "assistant.model", "read": True})
     await bench.run()
     assert person.asked == []

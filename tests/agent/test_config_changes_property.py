@@ -44,8 +44,10 @@ from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
 MARK = "~provisional~"
 """In every text that is proposed, and nowhere else."""
 
-NAME, TEMPERATURE = "assistant.name", "assistant.model.parameters.temperature"
-PROVIDER, MODEL = "assistant.model.id.provider", "assistant.model.id.name"
+NAME = "assistant.name"
+TEMPERATURE = "assistant.model.parameters.temperature"
+PROVIDER = "assistant.model.id.provider"
+MODEL = "assistant.model.id.name"
 WORDS = "assistant.model.parameters.stop_words"
 ATTACHMENTS = "conversation.attachments"
 
@@ -65,7 +67,8 @@ class Proposed:
 
 def valid(random: Random) -> Proposed:
     """Return a change that every tool here may make."""
-    text, word = f"{MARK}{random.randrange(3)}", f"{MARK}{random.choice('abc')}"
+    text = f"{MARK}{random.randrange(3)}"
+    word = f"{MARK}{random.choice('abc')}"
     words = {"assistant": {"model": {"parameters": {"stop_words": [word]}}}}
     anew = {"value": [word], "strategy": "replace"}
     model = {"provider": "openai", "name": f"m{random.randrange(3)}"}
@@ -139,7 +142,8 @@ class Person(FakePrompter):
 
     def __init__(self, random: Random, gates: Gates) -> None:
         super().__init__()
-        self._random, self._gates = random, gates
+        self._random = random
+        self._gates = gates
         self.next_choice: str | None = None
         self.choices: list[str] = []
         self.applied: list[str] = []
@@ -240,7 +244,8 @@ class Batches:
         return bench
 
     def _tool(self, batch: int, index: int) -> PythonTool:
-        random, name = self.random, f"t{batch}_{index}"
+        random = self.random
+        name = f"t{batch}_{index}"
 
         async def run(ctx: ToolContext) -> Any:
             now = self.bench.projection.config().assistant
@@ -356,7 +361,8 @@ class Batches:
             return
         escalates = what == "escalate"
         self.person.next_choice = None if escalates else what
-        released, menus = self.cell.released, len(self.person.choices)
+        released = self.cell.released
+        menus = len(self.person.choices)
         self.bench.loop.interrupt()
         if escalates:
             await self._until(lambda: task.done() or len(self.person.choices) > menus)

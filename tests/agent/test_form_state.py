@@ -159,7 +159,8 @@ def test_first_end_of_a_form_is_final() -> None:
     draft = draft_of(NAME, partial=True)
     draft.hold(answer("Ada"))
     draft.submit()
-    ended, step = draft.end, draft.step
+    ended = draft.end
+    step = draft.step
     draft.hold(answer("Bo"))
     assert draft.pages == [answer("Ada")]
     for again in (draft.submit, draft.send, draft.cancel, draft.stop, draft.expire, draft.back):
@@ -295,7 +296,8 @@ class Person:
 
     def do(self, move: str | int) -> None:
         if isinstance(move, int):
-            ticked, option = self.ticked[self.draft.page], "abc"[move]
+            ticked = self.ticked[self.draft.page]
+            option = "abc"[move]
             ticked.remove(option) if option in ticked else ticked.append(option)
             return
         if move in ("next", "back", "submit"):

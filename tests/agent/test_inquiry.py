@@ -433,10 +433,8 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
 
 
 async def test_overrides_apply_by_tool_and_question() -> None:
-    own, other = (
-        EventProvider(answer_events("a"), answer_events("b")),
-        EventProvider(answer_events(True)),
-    )
+    own = EventProvider(answer_events("a"), answer_events("b"))
+    other = EventProvider(answer_events(True))
     backend = LlmInquiryBackend(
         ChatModel(own, "small", system=("Small.",)),
         {("rename", "sure"): ChatModel(other, "large", system=("Large.",))},

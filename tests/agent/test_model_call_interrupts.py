@@ -64,7 +64,8 @@ async def test_continue_keeps_the_same_stream() -> None:
 
 
 async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> None:
-    gate, chosen = asyncio.Event(), asyncio.Event()
+    gate = asyncio.Event()
+    chosen = asyncio.Event()
 
     async def choose() -> PromptEnd[Answered]:
         gate.set()
@@ -218,7 +219,8 @@ async def test_configured_action_for_streaming_needs_no_menu(
 
 
 async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
-    waiting, gate = asyncio.Event(), asyncio.Event()
+    waiting = asyncio.Event()
+    gate = asyncio.Event()
 
     async def wait(seconds: float) -> None:
         waiting.set()

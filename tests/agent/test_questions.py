@@ -209,7 +209,8 @@ async def test_configured_answer_wins_over_everything() -> None:
         (OPEN, True, "assistant", None),
     ]
     for question, answer, target, away in rows:
-        person, runs = FakePrompter(away=away), list[Any]()
+        person = FakePrompter(away=away)
+        runs = list[Any]()
         config: dict[str, JsonValue] = {"answer": answer, "target": target}
         bench = tool_bench(question, person=person, config=config, runs=runs)
         await bench.run()
@@ -245,7 +246,8 @@ async def test_invalid_configured_answer_ends_the_call_and_names_its_setting() -
 async def test_human_only_question_fails_at_once_without_a_user() -> None:
     optional = Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()
     for question in (EXCLUSIVE, SECRET, optional):
-        person, runs = FakePrompter(away=AWAY), list[Any]()
+        person = FakePrompter(away=AWAY)
+        runs = list[Any]()
         bench = tool_bench(question, person=person, runs=runs)
         bench.inquiry = model = MockInquiryBackend()
         await bench.run()
@@ -265,7 +267,8 @@ async def test_human_only_question_is_never_routed_to_a_model() -> None:
         (SECRET, "assistant", AWAY),
     ]
     for question, target, away in rows:
-        person, model = FakePrompter(away=away), MockInquiryBackend()
+        person = FakePrompter(away=away)
+        model = MockInquiryBackend()
         bench = tool_bench(question, person=person, config={"target": target})
         bench.inquiry = model
         await bench.run()

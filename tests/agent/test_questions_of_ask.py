@@ -346,13 +346,15 @@ class Asks:
 
 async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -> None:
     config = for_tool("plan", questions={"a": {"target": "assistant"}})
-    asks, person = Asks(), FakePrompter(FormEnd((yes("two"),)))
+    asks = Asks()
+    person = FakePrompter(FormEnd((yes("two"),)))
     backend = MockInquiryBackend({"call_1.a.1": "one"})
     bench = make_bench(person, call("plan"), config=config, tools=[asks.tool], inquiry=backend)
     await bench.run()
     assert responses(bench) == [('{"a": "one", "b": "two"}', False)]
 
-    asks, person = Asks(), FakePrompter()
+    asks = Asks()
+    person = FakePrompter()
     bench = make_bench(
         person, call("plan"), config=config, tools=[asks.tool], inquiry=MockInquiryBackend()
     )

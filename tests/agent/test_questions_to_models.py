@@ -176,7 +176,8 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
             inquiry=make_llm([ProviderError("x", retry_after=0)], answer_events(True))[0],
         )
 
-    asked, configured = bench(BY_MODEL), bench({"answer": True})
+    asked = bench(BY_MODEL)
+    configured = bench({"answer": True})
     await asked.run()
     await configured.run()
     [ended] = asked.shown_of(QuestionEnds)

@@ -36,7 +36,8 @@ def test_every_change_of_a_request_is_found_and_shown(
 ) -> None:
     before = at(SPEC, place)
     spec = changed(SPEC, place, other_value(before, position, bit))
-    recorded, now = asked(SPEC), asked(spec)
+    recorded = asked(SPEC)
+    now = asked(spec)
     assert recorded.id != now.id
     shown = "\n".join(format_mismatch(recorded, now))
     part = str(place[0])
@@ -62,7 +63,8 @@ def test_ids_and_times_are_no_part_of_a_request() -> None:
         if "id" in message:
             message["id"] = "call_other"
     assert asked(spec).id == asked(SPEC).id
-    one, other = model_request(SPEC), model_request(SPEC)
+    one = model_request(SPEC)
+    other = model_request(SPEC)
     asks = RequestNormalizer("anthropic")
     assert asks.normalize(one).id == asks.normalize(other).id
     assert "jp-c1" not in str(asks.normalize(one))
@@ -74,7 +76,8 @@ def test_calls_with_one_id_are_numbered() -> None:
 
 
 def test_earlier_messages_are_not_read_again() -> None:
-    asks, request = RequestNormalizer("anthropic"), model_request(SPEC)
+    asks = RequestNormalizer("anthropic")
+    request = model_request(SPEC)
     first = asks.normalize(request)
     request.thread.add(ChatRequest(content="More."), "anthropic")
     second = asks.normalize(request)
@@ -100,7 +103,8 @@ def test_difference_in_times_names_the_setting() -> None:
 
 @pytest.mark.parametrize("distance", [5, 40, 60, 5_000])
 def test_difference_hides_keys(distance: int) -> None:
-    key, other = "sk-abcdefgh1234567890123", "sk-zyxwvuts1234567890123"
+    key = "sk-abcdefgh1234567890123"
+    other = "sk-zyxwvuts1234567890123"
     place = next(p for p in PLACES if p[0] == "message")
 
     def request_with(secret: str, word: str) -> NormalizedRequest:

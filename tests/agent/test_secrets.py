@@ -178,7 +178,8 @@ async def test_secret_is_hidden_in_results_of_other_calls() -> None:
         kept.append(password)
         return Success("kept")
 
-    login, tell = make_login_tool(keep), PythonTool(lambda: kept[0], name="tell")
+    login = make_login_tool(keep)
+    tell = PythonTool(lambda: kept[0], name="tell")
     bench = Bench(
         [reply(call("login")), reply(call("tell", "c2")), DONE],
         tools=[login, tell],

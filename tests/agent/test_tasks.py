@@ -111,7 +111,8 @@ async def test_task_that_ignored_its_cancellation_gets_no_prompt() -> None:
 
 
 async def test_idle_work_continues_one_by_one() -> None:
-    work, gate = Work(), asyncio.Event()
+    work = Work()
+    gate = asyncio.Event()
 
     async def slow() -> None:
         await gate.wait()
@@ -129,13 +130,15 @@ async def test_idle_work_continues_one_by_one() -> None:
 async def test_canceled_wait_counts_as_work_until_it_ends(
     make: Callable[[Work], Coroutine[Any, Any, None]],
 ) -> None:
-    work, busy = Work(), asyncio.Event()
+    work = Work()
+    busy = asyncio.Event()
 
     async def keep_busy() -> None:
         await busy.wait()
 
     work.line.hold()
-    other, canceled = work.start(keep_busy()), work.start(make(work))
+    other = work.start(keep_busy())
+    canceled = work.start(make(work))
     last = work.start(work.wait("last"))
     await asyncio.sleep(0.01)
     canceled.cancel()

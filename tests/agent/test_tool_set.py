@@ -23,10 +23,8 @@ def offer(config: Partial) -> dict[str, OfferedTool]:
 
 @pytest.mark.req("R083-90")
 def test_builtin_with_a_local_source_keeps_its_definition() -> None:
-    before, after = (
-        offer({})["ask_user"],
-        offer(for_tool("ask_user", source="local"))["ask_user"],
-    )
+    before = offer({})["ask_user"]
+    after = offer(for_tool("ask_user", source="local"))["ask_user"]
     assert isinstance(after.executor, CommandTool)
     for field in ("definition", "questions", "hidden", "run", "result"):
         assert getattr(after, field) == getattr(before, field), field

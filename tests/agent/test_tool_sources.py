@@ -107,7 +107,8 @@ def make_sources(*servers: ToolSource) -> ToolSources:
 
 
 async def test_source_starts_once_and_closes_at_the_end() -> None:
-    books, bank = Server(), Server("mcp.bank", "b", ("pay",))
+    books = Server()
+    bank = Server("mcp.bank", "b", ("pay",))
     sources = make_sources(books, bank)
     assert books.happened == []
     tools = await offer(sources)
@@ -229,7 +230,8 @@ async def test_source_that_does_not_close_delays_no_other(
 
 
 async def test_sources_are_closed_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    books, bank = Server(), Server("mcp.bank", "b", ("pay",))
+    books = Server()
+    bank = Server("mcp.bank", "b", ("pay",))
     sources = make_sources(books, bank)
     await offer(sources)
 
@@ -247,7 +249,9 @@ async def test_sources_are_closed_in_parallel(monkeypatch: pytest.MonkeyPatch) -
 async def test_changed_source_replaces_the_running_one() -> None:
     now: list[Sequence[ToolSource]] = []
     sources = ToolSources(lambda _: now[-1])
-    first, same, other = Server(), Server(), Server(address="elsewhere", tools=("read",))
+    first = Server()
+    same = Server()
+    other = Server(address="elsewhere", tools=("read",))
     now.append([first])
     await offer(sources)
     now.append([same])

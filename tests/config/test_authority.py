@@ -124,7 +124,8 @@ AUTHORITY = [
 
 def test_every_field_is_in_exactly_one_list() -> None:
     """A new field belongs into one of the lists: may the author of a notebook set it?"""
-    judged, fields = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY]), Counter(list_field_paths())
+    judged = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY])
+    fields = Counter(list_field_paths())
     assert not (missing := [*(fields - judged)]), f"list in HARMLESS or AUTHORITY: {missing}"
     assert not (spare := [*(judged - fields)]), f"no field, or listed twice: {spare}"
 

@@ -189,7 +189,8 @@ def test_included_files_are_listed() -> None:
 
 
 def test_nearest_file_without_inheritance_cuts_off_the_weaker_ones() -> None:
-    user, outer = file('[user]\nname = "u"'), file('[assistant]\nname = "o"')
+    user = file('[user]\nname = "u"')
+    outer = file('[assistant]\nname = "o"')
     near = file('inherit = false\n[user]\nname = "n"')
     assert select_inherited([[user], [outer], [near]]) == [near]
     assert select_inherited([[user], [near], [outer]]) == [near, outer]

@@ -183,7 +183,8 @@ def test_partial_does_not_differ_from_itself(partial: Any) -> None:
 
 
 def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
-    before, after = strip_strategies(merge({}, before)), strip_strategies(merge({}, after))
+    before = strip_strategies(merge({}, before))
+    after = strip_strategies(merge({}, after))
     made = apply(before, diff(before, after))
     # Free JSON may look like a value with a strategy, within another one: both are stripped again.
     assert plain(strip_strategies(made)) == plain(strip_strategies(after))
@@ -223,11 +224,9 @@ def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any)
 
 
 def test_merge_with_strategies_depends_on_the_order() -> None:
-    one, two, three = (
-        build_partial(SECTIONS, [A]),
-        build_partial(SECTIONS, wrapped([B], "prepend")),
-        build_partial(SECTIONS, [C]),
-    )
+    one = build_partial(SECTIONS, [A])
+    two = build_partial(SECTIONS, wrapped([B], "prepend"))
+    three = build_partial(SECTIONS, [C])
     assert get_path(strip_strategies(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
 
 

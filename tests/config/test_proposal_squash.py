@@ -365,7 +365,8 @@ def assert_squashed_change_has_the_same_effect(
 ) -> None:
     changes, before, below = batch
     change = squash_changes(changes, before, below)
-    got, wanted = strip_strategies(apply(before, change, below)), one_by_one(changes, before, below)
+    got = strip_strategies(apply(before, change, below))
+    wanted = one_by_one(changes, before, below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
     _check_disjoint(change)

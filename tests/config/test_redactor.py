@@ -51,7 +51,9 @@ def test_encoded_secret_is_hidden(encoder: str, secret: str, begin: str, end: st
 @given(secrets, around, around, st.lists(st.integers(1, 9), min_size=1, max_size=9))
 def test_secret_in_pieces_is_hidden(secret: str, begin: str, end: str, sizes: list[int]) -> None:
     text = begin + secret + end
-    stream, shown, at = Redactor("[gone]", secret).stream(), "", 0
+    stream = Redactor("[gone]", secret).stream()
+    shown = ""
+    at = 0
     while at < len(text):
         size = sizes[at % len(sizes)]
         shown += stream.feed(text[at : at + size])

@@ -100,7 +100,8 @@ def test_settings_of_terminals_are_ignored_and_no_others() -> None:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    parts, keys = pattern.split("."), path.split(".")
+    parts = pattern.split(".")
+    keys = path.split(".")
     return len(keys) >= len(parts) and all(
         part in ("*", key) for part, key in zip(parts, keys, strict=False)
     )

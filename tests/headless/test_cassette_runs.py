@@ -165,7 +165,8 @@ def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
     load = LOAD.format(protocol="openai")
     path = write_cells(tmp_path / "talk.ipynb", load, PACK + ASKS_MODEL, "%%jp\nPack for all.")
     monkeypatch.setenv(KEYS["openai"], KEY)
-    cassette, files = tmp_path / "talk.cassette.jsonl", []
+    cassette = tmp_path / "talk.cassette.jsonl"
+    files = []
     for slow in (True, False):
         with LoopbackServer(make_packing_model(slow)) as server:
             settings = {"providers.llm.openai.base_url": server.url}

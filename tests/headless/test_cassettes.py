@@ -54,7 +54,8 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, event
 
 
 def test_recording_without_a_request_is_reported(tmp_path: Path) -> None:
-    path, noted = tmp_path / "talk.jsonl", tmp_path / "used"
+    path = tmp_path / "talk.jsonl"
+    noted = tmp_path / "used"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "record"}
     [line] = lines(read_events(noted, settings))
     assert line == f"no model answered: nothing was recorded in {path}"
@@ -74,7 +75,8 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
         for before in exchanges[:number]:
             tape.replay(before.request)
         tape.keep(exchange)
-        found, used = read_events(events, settings), "1 of 1 exchange of talk.jsonl used"
+        found = read_events(events, settings)
+        used = "1 of 1 exchange of talk.jsonl used"
         assert lines(found) == [f"1 exchange added to {path}", *[used] * number]
 
 

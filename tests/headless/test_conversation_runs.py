@@ -271,7 +271,10 @@ INSPECT = [
     "%jp request 1",
     "%jp request --diff 1 2",
 ]
-BODIES, LAST, FIRST_TURN, COMPARED = -4, -3, -2, -1
+BODIES = -4
+LAST = -3
+FIRST_TURN = -2
+COMPARED = -1
 
 
 @pytest.fixture
@@ -348,7 +351,8 @@ def failing(folder: Path) -> Path:
 def test_why_and_retry_are_recorded_without_addresses_and_ids(tmp_path: Path) -> None:
     path = failing(tmp_path)
     assert run_notebook(path).ok
-    entries, displayed = record(path), outputs(path)
+    entries = record(path)
+    displayed = outputs(path)
     stored = read(path).metadata["jp"]
     plain = [x["data"]["text/plain"] for x in displayed if "data" in x]
     requests = [entry["content"] for entry in entries if entry["type"] == "chat_request"]
@@ -453,7 +457,8 @@ def die(word: str) -> str:
     \"\"\"Die.\"\"\"
     os.kill(os.getpid(), signal.SIGKILL)
 """
-FIRST, SECOND = "%%jp -m scripted/talk\nFirst.", "%%jp\nSecond."
+FIRST = "%%jp -m scripted/talk\nFirst."
+SECOND = "%%jp\nSecond."
 
 
 def dying(folder: Path, *cells: str) -> Path:

@@ -112,7 +112,8 @@ Difference = Callable[..., str]
 
 
 def test_ids_and_times_are_not_compared(write: Write, difference: Difference) -> None:
-    one, two = write("a.ipynb"), write("b.ipynb", signature="2:" + "0" * 64)
+    one = write("a.ipynb")
+    two = write("b.ipynb", signature="2:" + "0" * 64)
     assert one.read_bytes() != two.read_bytes()
     assert difference(one, two, 0) == ""
 
@@ -224,7 +225,8 @@ def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Dif
         stream.append(ChatResponse(message="Yes?"))
         talk(stream)
 
-    short, long = write("a.ipynb"), write("b.ipynb", more)
+    short = write("a.ipynb")
+    long = write("b.ipynb", more)
     came = difference(short, long)
     assert came == ("+ turn 1: First of all.\n+ you:\n+   First of all.\n+ assistant:\n+   Yes?\n")
     assert difference(long, short) == came.replace("+", "-")

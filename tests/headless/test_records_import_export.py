@@ -40,7 +40,8 @@ def test_imported_conversation_is_exported_byte_for_byte(
     for generation, files in GENERATIONS.items():
         with subtests.test(generation):
             folder = write_folder(tmp_path / generation / NAME, files)
-            notebook, out = tmp_path / f"{generation}.ipynb", tmp_path / generation / "x"
+            notebook = tmp_path / f"{generation}.ipynb"
+            out = tmp_path / generation / "x"
             assert main(["import", str(folder), str(notebook)]) == 0
             save_again(notebook)
             assert main(["export", str(notebook), str(out)]) == 0
@@ -88,7 +89,8 @@ def test_notebook_without_a_conversation_keeps_its_cells(tmp_path: Path) -> None
 
 
 def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Path) -> None:
-    notebook, folder = tmp_path / "a.ipynb", write_folder(tmp_path / NAME, G4)
+    notebook = tmp_path / "a.ipynb"
+    folder = write_folder(tmp_path / NAME, G4)
     import_directory(folder, notebook)
     before = notebook.read_bytes()
     assert import_directory(folder, notebook) == [
@@ -104,7 +106,8 @@ def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Pat
 
 
 def test_inactive_conversation_is_not_imported_again(tmp_path: Path) -> None:
-    notebook, folder = tmp_path / "a.ipynb", write_folder(tmp_path / NAME, G5)
+    notebook = tmp_path / "a.ipynb"
+    folder = write_folder(tmp_path / NAME, G5)
     import_directory(folder, notebook)
     import_directory(write_folder(tmp_path / OTHER, G2), notebook)
     assert "nothing to import" in import_directory(folder, notebook)[0]
@@ -209,7 +212,8 @@ def continue_in_jp(folder: Path) -> None:
 def test_conversation_that_jp_continued_replaces_the_stored_one(
     among_others: bool, tmp_path: Path
 ) -> None:
-    notebook, folder = tmp_path / "a.ipynb", write_folder(tmp_path / NAME, G4)
+    notebook = tmp_path / "a.ipynb"
+    folder = write_folder(tmp_path / NAME, G4)
     import_directory(folder, notebook)
     append_turn(notebook)
     export_directory(notebook, folder)
@@ -240,7 +244,8 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     ],
 )
 def test_directory_without_all_entries_replaces_nothing(events: Any, tmp_path: Path) -> None:
-    notebook, folder = tmp_path / "a.ipynb", write_folder(tmp_path / NAME, G4)
+    notebook = tmp_path / "a.ipynb"
+    folder = write_folder(tmp_path / NAME, G4)
     import_directory(folder, notebook)
     before = notebook.read_bytes()
     (folder / "events.json").write_bytes(
@@ -259,7 +264,8 @@ def test_null_is_not_a_record(tmp_path: Path) -> None:
 
 
 def test_conversation_of_a_headless_run_is_kept_beside_the_imported_one(tmp_path: Path) -> None:
-    notebook, executor = tmp_path / "a.ipynb", Executor()
+    notebook = tmp_path / "a.ipynb"
+    executor = Executor()
     document, _ = begin(executor)
     document.conversation.start_turn(ChatRequest(content="Alone"))
     nbformat.write(nbformat.v4.new_notebook(metadata=executor.metadata()), notebook)

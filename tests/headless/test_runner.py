@@ -94,7 +94,8 @@ def test_conversation_is_found_in_the_record_and_in_its_carrier(
     finished: RunResult, tmp_path: Path
 ) -> None:
     assert load_conversation(finished.path).conversation.turn_count == 2
-    notebook, path = read(finished.path), tmp_path / "talk.ipynb"
+    notebook = read(finished.path)
+    path = tmp_path / "talk.ipynb"
     head = {k: v for k, v in notebook.metadata.jp.items() if k != "events"}
     state = {"jp": head, "events.0": notebook.metadata.jp.events}
     widget = {"model_module": "jp-nb", "model_name": "RecordModel", "state": state}

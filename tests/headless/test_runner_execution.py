@@ -121,7 +121,8 @@ def test_interrupt_while_the_kernel_starts_leaves_the_notebook(
 def test_interrupt_while_the_file_is_written_leaves_it_complete(
     write_notebook: WriteNotebook, tmp_path: Path
 ) -> None:
-    path, sent = write_notebook("say('one')", "print('last')"), tmp_path / "sent"
+    path = write_notebook("say('one')", "print('last')")
+    sent = tmp_path / "sent"
     hold = (
         "import os, time\n"
         "real = os.fsync\n"

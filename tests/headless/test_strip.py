@@ -167,7 +167,8 @@ def test_file_that_is_not_a_notebook_is_reported_and_kept(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch,
     subtests: pytest.Subtests,
 ) -> None:  # fmt: skip
-    path, sound = tmp_path / "a.ipynb", tmp_path / "b.ipynb"
+    path = tmp_path / "a.ipynb"
+    sound = tmp_path / "b.ipynb"
     for name, data in BAD.items():
         with subtests.test(name):
             with pytest.raises(StorageError, match=r"^not a notebook"):

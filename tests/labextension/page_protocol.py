@@ -13,7 +13,10 @@ def _is(*kinds: type) -> Fits:
 
 
 NUMBER = _is(int)
-TEXT, FLAG, LIST, OBJECT = _is(str), _is(bool), _is(list), _is(dict)
+TEXT = _is(str)
+FLAG = _is(bool)
+LIST = _is(list)
+OBJECT = _is(dict)
 ANY: Fits = lambda value: True  # noqa: E731
 
 OF_ALL: Mapping[str, Mapping[str, Fits]] = {

@@ -136,7 +136,8 @@ def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> Non
     assert damaged == merge.read_segments({"jp": stored | {"others": [sealed]}})
     (broken,) = damaged["others"]
     assert broken["segments"] == {"jp": sealed}
-    before, now = _record(20), _record(30, others=[shelf, broken, {"damaged": True}])
+    before = _record(20)
+    now = _record(30, others=[shelf, broken, {"damaged": True}])
     written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
     metadata, after, read, added = json.loads(written)
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))

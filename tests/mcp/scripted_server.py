@@ -62,7 +62,8 @@ from typing import Any
 Json = dict[str, Any]
 Send = Callable[[Json], None]
 
-OLD, NEW = "2025-11-25", "2026-07-28"
+OLD = "2025-11-25"
+NEW = "2026-07-28"
 CACHE: Json = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
 METHOD_NOT_FOUND = -32601
 NO_RESOURCE = -32602

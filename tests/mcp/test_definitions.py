@@ -264,7 +264,8 @@ def test_changed_tools_are_found_by_everything_that_the_server_says() -> None:
     ]
     for change in changes:
         after = replace(before, **change)
-        one, other = read_definitions("books", [before]), read_definitions("books", [after])
+        one = read_definitions("books", [before])
+        other = read_definitions("books", [after])
         assert find_changes(one, other) == ["books__search"]
         assert find_changes(one, one) == []
     assert find_changes(one, read_definitions("books", [])) == []

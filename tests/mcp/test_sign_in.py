@@ -310,7 +310,8 @@ async def test_endless_answer_of_the_authorization_server_is_an_error(
 
 
 def test_credentials_are_kept_by_server_and_issuer(guarded: GuardedServer) -> None:
-    one, two = StoredCredentials("https://a/mcp"), StoredCredentials("https://b/mcp")
+    one = StoredCredentials("https://a/mcp")
+    two = StoredCredentials("https://b/mcp")
     assert one.load() is None
     one.save("https://issuer", {"x": 1})
     one.save("https://other", {"x": 2})

@@ -123,7 +123,8 @@ def kinds(messages: list[dict[str, Any]]) -> Counter[str]:
 
 
 def _kind(message: dict[str, Any]) -> str:
-    kind, content = message["msg_type"], message["content"]
+    kind = message["msg_type"]
+    content = message["content"]
     if kind == "update_display_data":
         return f"update of {content['transient']['display_id']}"
     if kind == "comm_msg" and "seq" in content["data"]:

@@ -42,7 +42,9 @@ def unloaded(inner: Path) -> Iterator[IPythonShell]:
 def test_extension_reports_invalid_files_and_works_once_they_are_fixed(
     unloaded: IPythonShell, inner: Path, near: str, far: str, expected: list[str]
 ) -> None:
-    ipython, file, above = unloaded, inner / ".jp/config.toml", inner.parent / ".jp/config.toml"
+    ipython = unloaded
+    file = inner / ".jp/config.toml"
+    above = inner.parent / ".jp/config.toml"
     file.write_text(near)
     above.write_text(far)
     printed = ipython.load()
@@ -69,7 +71,8 @@ def test_extension_reports_invalid_files_and_works_once_they_are_fixed(
 def test_conversation_setting_is_unset_while_a_file_is_invalid(
     unloaded: IPythonShell, inner: Path
 ) -> None:
-    ipython, file = unloaded, inner / ".jp" / "config.toml"
+    ipython = unloaded
+    file = inner / ".jp" / "config.toml"
     file.write_text(FIXED)
     ipython.load()
     ipython.run("%jp config assistant.name=Robo")

@@ -19,7 +19,8 @@ class Printed:
     """Runs commands and returns the lines that they print, without the place of the record."""
 
     def __init__(self, notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
-        self._notebook, self._capsys = notebook, capsys
+        self._notebook = notebook
+        self._capsys = capsys
 
     def __call__(self, line: str) -> list[str]:
         self._capsys.readouterr()

@@ -135,7 +135,8 @@ def test_model_summarizes_the_original_turns(notebook: Notebook, provider: str) 
         notebook.jp("compact -s --keep-first 0 --keep-last 0")
         notebook.ask("Continue.")
     assert SUMMARY in shown
-    first, second = server.requests[4], server.requests[7]
+    first = server.requests[4]
+    second = server.requests[7]
     for asked, looked in ((first, 2), (second, 3)):
         assert sent(asked).count(LONG) == looked
         assert "[Summary of previous" not in sent(asked)

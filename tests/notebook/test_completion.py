@@ -291,7 +291,8 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(cell=cell):
             before, _, behind = cell.partition("|")
-            line, column = before.count("\n"), len(before.rpartition("\n")[2])
+            line = before.count("\n")
+            column = len(before.rpartition("\n")[2])
             found = complete_cell(before + behind, line, column, NAMES)
             if after is None:
                 assert found.texts == []

@@ -152,7 +152,8 @@ def of_long_parts(watched: Watched, deltas: int) -> int:
 def test_million_characters_in_several_parts_are_rendered_a_bounded_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    deltas, chars = 10_000, 1_000_000
+    deltas = 10_000
+    chars = 1_000_000
     # 100 s of text: one update in 0.1 s, and of a long part one less often.
     assert of_long_parts(Watched(monkeypatch), deltas) < 50 * chars
 

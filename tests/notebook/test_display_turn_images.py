@@ -21,7 +21,8 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from tests.support.images import figure, pdf
 
-ONE, TWO = figure("one", shade=1), figure("two", shade=2)
+ONE = figure("one", shade=1)
+TWO = figure("two", shade=2)
 
 
 class CellOutput:
@@ -58,12 +59,14 @@ class Tools:
     function_has_image = False
 
     def __init__(self, cell: CellOutput, *, live: bool) -> None:
-        self.cell, self.live = cell, live
+        self.cell = cell
+        self.live = live
         self.held: list[Callable[[], None]] = []
         self.seen = False
 
     def prints(self, text: str, *, pictured: bool = False) -> None:
-        self.seen, self.function_has_image = True, pictured
+        self.seen = True
+        self.function_has_image = pictured
         if self.live:
             self.cell.prints(text)
         else:
@@ -94,7 +97,8 @@ class Turn:
     """A turn in a cell, updated after each event if it is live."""
 
     def __init__(self, *, live: bool, transcript: Transcript | None = None) -> None:
-        self.cell, self.live = CellOutput(), live
+        self.cell = CellOutput()
+        self.live = live
         self.tools = Tools(self.cell, live=live)
         tools: Any = self.tools
         self.display = TurnDisplay(

@@ -219,7 +219,8 @@ def test_configured_choice_of_an_unknown_tool_is_an_error_with_its_path(session:
 
 def test_later_requests_of_the_turn_use_the_configured_choice(session: Session) -> None:
     session.configure(Directive("cfg", "assistant.tool_choice=listen"))
-    turns, settings = session.turns, session.settings
+    turns = session.turns
+    settings = session.settings
     first = turns.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
     resolve = turns.resolver.for_turn(first)
 

@@ -119,7 +119,8 @@ def test_answer_figure_and_progress_are_shown_above_the_form_and_after_it_is_reo
         context = page.form().locator(".jp-nb-context")
         assert context.locator("strong").inner_text() == "this"
         assert context.locator("li").all_inner_texts() == ["one", "<b>two</b>"]
-        above, below = said.bounding_box(), page.form().bounding_box()
+        above = said.bounding_box()
+        below = page.form().bounding_box()
         assert above is not None
         assert below is not None
         assert above["y"] + above["height"] <= below["y"]

@@ -35,7 +35,8 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
 
-PROVISIONAL, CONSENTED = "provisional-7f3a", "consented-51c0"
+PROVISIONAL = "provisional-7f3a"
+CONSENTED = "consented-51c0"
 PATHS = ["assistant.name", "user.name"]
 CONFIGURED = """
 [assistant]
@@ -288,7 +289,8 @@ class Kernels:
 
     def open(self, view: View) -> Notebook:
         """Open the notebook of `view` with a new kernel."""
-        manager, self._ahead = self._ahead, self._start()
+        manager = self._ahead
+        self._ahead = self._start()
         client = manager.blocking_client()
         client.start_channels(hb=False)  # that of a dead kernel takes half a second to stop
         self._stack.callback(client.stop_channels)
@@ -405,7 +407,8 @@ def test_change_is_recorded_whole_or_not_at_all_at_every_step(kernels: Kernels, 
 
 def kill_at(kernels: Kernels, step: Step) -> None:
     """Kill the kernel at `step`, and continue in the next one."""
-    notebook, kernels.current = kernels.current or kernels.open(View()), None
+    notebook = kernels.current or kernels.open(View())
+    kernels.current = None
     for left in notebook.gates.iterdir():
         left.unlink()
     notebook.messages.clear()
@@ -449,7 +452,8 @@ def assert_in_the_journal_alone(folder: Path, value: str, *, if_at_all: bool) ->
 def assert_only_shown(notebook: Notebook) -> None:
     """Check that proposed values are only in the record, outputs, and forms."""
     for message in notebook.messages:
-        kind, content = message["header"]["msg_type"], message["content"]
+        kind = message["header"]["msg_type"]
+        content = message["content"]
         if kind in ("comm_open", "comm_msg", "comm_close"):
             assert content["comm_id"] in (notebook.record_comm, *notebook.models)
         elif notebook.value in json.dumps(content):
@@ -485,7 +489,8 @@ def assert_the_next_kernel_continues(notebook: Notebook, name: str) -> None:
 
 @pytest.mark.kernel
 def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: Kernels) -> None:
-    notebook, marks = kernels.open(View()), kernels.folder / "work" / "marks"
+    notebook = kernels.open(View())
+    marks = kernels.folder / "work" / "marks"
     notebook.run(MARKING)
     notebook.start("%%jp -m scripted/waiting\nMeasure, then deploy.")
     notebook.form("Run the tool `deploy`?")
@@ -533,7 +538,8 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
 def running(folder: Path) -> subprocess.Popen[bytes]:
     """`jp-nb run` of a notebook whose tool changes the configuration as its grant allows."""
     folder.mkdir()
-    environment, path = prepared(folder), folder / "work" / "a.ipynb"
+    environment = prepared(folder)
+    path = folder / "work" / "a.ipynb"
     tools = TOOLS.format(parts=PROVISIONAL.split("-"), gates=str(folder / "gates"))
     cells = ["%load_ext jp_nb", tools, HOOK, "%%jp -m scripted/headless\nContinue."]
     write_cells(path, *cells)
@@ -553,7 +559,8 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
 def test_run_whose_kernel_is_killed_writes_only_what_was_committed(
     tmp_path: Path,
 ) -> None:
-    before, after = tmp_path / "before the commit", tmp_path / "after it"
+    before = tmp_path / "before the commit"
+    after = tmp_path / "after it"
     folders = (before, after)
     runs = [running(folder) for folder in folders]  # at once: each takes its time to end
     try:

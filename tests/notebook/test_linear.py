@@ -119,7 +119,8 @@ def test_work_is_linear_in_the_length(subtests: pytest.Subtests) -> None:
     for work in [shown, asked]:
         for kind in HOSTILE:
             with subtests.test(kind=kind, work=work):
-                short, long = HOSTILE[kind](UNIT), HOSTILE[kind](16 * UNIT)
+                short = HOSTILE[kind](UNIT)
+                long = HOSTILE[kind](16 * UNIT)
                 assert shortest(work, long) < MOST * shortest(work, short) + 0.02
 
 

@@ -104,7 +104,8 @@ def test_list_of_models_is_cached_and_refreshed_on_demand(
 
 
 def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
-    now, asked = [0.0], list[float]()
+    now = [0.0]
+    asked = list[float]()
 
     def wait_for(work: Any) -> ModelList:
         work.close()
@@ -142,7 +143,8 @@ def test_tab_does_not_wait_for_a_slow_list_and_offers_it_later(
     notebook: Notebook, server: LoopbackServer
 ) -> None:
     page = json.dumps(anthropic_page(CLAUDE)).encode()
-    line, sent = "%%jp -m anthropic/", Event()
+    line = "%%jp -m anthropic/"
+    sent = Event()
 
     def pieces() -> Iterator[bytes | float]:
         yield page[:20]
@@ -164,7 +166,9 @@ def test_tab_does_not_wait_for_a_slow_list_and_offers_it_later(
 
 
 def test_failed_request_of_tab_is_repeated_after_a_while(notebook: Notebook) -> None:
-    now, asked, error = [0.0], list[float](), ProviderError("no")
+    now = [0.0]
+    asked = list[float]()
+    error = ProviderError("no")
 
     def start(work: Any) -> Future[ModelList]:
         work.close()

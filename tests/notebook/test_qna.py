@@ -66,7 +66,8 @@ def test_newest_answers_are_a_table_with_their_ids(
 
 @pytest.mark.req("RCP-83", "RCP-84", "RCP-82")
 def test_long_texts_are_truncated_in_the_table_and_whole_by_id(notebook: AskedNotebook) -> None:
-    question, answer = "Which " + "q" * 100 + "?", "line\n" + "a|" * 50
+    question = "Which " + "q" * 100 + "?"
+    answer = "line\n" + "a|" * 50
     notebook.ask_user(question, answer)
     *_, row = notebook.jp("qna").splitlines()
     assert row.split("  ")[1].strip() == question[:59] + "…"
@@ -267,7 +268,8 @@ def test_interrupted_import_is_completed_by_the_next_one(
 ) -> None:
     rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
     (notebook.folder / "old.csv").write_text("".join(rows))
-    append, calls = QuestionLogFile._append, iter(range(9))
+    append = QuestionLogFile._append
+    calls = iter(range(9))
 
     def break_off(self: QuestionLogFile, data: bytes) -> None:
         if next(calls) == 2:

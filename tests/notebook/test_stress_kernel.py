@@ -83,7 +83,8 @@ WEIGHTS = {
     "spin": 4, "doze": 4, "shell": 2, "printed": 1, "wait": 2, "work": 2, "sure": 2, "chat": 0.5,
     "guarded": 1,
 }  # fmt: skip
-REPLY, END = "Tell the model something …", "End the turn"
+REPLY = "Tell the model something …"
+END = "End the turn"
 MENU = {"Continue": 3, REPLY: 2, "again": 3, END: 1}
 STREAMING = {"Continue": 3, REPLY: 1, f"{END} and keep the answer so far": 1}
 OPTIONS = "-c interrupt.escalation_cooldown_secs=0"
@@ -121,7 +122,8 @@ class Disturber:
 
         There may be no reply: an interrupt can hit ipykernel while it sends that.
         """
-        user, random = self._user, self._random
+        user = self._user
+        random = self._random
         user.wait(lambda m: m["header"]["msg_type"] == "display_data")
         began = heard = monotonic()
         following = began + random.uniform(0.01, 0.3)
@@ -134,7 +136,8 @@ class Disturber:
             # A signal may be lost in pyzmq; what waits for nothing else is interrupted again.
             if (self.interrupts < 2 * CYCLES and now > following) or now - heard > 3:
                 self.interrupts += 1
-                heard, following = now, now + random.uniform(0.02, 0.5)
+                heard = now
+                following = now + random.uniform(0.02, 0.5)
                 user.manager.interrupt_kernel()
 
     def _is_idle(self, request: str) -> bool:
@@ -165,7 +168,8 @@ class Disturber:
         found: list[str] = []
         beacon = None
         for message in self._user.messages:
-            kind, content = message["header"]["msg_type"], message["content"]
+            kind = message["header"]["msg_type"]
+            content = message["content"]
             if kind == "comm_open":
                 if "FormBridge" in str(content["data"].get("state", {}).get("_anywidget_id", "")):
                     beacon = content["comm_id"]
@@ -216,7 +220,8 @@ def requests_of(entries: list[Message], kind: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1])
 def test_interrupts_at_random_moments_of_batches(kernel: FrontEnd, seed: int) -> None:
-    user, about = kernel, f"seed {seed}"
+    user = kernel
+    about = f"seed {seed}"
     folder = Path(user.manager.connection_file).parent
     (folder / f"stress{seed}.toml").write_text(script(Random(seed)), encoding="utf-8")
     before = children(user)

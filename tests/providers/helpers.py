@@ -144,7 +144,8 @@ def decode_messages(
     decoder: Decoder, messages: Iterable[dict[str, Any]], *, finish: bool = False
 ) -> list[ProviderEvent]:
     """Return the events of `messages`, each decoded alone."""
-    buffer, events = EventBuffer(), list[ProviderEvent]()
+    buffer = EventBuffer()
+    events = list[ProviderEvent]()
     for message in messages:
         decoder.feed(message, buffer)
         events += buffer.take()

@@ -166,7 +166,8 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"),
     ]  # fmt: skip
-    growing, rendering = RequestContext(), AnthropicRendering()
+    growing = RequestContext()
+    rendering = AnthropicRendering()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "anthropic")
         rendering.update(growing)

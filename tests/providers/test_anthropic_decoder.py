@@ -125,7 +125,8 @@ def test_stop_reason_or_end_mark_completes_an_answer(has_stops: bool) -> None:
         ([], True, False),
         ([*blocks, tool(1), arguments(1, "{")], True, False),
     ):
-        decoder, buffer = AnthropicDecoder(), EventBuffer()
+        decoder = AnthropicDecoder()
+        buffer = EventBuffer()
         for message in messages:
             decoder.feed(message, buffer)
         decoder.finish(buffer, has_end_mark=mark)

@@ -266,7 +266,8 @@ async def test_client_and_our_decoder_read_the_same_from_a_stream(stream: str) -
 
 
 def test_abilities_of_a_model_that_the_client_describes() -> None:
-    yes, no = {"supported": True}, {"supported": False}
+    yes = {"supported": True}
+    no = {"supported": False}
     capabilities = {
         **dict.fromkeys(("batch", "citations", "code_execution"), yes),
         "context_management": yes,

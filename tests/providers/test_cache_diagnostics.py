@@ -68,7 +68,8 @@ async def test_diagnostics_are_logged_and_end_when_the_server_rejects_them(
 
     with LoopbackServer(reply) as server:
         provider = create_provider(name, {"base_url": server.url, **settings})
-        request, other = ask(), ask(user("inquiry"))
+        request = ask()
+        other = ask(user("inquiry"))
         with caplog.at_level("DEBUG", logger):
             for each in (request, request, other):
                 await collect(provider, each)

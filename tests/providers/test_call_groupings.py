@@ -78,7 +78,8 @@ def chat(*pieces: Wire) -> list[Wire]:
     return [*chunks, CALLS_END]
 
 
-A, B = '{"city": "Delft"}', '{"city": "Leiden"}'
+A = '{"city": "Delft"}'
+B = '{"city": "Leiden"}'
 DELFT = ("forecast", {"city": "Delft"})
 LEIDEN = ("forecast", {"city": "Leiden"})
 GROUPS: dict[str, tuple[list[Wire], list[Call]]] = {

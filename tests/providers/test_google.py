@@ -237,7 +237,8 @@ def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"), thought("only"), user("f"), thought("", **SIGNED), user("g"),
     ]  # fmt: skip
-    growing, rendering = RequestContext(), make()
+    growing = RequestContext()
+    rendering = make()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "google")
         rendering.update(growing)
@@ -254,7 +255,8 @@ def test_images_in_requests_and_results() -> None:
         ContextItem(called("c"), "google"),  # type: ignore[arg-type]
         ContextItem(ToolCallResponse(id="c", content="done", is_error=False), "google", (image,)),
     ]
-    label, data = text("[image: figure 1, image/gif 3×2]"), "R0lGODlhAwACAA=="
+    label = text("[image: figure 1, image/gif 3×2]")
+    data = "R0lGODlhAwACAA=="
     content = {"type": "image", "mime_type": "image/gif", "data": data}
     steps = steps_of(RequestContext(items))
     assert steps[0]["content"] == [text("See:"), label, content]

@@ -372,7 +372,8 @@ def test_whole_steps_at_the_end_replace_a_stream() -> None:
 
 @pytest.mark.req("GEM-18")
 def test_later_usage_replaces_earlier_and_thoughts_count_as_output() -> None:
-    early, late = {"total_input_tokens": 9, "total_output_tokens": 1}, {
+    early = {"total_input_tokens": 9, "total_output_tokens": 1}
+    late = {
         "total_input_tokens": 9, "total_output_tokens": 5, "total_thought_tokens": 4,
         "total_cached_tokens": 8, "input_tokens_by_modality": [],
     }  # fmt: skip

@@ -56,7 +56,8 @@ def decode(
     found = (builder.feed(event) for event in events)
     entries = [entry for entry in found if entry is not None]
     for make in (make_rendering, InteractionsRendering):
-        rendering, context = make(), RequestContext()
+        rendering = make()
+        context = RequestContext()
         for entry in entries:
             assert entry.model_dump_json()
             context.add(entry, "google")

@@ -135,7 +135,9 @@ def text_part(text: str, **fields: Any) -> Wire:
 
 
 CITATION = {"type": "url_citation", "url": "https://a.b", "start_index": 0, "end_index": 1}
-IMAGE, AUDIO, VIDEO = media("image", "png"), media("audio", "wav"), media("video", "mp4")
+IMAGE = media("image", "png")
+AUDIO = media("audio", "wav")
+VIDEO = media("video", "mp4")
 DOCUMENT = {"type": "document", "mime_type": "application/pdf", "data": "cGRm"}
 CALL = {"type": "function_call", "id": "fc_1", "name": "weather", "arguments": {}}
 STEPS: list[tuple[Wire, list[Wire], Wire | None]] = [
@@ -236,7 +238,8 @@ async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
     parts += [event.step for event in read if event.event_type == "step.start"]
     assert "UNKNOWN" not in {part.type for part in parts}
 
-    decoder, builder = StreamDecoder(InteractionsDecoder(), provider="google"), ResponseBuilder()
+    decoder = StreamDecoder(InteractionsDecoder(), provider="google")
+    builder = ResponseBuilder()
     found, error = decode(decoder, map(named, events))
     assert error is None
     context = make_context(user("Hi."))

@@ -83,7 +83,8 @@ TURNS = st.lists(st.tuples(TEXTS, st.lists(st.one_of(CALLS, SAID), max_size=4)),
 
 def read_response(parts: list[Any]) -> list[Entry]:
     """Return the entries of a response with these texts and calls, as they are recorded."""
-    builder, entries = ResponseBuilder(), list[Entry]()
+    builder = ResponseBuilder()
+    entries = list[Entry]()
     for index, part in enumerate(parts):
         events: list[ProviderEvent] = []
         match part:

@@ -68,12 +68,16 @@ def test_repr_does_not_hold_the_key() -> None:
 @given(st.lists(st.sampled_from([KEY, KEY[:9], KEY[9:], "sk-", "s", "a b", "é"]), max_size=6),
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:
-    text, shown, at, number = "".join(parts), "", 0, 0
+    text = "".join(parts)
+    shown = ""
+    at = 0
+    number = 0
     stream = KeyRedactor(KEY).stream()
     while at < len(text):
         size = cuts[number % len(cuts)]
         shown += stream.feed(text[at : at + size])
-        at, number = at + size, number + 1
+        at = at + size
+        number = number + 1
     shown += stream.finish()
     assert KEY not in shown
     assert KEY[3:] not in shown or KEY[9:] in text.replace(KEY, "")

@@ -24,8 +24,10 @@ from tests.support.images import figure, pdf, png
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "providers.md"
 ROW = re.compile(r"^\| (`.+?`(?:, `.+?`)*)" + r" \| (.+)" * 6 + r" \|$", re.MULTILINE)
-ASKED, SHOWN = figure("mine", shade=1), figure("figure 1", shade=2)
-ASKED_PDF, SHOWN_PDF = pdf("draft", title="a"), pdf("report", title="b")
+ASKED = figure("mine", shade=1)
+SHOWN = figure("figure 1", shade=2)
+ASKED_PDF = pdf("draft", title="a")
+SHOWN_PDF = pdf("report", title="b")
 PLAN = Attachment("plan.png", "image/png", png(shade=3))
 PAPER = Attachment("paper.pdf", "application/pdf", b"%PDF-1.7")
 RESULTS = {"tool_result", "function_call_output", "function_result", "functionResponse"}
@@ -40,7 +42,8 @@ def read_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def make_request(name: str) -> ModelRequest:
-    context, images = RequestContext(), RecordedImages()
+    context = RequestContext()
+    images = RecordedImages()
     for image in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF):
         images.add(image_entry(image))
     entries: tuple[tuple[Any, tuple[Image, ...]], ...] = (

@@ -239,7 +239,8 @@ async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
 async def test_attachments_are_encoded_once_and_begin_every_request_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, encoded = json_values._compact, []
+    encode = json_values._compact
+    encoded = []
 
     def counting(value: Any) -> str:
         encoded.append(encode(value))

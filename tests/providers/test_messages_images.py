@@ -23,13 +23,15 @@ from tests.providers.helpers import WEATHER, answer, called, collect, encode_mes
 from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
 
-FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
+FIRST = figure("figure 1", shade=1)
+SECOND = figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
 PAPER = pdf("paper")
 
 
 def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
-    images, made = RecordedImages(), RequestContext()
+    images = RecordedImages()
+    made = RequestContext()
     for image in (FIRST, SECOND, ASKED, PAPER):
         images.add(image_entry(image))
     for entry, shown in entries:
@@ -127,7 +129,8 @@ def chat_rendering(name: str) -> Callable[[], ChatRendering]:
     "make", [AnthropicRendering, chat_rendering("openai"), chat_rendering("llamacpp")]
 )
 def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
-    whole, growing = make_context(*PLOTS), RequestContext()
+    whole = make_context(*PLOTS)
+    growing = RequestContext()
     rendering = make()
     encoded: list[bytes] = []
     for count, item in enumerate(whole, start=1):

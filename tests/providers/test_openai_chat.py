@@ -151,7 +151,8 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), thought("u"), answer("e"),
     ]  # fmt: skip
     for profile in PROFILES.values():
-        growing, rendering = RequestContext(), ChatRendering(profile)
+        growing = RequestContext()
+        rendering = ChatRendering(profile)
         for count, entry in enumerate(entries, start=1):
             growing.add(entry, profile.name)
             rendering.update(growing)

@@ -220,7 +220,8 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         user("a"), reasoned("t"), answer("b"), called("c1"), user("wait"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), reasoned("x"), user("d"), answer("e"),
     ]  # fmt: skip
-    growing, rendering = RequestContext(), ResponsesRendering(OWN)
+    growing = RequestContext()
+    rendering = ResponsesRendering(OWN)
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, OWN)
         rendering.update(growing)
@@ -461,7 +462,9 @@ class PickyServer:
     """A compatible server, which refuses members of a request in its own words, then answers."""
 
     def __init__(self, status: int, make_error: Callable[[str], Json], refused: set[str]) -> None:
-        self.status, self.make_error, self.refused = status, make_error, refused
+        self.status = status
+        self.make_error = make_error
+        self.refused = refused
 
     def __call__(self, request: Received) -> Any:
         if found := sorted(self.refused & request.body.keys()):

@@ -221,7 +221,8 @@ def test_call_that_only_the_end_of_the_response_has_is_called() -> None:
 
 
 def test_ended_items_complete_a_response() -> None:
-    text, call = message("Hi."), {**CALL, "arguments": "{}"}
+    text = message("Hi.")
+    call = {**CALL, "arguments": "{}"}
     rows: list[tuple[list[Wire], bool]] = [
         ([done(text)], True),
         ([done(text), done(call, 1)], True),
@@ -232,7 +233,8 @@ def test_ended_items_complete_a_response() -> None:
         ([], False),
     ]
     for messages, is_complete in rows:
-        decoder, buffer = ResponsesDecoder("openai"), EventBuffer()
+        decoder = ResponsesDecoder("openai")
+        buffer = EventBuffer()
         for each in messages:
             decoder.feed(each, buffer)
         decoder.finish(buffer)

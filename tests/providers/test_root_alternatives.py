@@ -30,7 +30,8 @@ def test_schema_without_alternatives_is_unchanged() -> None:
 
 @pytest.mark.req("R-MCP-90")
 def test_alternatives_become_optional_properties_and_a_description() -> None:
-    by_id, by_name = alternative("id", id=NUMBER), alternative("name", "kind", name=TEXT, kind=TEXT)
+    by_id = alternative("id", id=NUMBER)
+    by_name = alternative("name", "kind", name=TEXT, kind=TEXT)
     for keyword in ("anyOf", "oneOf"):
         sent = send(type="object", description="Where.", **{keyword: [by_id, by_name]})
         assert sent["properties"] == {"id": NUMBER, "name": TEXT, "kind": TEXT}
@@ -41,7 +42,8 @@ def test_alternatives_become_optional_properties_and_a_description() -> None:
 
 
 def test_names_that_each_alternative_requires_stay_required() -> None:
-    one, other = alternative("kind", "id", kind=TEXT, id=NUMBER), alternative("kind", kind=TEXT)
+    one = alternative("kind", "id", kind=TEXT, id=NUMBER)
+    other = alternative("kind", kind=TEXT)
     assert send(oneOf=[one, other])["required"] == ["kind"]
     assert send(allOf=[{"oneOf": [one, other]}])["required"] == ["kind"]
 

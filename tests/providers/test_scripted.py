@@ -155,7 +155,8 @@ async def test_conversation_continues_in_another_kernel() -> None:
         '[[replies]]\ntext="one"\n[[replies]]\nerror={status=529}\n[[replies]]\ntext="two"\n'
         '[[replies]]\ntool_calls=[{name="f"}]\n[[replies]]\ntext="five"'
     )
-    context, said_so_far = make_context(user("a"), provider="scripted"), []
+    context = make_context(user("a"), provider="scripted")
+    said_so_far = []
     for _ in range(4):
         provider = ScriptedProvider(script)  # as if the kernel had just started
         request = ask()

@@ -31,7 +31,8 @@ def test_complete_json_object_is_recognized(subtests: pytest.Subtests) -> None:
 
 def split(*pieces: str) -> dict[str, str]:
     """The text of each kind in a response that comes in `pieces`."""
-    splitter, found = ThinkSplitter(), {"reasoning": "", "message": ""}
+    splitter = ThinkSplitter()
+    found = {"reasoning": "", "message": ""}
     for kind, text in [
         *(part for piece in pieces for part in splitter.feed(piece)),
         *splitter.finish(),
@@ -80,7 +81,8 @@ def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests
     ]
     for schema, text, kind in rows:
         with subtests.test(text=text, kind=kind):
-            answer, buffer = AnswerText(schema), EventBuffer()
+            answer = AnswerText(schema)
+            buffer = EventBuffer()
             for char in text:
                 answer.feed(1, char, buffer)
             answer.finish(1, buffer)
@@ -92,7 +94,8 @@ def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests
 
 def read_answer(schema: AnswerSchema, text: str, size: int) -> list[tuple[str, str]]:
     """Return kind and text of the items of an answer that comes in pieces of `size`."""
-    answer, buffer = AnswerText(schema), EventBuffer()
+    answer = AnswerText(schema)
+    buffer = EventBuffer()
     for start in range(0, len(text), size):
         answer.feed(1, text[start : start + size], buffer)
     answer.finish(1, buffer)
@@ -165,7 +168,8 @@ def test_code_fences_without_one_json_value_are_a_message(
 
 
 def test_text_before_a_code_fence_streams() -> None:
-    answer, buffer = AnswerText(pass_schema(OBJECT)), EventBuffer()
+    answer = AnswerText(pass_schema(OBJECT))
+    buffer = EventBuffer()
     answer.feed(1, "Let me think. ", buffer)
     answer.feed(1, "Here `", buffer)
     assert text_of(buffer.take(), "message") == "Let me think. Here "

@@ -184,11 +184,13 @@ async def test_server_that_only_sends_keep_alives_ends_and_a_slow_one_may_answer
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
         provider = create_provider("openai", {"base_url": server.url})
         with subtests.test("a slow model"):
-            pings, start = 6, perf_counter()
+            pings = 6
+            start = perf_counter()
             assert text_of(await collect(provider, ask(idle_timeout=0.5))) == "Hello."
             assert perf_counter() - start > 0.5
         with subtests.test("nothing but keep-alives"):
-            pings, start = 10_000, perf_counter()
+            pings = 10_000
+            start = perf_counter()
             _, error = await collect_failure(provider, ask(idle_timeout=0.5))
             assert "sent no content for 1 s, only keep-alives" in str(error)
             assert perf_counter() - start < 5
@@ -403,7 +405,8 @@ def test_strange_index_of_a_call_is_accepted(subtests: pytest.Subtests) -> None:
                 f'{{"choices": [{{"delta": {{"tool_calls": [{{"index": {index}, "id": "1", '
                 '"function": {"name": "t", "arguments": "{}"}}]}}]}'
             )
-            builder, decoder = ResponseBuilder(), chat_stream()
+            builder = ResponseBuilder()
+            decoder = chat_stream()
             parts = (HELLO, f"data: {text}\n\n".encode(), STOP, DONE)
             entries = [builder.feed(event) for part in parts for event in decoder.feed(part)]
             assert [getattr(e, "name", "") for e in entries if e is not None][-1:] == ["t"]

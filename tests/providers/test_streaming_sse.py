@@ -71,7 +71,8 @@ def test_long_line_in_small_pieces_is_searched_once() -> None:
             type(self).looks += len(self)
             return super().rfind(*args)
 
-    decoder, piece = SseDecoder(), Counted(b"x" * 10)
+    decoder = SseDecoder()
+    piece = Counted(b"x" * 10)
     for _ in range(1000):
         assert list(decoder.feed(piece)) == []
     assert Counted.looks == 10_000

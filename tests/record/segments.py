@@ -10,7 +10,8 @@ from jp_nb.record.merge import checksum
 def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:
     """Metadata in which the first entries of `doc` are in segments of these `sizes`."""
     metadata: dict[str, Any] = {}
-    sealed, start = [], 0
+    sealed = []
+    start = 0
     for number, size in enumerate(sizes, 1):
         part = doc["events"][start : start + size]
         held = {"conversation": doc["conversation"]["id"], "from": start, "events": part}

@@ -25,7 +25,8 @@ from tests.support.entries import new_stream
 ID = "assistant.model.id"
 WORDS = "assistant.model.parameters.stop_words"
 ATTACHMENTS = "conversation.attachments"
-DEV, OPS = Source.named("file:dev.toml", label="dev.toml"), Source.named("file:ops", label="ops")
+DEV = Source.named("file:dev.toml", label="dev.toml")
+OPS = Source.named("file:ops", label="ops")
 
 
 class Conversation:

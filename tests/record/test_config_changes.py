@@ -47,7 +47,8 @@ def changes(draw: st.DrawFn) -> Change:
 
 def steps_of(made: Sequence[Change | None]) -> list[Step]:
     """The steps that make these changes; None begins again."""
-    reset, change = ConfigDelta(op="reset"), ConfigDelta()
+    reset = ConfigDelta(op="reset")
+    change = ConfigDelta()
     return [
         Step(n, reset if x is None else change, x or Change(), {}, {}, {})
         for n, x in enumerate(made)

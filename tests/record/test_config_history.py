@@ -243,7 +243,8 @@ def found_at(partial: Partial, path: str) -> Any:
 def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     lower: Any, other: Any, base: Any, entries: Any, path: str
 ) -> None:
-    lower, other = merge({}, lower), merge({}, other)
+    lower = merge({}, lower)
+    other = merge({}, other)
     stream = new_stream(*entries, base_config=base)
     before = found_at(projection(stream, lower).partial(), path)
     stream.append(ConfigDelta(unsets=(path,)))

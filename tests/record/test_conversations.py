@@ -138,7 +138,8 @@ def test_switching_to_a_damaged_conversation_names_the_place(subtests: pytest.Su
     for damaged, said in DAMAGED:
         with subtests.test(damaged=damaged):
             found = document(copy.deepcopy(damaged), entry("jp-c8", "a"))
-            before, stream = as_json(found), found.conversation
+            before = as_json(found)
+            stream = found.conversation
             names = [x.id for x in list_conversations(found)]
             with pytest.raises(StorageError) as caught:
                 go(found, names[1])

@@ -28,7 +28,8 @@ from jp_nb.record.turn_view import read_turn
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 from tests.support.images import figure, pdf
 
-ONE, TWO = figure("one", shade=1), pdf("two")
+ONE = figure("one", shade=1)
+TWO = pdf("two")
 
 
 def kept(image: Image, **other: Any) -> dict[str, Any]:

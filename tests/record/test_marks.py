@@ -41,7 +41,8 @@ def test_malformed_usage_is_skipped() -> None:
 def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
     mark = ConfigDelta()
     assert with_usage(mark, ModelUsage("p/m")) is mark
-    one, other = ModelUsage("p/m", Usage(3)), ModelUsage("p/n", Usage(None, 4))
+    one = ModelUsage("p/m", Usage(3))
+    other = ModelUsage("p/n", Usage(None, 4))
     for used in ((one,), (one, other)):
         assert read_usage(with_usage(mark, *used).metadata) == used
 

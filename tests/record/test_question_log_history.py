@@ -49,7 +49,8 @@ def history(*answers: Any) -> QuestionHistory:
 
 @pytest.mark.req("RCP-42", "HB-14")
 def test_ids_number_the_answers_in_their_order_and_stay() -> None:
-    first, second = pair("c.a.1", "pg"), pair("c.b.1", "li")
+    first = pair("c.a.1", "pg")
+    second = pair("c.b.1", "li")
     raw = turn(first[0], second[0], second[1])
     assert [(x.id, x.answer) for x in recorded_answers(raw)] == [(1, "li")]
     raw += [first[1]]  # it was asked first, and answered last

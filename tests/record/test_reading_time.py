@@ -51,7 +51,8 @@ def jp(events: list[Json], base: Json | None = None, others: Any = ()) -> Json:
     }
 
 
-START, ASKED = entry("turn_start"), entry("chat_request", content="Go.")
+START = entry("turn_start")
+ASKED = entry("chat_request", content="Go.")
 SAID = entry("chat_response", message="Yes.")
 LIST = "assistant.model.parameters.stop_words"
 

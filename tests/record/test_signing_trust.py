@@ -413,7 +413,8 @@ def test_conversation_without_a_key_stays_trusted_in_its_process(keys: Keyring) 
 
 @pytest.mark.parametrize("key", [None, b"k" * 32])
 def test_conversation_changed_while_inactive_is_untrusted(keys: Keyring, key: bytes | None) -> None:
-    keys.key, keys.refuses = key, "" if key else "no key"
+    keys.key = key
+    keys.refuses = "" if key else "no key"
     document, trust = begin(keys)
     ask(document, MINE)
     new(document, trust)

@@ -143,7 +143,8 @@ def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
         setting("before"), setting("wrong"), *asking("unanswered"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
-    first, since = changes_before_first_turn(stream), changes_since_last_turn(stream)
+    first = changes_before_first_turn(stream)
+    since = changes_since_last_turn(stream)
     expected: list[Any] = [{"assistant": {"name": name}} for name in ("before", "later")]
     assert [delta.delta for delta in (*first, *since)] == expected
 

@@ -143,7 +143,8 @@ def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> 
 
 @pytest.mark.req("R078-138")
 def test_proposals_survive_a_fork_and_a_reload() -> None:
-    clock, stream = FakeClock(), new_stream(*FIRST, *SECOND)
+    clock = FakeClock()
+    stream = new_stream(*FIRST, *SECOND)
     forked = fork(
         stream, keep_turns=1, clock=clock, made="live", taken_ids=set(), new_id=NumberedIds()
     )

@@ -68,7 +68,8 @@ def test_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
 
 
 def test_image_that_two_results_show_is_appended_once() -> None:
-    stream, image = new_stream(*ONE_BATCH), figure()
+    stream = new_stream(*ONE_BATCH)
+    image = figure()
     first, second = ids(stream)
     response = ToolCallResponse(
         timestamp=T, id="a", content="a plot", is_error=False, metadata=images_metadata([image])

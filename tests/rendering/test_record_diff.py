@@ -30,7 +30,8 @@ def compared(events: list[Any], title: str = "", others: Any = ()) -> ComparedRe
 def test_any_two_records_can_be_compared(
     one: list[Any], two: list[Any], title: str, others: list[Any]
 ) -> None:
-    before, after = compared(one, title, others), compared(two, title)
+    before = compared(one, title, others)
+    after = compared(two, title)
     assert record_difference(before, before) == []
     found = record_difference(before, after)
     assert not {category(char) for line in found for char in line} & UNSEEN

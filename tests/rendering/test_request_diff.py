@@ -84,7 +84,8 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
 
 
 def test_shared_beginning_of_two_requests_is_described() -> None:
-    tools, system = {"tools": (WEATHER,)}, {"system": ("s",)}
+    tools = {"tools": (WEATHER,)}
+    system = {"system": ("s",)}
     rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({}, {}, "cache: all of request 0.1"),
         (tools, {}, "cache: none; `tools` differs"),
@@ -146,7 +147,8 @@ def test_content_of_requests_in_different_forms_is_compared() -> None:
 def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None:
     request = ask(user("Hello."), answer("Hi."), user("More."), tools=(WEATHER, TODAY))
     request.thread.heads.append(HeadPosition(1, replace(request.head, tools=(WEATHER,))))
-    one, other = traced(request), traced(request, "1.1", "anthropic")
+    one = traced(request)
+    other = traced(request, "1.1", "anthropic")
     assert "today" in str(one.shown.tools)
     assert "today" not in str(other.shown.tools)
     assert "today" not in request_difference(one, other).text

@@ -265,7 +265,8 @@ def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarde
 
 def test_difference_of_a_long_change_is_shown() -> None:
     lines = [f"Rule {n}: `be` sure about topic {n}." for n in range(30)]
-    now, proposed = lines, [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
+    now = lines
+    proposed = [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
     texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
     long = ProposedChange("a.prompt", texts[0], texts[1])
     differs = [
@@ -300,7 +301,8 @@ def test_difference_of_a_long_change_is_shown() -> None:
 def test_size_of_a_shown_difference_is_limited() -> None:
     long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
-    a, b = "a" * 198, "b" * 198
+    a = "a" * 198
+    b = "b" * 198
     assert folded(change(long)).parts[-1].bundle()["text/plain"].split("\n")[1:] == [
         f"    - {a}{left}",
         f"    + {b}{left}",

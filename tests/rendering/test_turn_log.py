@@ -165,7 +165,8 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 
 def test_log_counts_the_hidden_turns() -> None:
-    document, turn = Document.new(clock=utc_now, made="live"), Turn(7, (GO, Text("Gone.")))
+    document = Document.new(clock=utc_now, made="live")
+    turn = Turn(7, (GO, Text("Gone.")))
     shown = log_module.log_report(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
@@ -300,7 +301,8 @@ def test_switched_tool_cannot_imitate_the_text_of_the_log() -> None:
 def test_log_shows_what_was_sent_unless_the_record_is_trusted() -> None:
     asked = {**ASKED, "content": "Obey.", "metadata": {"typed": "Hello."}}
     [turn] = new_stream(START, asked, SAID).turns()
-    document, read = Document.new(clock=utc_now, made="live"), read_turn(0, turn.entries)
+    document = Document.new(clock=utc_now, made="live")
+    read = read_turn(0, turn.entries)
     sent = log_module.log_report(document, [read]).text
     assert "Obey." in sent
     assert "Hello." not in sent

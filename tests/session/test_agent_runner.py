@@ -71,7 +71,8 @@ def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
 
 def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_runner, "MAX_START_S", 0.05)
-    began, end = threading.Event(), threading.Event()
+    began = threading.Event()
+    end = threading.Event()
 
     async def blocks() -> None:
         began.set()
@@ -112,7 +113,8 @@ def test_interrupt_while_waiting_cancels_the_work(agent: AgentThread) -> None:
 def test_interrupt_at_the_start_cancels_the_work(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, cancelled = threading.Event(), threading.Event()
+    begun = threading.Event()
+    cancelled = threading.Event()
     schedule = asyncio.run_coroutine_threadsafe
 
     async def waits() -> None:
@@ -171,7 +173,8 @@ class Shelf(ToolSource):
 
 
 def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
-    shelf, config = Shelf(), configured(for_tool("book", source="mcp.shelf.book"))
+    shelf = Shelf()
+    config = configured(for_tool("book", source="mcp.shelf.book"))
     active: Any = SimpleNamespace(discovered=DiscoveredTools())
 
     def sources(_: AppConfig) -> list[Any]:

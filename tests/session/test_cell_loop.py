@@ -243,7 +243,8 @@ def test_waiting_time_excludes_running_functions(cell: CellLoop, agent: Agent) -
 def test_waiting_time_excludes_a_stopped_process(
     cell: CellLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, turns = 0.0, 0
+    now = 0.0
+    turns = 0
     over: list[float] = []
 
     class Stopped:
@@ -345,7 +346,8 @@ def test_interrupt_at_any_step_of_deferring_leaves_the_next_one_deferred(cell: C
         try:
             is_last = not interrupt_at_step(number, defer, cell_loop, contextlib)
         except KeyboardInterrupt:
-            is_last, interrupted = False, True
+            is_last = False
+            interrupted = True
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as ipykernel, for each cell
         assert not interrupts.deferring
         with pytest.raises(KeyboardInterrupt):

@@ -60,7 +60,8 @@ class Cells:
         ]
 
 
-REPLACE, APPEND = Answered("replace", "form"), Answered("append", "form")
+REPLACE = Answered("replace", "form")
+APPEND = Answered("append", "form")
 
 
 def three_turns(*ends: PromptEnd[Answered], home: FakeHome | None = None) -> Cells:
@@ -76,7 +77,8 @@ def keeps_all(cells: Cells, before: list[dict[str, Any]]) -> bool:
 
 def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -> None:
     cells = three_turns(REPLACE)
-    before, old = cells.everything(), cells.session.document.conversation.id
+    before = cells.everything()
+    old = cells.session.document.conversation.id
     cells.ask("b", "B again")
     assert cells.requests == ["A", "B again"]
     assert cells.asked[0].startswith("You already ran this cell: turn 2 and 1 later turn.")
@@ -225,7 +227,8 @@ def test_settings_before_the_cell_apply_and_its_old_options_do_not(folder: Path)
 
 def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     cells = three_turns()
-    before, old = cells.everything(), cells.session.document.conversation.id
+    before = cells.everything()
+    old = cells.session.document.conversation.id
     cells.enter("retry")
     turn = cells.session.turns.retry()
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
@@ -289,7 +292,8 @@ def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
 def test_retry_shows_the_same_images(folder: Path) -> None:
     cells = Cells()
     cells.ask("a", "A")
-    stream, image = cells.session.document.conversation, Image("image/png", png())
+    stream = cells.session.document.conversation
+    image = Image("image/png", png())
     stream.start_turn(ChatRequest(content="B", metadata={"cell_id": "b"}), [image])
     cells.session.turns.retry()
     assert cells.session.document.conversation is not stream

@@ -189,7 +189,8 @@ def partial_answer(dialect: str) -> Iterator[bytes]:
 def test_interrupt_closes_the_stream_and_the_partial_answer_is_sent_as_text(
     folder: Path, dialect: str
 ) -> None:
-    closed, main_thread = threading.Event(), threading.get_ident()
+    closed = threading.Event()
+    main_thread = threading.get_ident()
     host = FakeHost(home=FakeHome())
 
     def open_stream() -> Iterator[bytes | float]:
@@ -272,7 +273,8 @@ def test_setting_decides_whether_changed_instructions_are_appended(
             session.close()
         first, second = (request.body for request in server.requests)
         name = "system_instruction" if dialect == "interactions" else "systemInstruction"
-        before, after = json.dumps(first[name]), json.dumps(second[name])
+        before = json.dumps(first[name])
+        after = json.dumps(second[name])
         said = json.dumps(second[LISTS[dialect]])
         assert "Be kind." in before
         if appends == "true":

@@ -128,7 +128,8 @@ def test_interrupt_at_any_moment_of_a_write_keeps_the_journal_whole_and_usable(
 ) -> None:
     session = open_session(clean_folder, None)
     session.configure(Directive("cfg", "user.name=Ada"))
-    stream, journal = session.document.conversation, session.active.journal
+    stream = session.document.conversation
+    journal = session.active.journal
     stream.on_change = lambda: None
     interrupts = []
     for number in count(1):
@@ -218,7 +219,8 @@ def test_failed_rewrite_keeps_the_old_journal(
 ) -> None:
     session = open_session(killed_folder, read_saved_notebook(killed_folder))
     [path] = journal_files(killed_folder)
-    whole, beside = path.read_bytes(), path.with_suffix(".new")
+    whole = path.read_bytes()
+    beside = path.with_suffix(".new")
     beside.mkdir()  # the rewritten file cannot be placed there
     session.turns.run("Third.")
     assert path.read_bytes() == whole
@@ -350,7 +352,8 @@ def test_two_matching_journals_are_both_restored(killed_folder: Path) -> None:
     [path] = journal_files(killed_folder)
     path.unlink()
     stored = read_saved_notebook(killed_folder)
-    first, second = open_session(killed_folder, stored), open_session(killed_folder, stored)
+    first = open_session(killed_folder, stored)
+    second = open_session(killed_folder, stored)
     second.configure(Directive("cfg", "user.name=Bea"))
     first.configure(Directive("cfg", "user.name=Ada"))
     first.configure(Directive("cfg", "user.name=Eve"))
@@ -415,7 +418,8 @@ def leave_unsaved_turn(folder: Path) -> Any:
 def test_copied_notebook_does_not_take_the_journal_of_the_original(
     clean_folder: Path,
 ) -> None:
-    stored, original = leave_unsaved_turn(clean_folder), clean_folder / NOTEBOOK
+    stored = leave_unsaved_turn(clean_folder)
+    original = clean_folder / NOTEBOOK
     [path] = journal_files(clean_folder)
     copy = clean_folder / "copy.ipynb"
     copy.touch()
@@ -620,7 +624,8 @@ def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
     session.turns.run("First.", model="scripted/talk")
-    stream, store = session.document.conversation, session.store
+    stream = session.document.conversation
+    store = session.store
     assert isinstance(store, FakeStore)
     count = len(stream)
     store.saved[stream.id] = count - 1
@@ -665,7 +670,8 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK + TALK)
     session = open_session(clean_folder, None)
     session.turns.run("First.", model="scripted/talk")
-    stream, store = session.document.conversation, session.store
+    stream = session.document.conversation
+    store = session.store
     assert isinstance(store, FakeStore)
     stream.start_turn(ChatRequest(content="Second."))
     stream.append(ToolCallRequest(id="c1", name="x", arguments={}))

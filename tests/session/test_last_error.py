@@ -161,8 +161,10 @@ def test_chain_of_errors_is_limited_and_acyclic() -> None:
         made.__context__ = error
         error = made
     assert messages(error) == [f"ValueError: {n}" for n in range(45, 50)]
-    one, two = ValueError("one"), ValueError("two")
-    one.__context__, two.__context__ = two, one
+    one = ValueError("one")
+    two = ValueError("two")
+    one.__context__ = two
+    two.__context__ = one
     assert messages(one) == ["ValueError: two", "ValueError: one"]
 
 

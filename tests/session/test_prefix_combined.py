@@ -21,7 +21,9 @@ from tests.support.loopback import LoopbackServer, Received
 from tests.support.prefixes import SigningModel, keeps_all, list_parts
 from tests.support.sessions import Notebook
 
-CLAUDE, GPT, GEMINI = "anthropic/claude-opus-5-5", "openai/gpt-6.2", "google/gemini-3.8-flash"
+CLAUDE = "anthropic/claude-opus-5-5"
+GPT = "openai/gpt-6.2"
+GEMINI = "google/gemini-3.8-flash"
 BEGINNINGS = {  # of steps that do not begin with the step before: another step, or the reason
     "start": "(new conversation)",
     "summarized": "(instructions of the summary)",
@@ -52,7 +54,9 @@ class Trip:
     """Takes a conversation through many steps, and calls `done` after each."""
 
     def __init__(self, folder: Path, model: SigningModel, done: Callable[[str], None]) -> None:
-        self.folder, self.model, self.done = folder, model, done
+        self.folder = folder
+        self.model = model
+        self.done = done
         self.journals = folder.parent / "data" / "jp" / "journal"
         self.saved, self.ran = "", list[str]()
         paths = ("assistant.system_prompt", "conversation.tools.weather.enable")
@@ -143,7 +147,8 @@ def test_each_request_begins_with_the_one_before(
     main: str, other: str, folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setenv("TRIP_KEY", "k-0123456789abcdef0123")
-    model, sent = SigningModel(), dict[str, list[Received]]()
+    model = SigningModel()
+    sent = dict[str, list[Received]]()
     with LoopbackServer(model) as server:
 
         def take(step: str) -> None:
@@ -163,7 +168,8 @@ def test_each_request_begins_with_the_one_before(
     signatures = {id(request): signature for signature, request in model.signed.items()}
     earlier: list[Received] = []
     for step_before, (step, own) in zip(["", *sent], sent.items(), strict=False):
-        first, before = own[0], BEGINNINGS.get(step, step_before)
+        first = own[0]
+        before = BEGINNINGS.get(step, step_before)
         with subtests.test(step):
             assert all(keeps_all(*pair) for pair in pairwise(own))
             assert NEWS.get(step, "") in own[-1].raw.decode()

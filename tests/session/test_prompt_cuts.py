@@ -109,7 +109,9 @@ def test_counts_of_the_last_report_decide() -> None:
         watched = watch_prompt(stream(), sent=9_000, advice="", on_cut=list)
         return [event async for event in watched]
 
-    first, last, end = Usage(input_tokens=1), Usage(input_tokens=9_500), Finished()
+    first = Usage(input_tokens=1)
+    last = Usage(input_tokens=9_500)
+    end = Finished()
     assert asyncio.run(collect(first, last, end)) == [first, last, end]
     cut = PromptCut(1, 9_000, "")
     assert asyncio.run(collect(last, first, end)) == [last, first, cut, end]

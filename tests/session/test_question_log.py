@@ -247,7 +247,8 @@ def test_headless_question_without_an_answer_is_not_logged(folder: Path) -> None
 
 @pytest.mark.req("RCP-48", "RCP-49", "HB-14")
 def test_notebooks_of_a_workspace_share_log_and_ids(folder: Path) -> None:
-    one, two = AskedNotebook(folder, name="one"), AskedNotebook(folder, name="two")
+    one = AskedNotebook(folder, name="one")
+    two = AskedNotebook(folder, name="two")
     for number in range(105):
         append_question((one, two)[number % 2], number)
     assert one.log.with_name("qna_0001.jsonl").exists()

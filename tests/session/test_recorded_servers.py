@@ -63,7 +63,8 @@ def test_replay_with_recorded_results_starts_no_server(
     replayed.ask("Read Emma.", *turn_on("mcp.books"), model="scripted/reader")
     assert not server.log.exists()
     assert sent_tools(replayed) == sent_tools(live)
-    recorded, again = live.session.last_turn, replayed.session.last_turn
+    recorded = live.session.last_turn
+    again = replayed.session.last_turn
     assert recorded is not None
     assert again is not None
     assert again.tool_calls[0].content == recorded.tool_calls[0].content

@@ -29,8 +29,10 @@ MODELS = {  # and the dialect of the provider
     "interactions": ("google/gemini-3.8-flash", "interactions"),
     "generate": ("google/gemini-3.8-flash", "generate"),
 }
-BAD, GOOD = pdf("bad", title="bad"), pdf("good", title="good")
-PLOT, NEWER = figure("plot"), figure("newer", shade=9)
+BAD = pdf("bad", title="bad")
+GOOD = pdf("good", title="good")
+PLOT = figure("plot")
+NEWER = figure("newer", shade=9)
 VALUES = {"bad": BAD, "good": GOOD, "plot": PLOT, "newer": NEWER}
 OMITTED = re.compile(r"\[PDF: [^\]]*, not sent: the server refused it[^\]]*\]")
 UNNAMED = "A maximum of 100 PDF pages may be provided."

@@ -101,7 +101,8 @@ def test_next_request_has_a_placeholder_for_the_text(
 ) -> None:
     with LoopbackServer(["One.", "Two."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
-        first, arrived = json.loads(request_body(notebook)), server.requests
+        first = json.loads(request_body(notebook))
+        arrived = server.requests
         assert first["messages"][-1] == {"role": "user", "content": PLACEHOLDER}
         assert past_requests(notebook).find(None).name == "next"
         assert not arrived

@@ -386,7 +386,8 @@ def test_home_folder_is_no_workspace_of_all_its_folders(
 ) -> None:
     monkeypatch.setenv("HOME", str(bare_folder))
     (bare_folder / ".jp").mkdir()
-    own, downloads = bare_folder / "own", bare_folder / "downloads"
+    own = bare_folder / "own"
+    downloads = bare_folder / "downloads"
     own.mkdir()
     downloads.mkdir()
     record = sign(own, COMMAND)

@@ -32,7 +32,8 @@ def run_refused_turn(
 ) -> str:
     """Run a turn that fails, and return the error. Check that nothing was recorded or shown."""
     before = list(session.document.conversation.raw)
-    name, shown = session.settings.model, len(_outputs(session))
+    name = session.settings.model
+    shown = len(_outputs(session))
     with pytest.raises(JpNbError) as caught:
         session.turns.run(text, model=model)
     assert session.document.conversation.raw == before

@@ -55,8 +55,10 @@ def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
 def edited(content: bytes, chance: random.Random) -> bytes:
     """`content` with one change of a kind that people, editors and merges make."""
     lines = content.splitlines(keepends=True)
-    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
-    place, size = chance.randrange(len(content)), chance.randrange(1, 40)
+    one = chance.randrange(len(lines))
+    other = chance.randrange(len(lines))
+    place = chance.randrange(len(content))
+    size = chance.randrange(1, 40)
     match chance.randrange(7):
         case 0:
             flipped = bytes([content[place] ^ (1 << chance.randrange(8))])
@@ -78,7 +80,8 @@ def edited(content: bytes, chance: random.Random) -> bytes:
 
 def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -> None:
     content = write_cassette(tmp_path / "a.jsonl").read_bytes()
-    chance, said = random.Random(20261123), list[str]()
+    chance = random.Random(20261123)
+    said = list[str]()
     for _ in range(200):
         path = tmp_path / "edited.jsonl"
         path.write_bytes(edited(content, chance))
@@ -143,7 +146,8 @@ def inquiries() -> list[Exchange]:
 
 
 def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
-    first, last = exchanges()[1], exchanges()[2]
+    first = exchanges()[1]
+    last = exchanges()[2]
     one = write_cassette(tmp_path / "1.jsonl", first, *inquiries(), last)
     other = write_cassette(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
     assert one.read_bytes() == other.read_bytes()
@@ -162,7 +166,8 @@ def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
 
 
 def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
-    first, last = exchanges()[1], exchanges()[2]
+    first = exchanges()[1]
+    last = exchanges()[2]
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     writer = CassetteWriter(path, read_cassette(path))
@@ -204,7 +209,8 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
 
 def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    one, other = CassetteWriter(path), CassetteWriter(path)
+    one = CassetteWriter(path)
+    other = CassetteWriter(path)
     one.add(exchanges()[0])
     other.add(exchanges()[0])  # it is as long as before
     with pytest.raises(StorageError, match="another program wrote"):

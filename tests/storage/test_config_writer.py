@@ -102,7 +102,8 @@ def test_file_and_folder_are_created(tmp_path: Path) -> None:
 
 
 def test_link_permissions_byte_order_mark_and_line_ends_are_kept(tmp_path: Path) -> None:
-    real, link = tmp_path / "real.toml", tmp_path / "config.toml"
+    real = tmp_path / "real.toml"
+    link = tmp_path / "config.toml"
     real.write_bytes(b"\xef\xbb\xbf# mine\r\n[user]\r\nname = 'x'\r\n")
     real.chmod(0o640)
     link.symlink_to(real)

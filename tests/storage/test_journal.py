@@ -17,7 +17,8 @@ def test_sweep_tolerates_a_file_that_is_removed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = JournalFolder(tmp_path / "journal")
-    own, other = folder.create("jp-c1"), folder.create("jp-c2")
+    own = folder.create("jp-c1")
+    other = folder.create("jp-c2")
     own.append(b"old")
     for file in (own, other):
         os.utime(file.path, (0, 0))
@@ -37,7 +38,8 @@ def test_sweep_tolerates_a_file_that_is_removed_meanwhile(
 def test_old_temporary_files_are_swept(tmp_path: Path) -> None:
     folder = JournalFolder(tmp_path / "journal")
     own = folder.create("jp-c1")
-    old, fresh = own.path.with_name("jp-c2.0.new"), own.path.with_name("jp-c3.0.new")
+    old = own.path.with_name("jp-c2.0.new")
+    fresh = own.path.with_name("jp-c3.0.new")
     for path in (old, fresh):
         path.touch(0o600)
     os.utime(old, (0, 0))

@@ -288,7 +288,8 @@ def test_partial_write_is_rolled_back(
     log: QuestionLogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(log, "a")
-    before, write = log.path.read_bytes(), os.write
+    before = log.path.read_bytes()
+    write = os.write
     monkeypatch.setattr(os, "write", lambda at, data: write(at, data[: len(data) // 2]))
     with pytest.raises(StorageError, match="cannot be written"):
         add(log, "b")
@@ -360,7 +361,8 @@ def test_two_processes_write_without_lost_torn_or_duplicate_lines(tmp_path: Path
     threads = [threading.Thread(target=writer.run, args=(1, each)) for writer in writers]
     for thread in threads:
         thread.start()
-    log, reads = QuestionLogFile(tmp_path), 0
+    log = QuestionLogFile(tmp_path)
+    reads = 0
     while any(thread.is_alive() for thread in threads):
         contents = log.read()  # also while a file is set aside
         assert [number for number, _ in contents.answered] == list(range(1, contents.last + 1))
@@ -375,7 +377,8 @@ def test_two_processes_write_without_lost_torn_or_duplicate_lines(tmp_path: Path
 @pytest.mark.deep
 @pytest.mark.req("RCP-55")
 def test_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
-    killed, other = Writer(tmp_path, "killed"), Writer(tmp_path, "other")
+    killed = Writer(tmp_path, "killed")
+    other = Writer(tmp_path, "other")
     beside = threading.Thread(target=other.run, args=(1, EACH))
     beside.start()
     killed.run_killed(EACH, random.Random(12), KILLS)

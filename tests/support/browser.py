@@ -284,7 +284,8 @@ def read_whole(path: Path) -> Any:
 
 def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
     """Run `cell` when its last run has ended; do not wait for its end."""
-    page, prompt = cell.page, cell.locator(".jp-InputPrompt")
+    page = cell.page
+    prompt = cell.locator(".jp-InputPrompt")
     until = monotonic() + PATIENCE_MS / 1000
     while "*" in (before := prompt.inner_text()) and monotonic() < until:
         page.wait_for_timeout(20)
@@ -463,7 +464,8 @@ class Pages:
     def take(self, *, fresh: bool) -> Page:
         """Return the page with JupyterLab, or a new one."""
         if not fresh and self._loaded is not None:
-            page, self._loaded = self._loaded, None
+            page = self._loaded
+            self._loaded = None
         else:
             page = self._context.new_page()
         self._taken.add(page)

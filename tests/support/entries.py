@@ -19,7 +19,8 @@ def raw(kind: str, **fields: Any) -> dict[str, Any]:
     return {"timestamp": T, "type": kind, **fields}
 
 
-START, ASKED = raw("turn_start"), raw("chat_request", content="q")
+START = raw("turn_start")
+ASKED = raw("chat_request", content="q")
 SAID = raw("chat_response", message="a")
 
 

@@ -42,7 +42,8 @@ def _children(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, A
             key, _, rest = line.partition(":")
             rest = f":{rest}"
         assert rest.startswith(": ")
-        text, at = rest[2:], at + 1
+        text = rest[2:]
+        at = at + 1
         if re.fullmatch("[0-9]+ lines(, no line break at the end)?", text):
             bar = f"{indent}  │ "
             end_of_text = at + int(text.split()[0])

@@ -149,7 +149,9 @@ class GivenTools(ToolSource):
     def __init__(
         self, name: str, tools: Mapping[str, Tool], beyond: ToolSource | None = None
     ) -> None:
-        self.name, self._tools, self._beyond = name, tools, beyond
+        self.name = name
+        self._tools = tools
+        self._beyond = beyond
         self.run: RunMode = beyond.run if beyond else "unattended" if name == "python" else "ask"
 
     @property

@@ -34,7 +34,8 @@ def pdf_bytes(*, title: str = "report", pages: int = 1) -> bytes:
         f"<< /Title ({title}) >>",
         *[page] * (pages - 1),
     )
-    text, offsets = "%PDF-1.4\n", list[int]()
+    text = "%PDF-1.4\n"
+    offsets = list[int]()
     for number, content in enumerate(objects, start=1):
         offsets.append(len(text))
         text += f"{number} 0 obj\n{content}\nendobj\n"

@@ -117,7 +117,8 @@ class FrontEnd:
         outputs: list[Message] = []
         shown: dict[str, Message] = {}
         for message in self.messages:
-            kind, content = message["header"]["msg_type"], message["content"]
+            kind = message["header"]["msg_type"]
+            content = message["content"]
             if _parent(message) != request:
                 continue
             if kind == "stream":

@@ -587,7 +587,8 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
         # The real server merges adjacent messages of one role. Only attachments need that.
         merged = role == before["role"] == "user"
         _require(not merged or _attached(before) or _attached(message), f"{place}: two users")
-        before, content = message, message["content"]
+        before = message
+        content = message["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         _require(bool(content), f"{place}.content: empty")
@@ -698,7 +699,8 @@ def _validate_chat(body: Json) -> None:
         for call in calls or []:
             _fields(call, ["id", "type", "function"], [], place)
             _fields(call["function"], ["name", "arguments"], [], place)
-            name, id_ = call["function"]["name"], call["id"]
+            name = call["function"]["name"]
+            id_ = call["id"]
             is_name = re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) is not None
             _require(is_name, f"{place}.tool_calls: name: {name[:200]!r}")
             _require(1 <= len(id_) <= 64 and id_.isprintable(), f"{place}.tool_calls: id: {id_!r}")
@@ -720,10 +722,12 @@ def _validate_part(part: Json, place: str) -> None:
     _fields(part, ["type", kind], [], place)
     if kind == "image_url":
         _fields(part[kind], ["url"], ["detail"], place)
-        url, media_types = part[kind]["url"], _IMAGES
+        url = part[kind]["url"]
+        media_types = _IMAGES
     else:
         _fields(part[kind], ["filename", "file_data"], [], place)
-        url, media_types = part[kind]["file_data"], ["application/pdf"]
+        url = part[kind]["file_data"]
+        media_types = ["application/pdf"]
     found = re.fullmatch("data:([^;,]+);base64,(.*)", url)
     _require(found is not None and found[1] in media_types, f"{place}: {kind} {url[:30]!r}")
     assert found is not None

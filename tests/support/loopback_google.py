@@ -148,7 +148,8 @@ def _find_fault_in_steps(steps: Sequence[Json]) -> str:
     if not steps:
         return "input: empty"
     for number, step in enumerate(steps):
-        place, kind = f"input[{number}]", step.get("type")
+        place = f"input[{number}]"
+        kind = step.get("type")
         if not isinstance(kind, str) or kind not in _STEPS:
             continue  # a tool of the vendor, or a later kind
         required, optional = _STEPS[kind]

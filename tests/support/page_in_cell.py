@@ -62,7 +62,8 @@ def in_thread(work: Any) -> None:
 def new() -> None:
     """Start a conversation, as `%jp new` does."""
     document = opened.document
-    taken, made = document.ids(), document.conversation.head["made"]
+    taken = document.ids()
+    made = document.conversation.head["made"]
     document.archive_active()
     document.conversation = ConversationStream.new(
         clock=utc_now,

@@ -65,5 +65,6 @@ class SigningModel:
         number = len(self.signed)
         signature = base64.b64encode(f"signature {number:05}".encode()).decode()
         self.signed[signature] = request
-        calls, self.calls = tuple(map(ToolCall, self.calls)), ()
+        calls = tuple(map(ToolCall, self.calls))
+        self.calls = ()
         return Reply("" if calls else f"Answer {number}.", "Hm.", signature, calls)

@@ -16,7 +16,8 @@ from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from tests.support.fakes import InlineCell, configured, offer_now
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
-FORM, STDIN = QuestionOutcome("answered", "form"), QuestionOutcome("answered", "stdin")
+FORM = QuestionOutcome("answered", "form")
+STDIN = QuestionOutcome("answered", "stdin")
 TWO = QuestionHistory(
     (
         LoggedAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", outcome=FORM),
@@ -73,7 +74,8 @@ async def test_list_has_ids_values_labels_and_the_total() -> None:
 @pytest.mark.req("RCP-72", "RCP-77")
 async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
     assert [x["id"] for x in (await read_entries({"action": "get", "id": 2}))["entries"]] == [2]
-    unknown, empty = await run({"action": "get", "id": 9}), None
+    unknown = await run({"action": "get", "id": 9})
+    empty = None
     assert unknown == Failure("There is no answer with the id 9: the highest id is 2.")
     empty = await run({"action": "get", "id": 9}, QuestionHistory())
     assert empty == Failure("No question has been answered yet: there is no history.")
@@ -123,7 +125,8 @@ async def test_invalid_call_explains_the_arguments_and_reads_nothing(
             async def read() -> QuestionHistory:
                 raise AssertionError("something was read")
 
-            tool, context = BUILTINS["ask_user_read"], ToolContext("ask_user_read", history=read)
+            tool = BUILTINS["ask_user_read"]
+            context = ToolContext("ask_user_read", history=read)
             outcome = await tool.run(arguments, context, InlineCell())
             assert isinstance(outcome, Failure)
             assert says in outcome.message

@@ -24,7 +24,8 @@ CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 
 
 async def describe(arguments: Mapping[str, JsonValue]) -> Outcome:
-    tool, context = BUILTINS["describe_tools"], ToolContext("describe_tools", catalog=CATALOG)
+    tool = BUILTINS["describe_tools"]
+    context = ToolContext("describe_tools", catalog=CATALOG)
     return await tool.run(arguments, context, InlineCell())
 
 

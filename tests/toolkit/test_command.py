@@ -41,7 +41,8 @@ def garbage_of_earlier_tests_is_collected() -> None:
 def no_process_or_pipe_remains(garbage_of_earlier_tests_is_collected: None) -> Iterator[None]:
     """Check that a test leaves no child process, zombie, or open pipe."""
     gc.collect()
-    children, files = child_processes(), len(os.listdir("/dev/fd"))
+    children = child_processes()
+    files = len(os.listdir("/dev/fd"))
     yield
     gc.collect()
     assert child_processes() <= children
@@ -280,7 +281,8 @@ async def test_failure_shows_the_end_of_long_output() -> None:
 
 
 async def test_number_of_concurrent_processes_is_limited(tmp_path: Path) -> None:
-    begun, release = tmp_path / "begun", tmp_path / "release"
+    begun = tmp_path / "begun"
+    release = tmp_path / "release"
     begun.mkdir()
     code = 'touch "begun/$$"; until [ -e release ]; do sleep 0.02; done'
     runs = [asyncio.create_task(run(shell(code), root=str(tmp_path))) for _ in range(40)]

@@ -218,7 +218,8 @@ async def test_def_async_def_and_thread_tools_run_on_their_threads() -> None:
         await asyncio.sleep(0)
         return name()
 
-    cell, here = RecordingCell(), threading.current_thread().name
+    cell = RecordingCell()
+    here = threading.current_thread().name
     context = ToolContext("t")
     assert await PythonTool(name).run({}, context, cell) == Success(here)
     assert cell.calls == 1

@@ -17,7 +17,8 @@ def test_expression_names_exactly_the_omitted_text() -> None:
         r"\n… \(([\d,]+) characters omitted; value\[(\d+):(\d+)\] has them\) …\n", said
     )
     assert found is not None
-    start, end = int(found[2]), int(found[3])
+    start = int(found[2])
+    end = int(found[3])
     assert said == value[:start] + found[0] + value[end:]
     assert int(found[1].replace(",", "")) == end - start
     assert start > len(value) - end > 50

@@ -98,7 +98,8 @@ def test_drawing_a_figure_changes_nothing() -> None:
     figure, axes = plt.subplots(figsize=(20, 5), dpi=150)
     other = plt.figure()
     axes.plot([1, 2])
-    canvas, numbers = figure.canvas, plt.get_fignums()
+    canvas = figure.canvas
+    numbers = plt.get_fignums()
     said = describe(figure, ValueBudget(side=400))
     assert len(said.images) == 1
     assert figure.canvas is canvas

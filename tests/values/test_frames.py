@@ -76,7 +76,8 @@ class LazyTable:
 
 def test_lazy_table_of_another_library_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("duckdb")
-    LazyTable.__module__, LazyTable.__name__ = "duckdb", "DuckDBPyRelation"
+    LazyTable.__module__ = "duckdb"
+    LazyTable.__name__ = "DuckDBPyRelation"
     module.DuckDBPyRelation = LazyTable  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "duckdb", module)
     expected = "duckdb DuckDBPyRelation, not computed, 2 columns: a: int64, b: str"

@@ -29,8 +29,10 @@ def test_cause_is_described_unless_it_is_suppressed() -> None:
 
 
 def test_circular_causes_are_described_once() -> None:
-    one, two = ValueError("one"), ValueError("two")
-    one.__cause__, two.__cause__ = two, one
+    one = ValueError("one")
+    two = ValueError("two")
+    one.__cause__ = two
+    two.__cause__ = one
     assert text(one) == "ValueError: one\nCaused by:\nValueError: two"
 
 

@@ -33,7 +33,8 @@ async def test_task_is_described_without_retrieving_its_exception() -> None:
     unseen: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: unseen.append(context))
-    failed, done = asyncio.create_task(fails()), asyncio.create_task(five())
+    failed = asyncio.create_task(fails())
+    done = asyncio.create_task(five())
     waits, cancelled = (asyncio.create_task(asyncio.Event().wait()) for _ in range(2))
     cancelled.cancel()
     await asyncio.sleep(0)

@@ -511,7 +511,8 @@ class ConversationConfig(ConfigTable):
 
         Each of the two comes from the tool, its toolset, the tool `*`, or the default (on, `any`).
         """
-        tool, star = self.tools[name], self.tools.get(STAR)
+        tool = self.tools[name]
+        star = self.tools.get(STAR)
         toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
         candidates = (tool.enable, toolset, star.enable if star else None)
         sources = [source for source in candidates if source is not None]

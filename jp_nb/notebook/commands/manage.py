@@ -55,7 +55,8 @@ def new(call: Invocation) -> None:
 
 def fork(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
-    left, number = _active(call), call.number(at_least=1)
+    left = _active(call)
+    number = call.number(at_least=1)
     call.session.conversations.fork(None if number is None else stored_turn(number))
     last = left.turns if number is None else number
     _print_change(call, f"Forked after turn {last}" if left.turns else "Forked", left)
@@ -126,7 +127,8 @@ def _quoted(title: str | None) -> str:
 
 def save(call: Invocation) -> None:
     """Run `%jp save`: save the record now."""
-    store, where = call.session.store, call.session.active.location
+    store = call.session.store
+    where = call.session.active.location
     if store.unsaved_reason is not None:
         raise StorageError(
             f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
@@ -150,7 +152,8 @@ def export_directory(call: Invocation) -> None:
 
 def import_directory(call: Invocation) -> None:
     """Run `%jp import`: continue with a conversation from a JP directory."""
-    left, folder = _active(call), folder_at(call.options.words[0], call.session.files.folder)
+    left = _active(call)
+    folder = folder_at(call.options.words[0], call.session.files.folder)
     loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
     call.session.conversations.adopt_imported(loaded)
     _print_change(call, f"Imported {_describe(_active(call))}", left)
@@ -172,7 +175,8 @@ def compact(call: Invocation) -> None:
     options = read_compaction_options(call.options)
     plan = compaction.plan(options)
     if not plan.steps:
-        first, count = options.first, compaction.stream.turn_count
+        first = options.first
+        count = compaction.stream.turn_count
         message = NOTHING
         if first is not None and first.kind == "turn" and first.amount >= count:
             turns = f"{count} turn{'' if count == 1 else 's'}"
@@ -263,7 +267,8 @@ def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> Tur
 def trust(call: Invocation) -> None:
     """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
     call.session.active.refuse_while_running()
-    options, session = call.options, call.session
+    options = call.options
+    session = call.session
     if options.workspace:
         _trust_workspace(call)
         return

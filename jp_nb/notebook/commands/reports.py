@@ -108,7 +108,8 @@ def _validate_request_options(call: Invocation) -> None:
 
 def models(call: Invocation) -> None:
     """Run `%jp models`: list the models of a provider, by default of the current one."""
-    config, session = call.session.config, call.session
+    config = call.session.config
+    session = call.session
     model, _ = session.turns.resolver.model(config)
     name, *words = call.options.words or [model.provider]
     llm = config.providers.llm
@@ -192,11 +193,13 @@ def _show_question(call: Invocation, words: Sequence[str]) -> None:
 
 
 def _search_questions(call: Invocation, words: Sequence[str]) -> None:
-    limit, text = _read_limit(call), " ".join(words)
+    limit = _read_limit(call)
+    text = " ".join(words)
     if not text.strip():
         raise UsageError("`search` takes the text to search for.")
     if (history := _load_history(call)) is not None:
-        found, none_found = history.containing(text), history.format_no_match(text)
+        found = history.containing(text)
+        none_found = history.format_no_match(text)
         _show_latest(call, history, found, limit, "search TEXT", one_line(none_found))
 
 
@@ -242,7 +245,8 @@ def _show_latest(
     if not found:
         print(f"jp_nb: {none_found}")
         return
-    latest, notes = found[-limit:], list[str]()
+    latest = found[-limit:]
+    notes = list[str]()
     if earlier := len(found) - len(latest):
         notes.append(f"{earlier} earlier: `%jp qna {command} --limit N` shows more")
     if history.left_out:
@@ -356,7 +360,8 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
 
 
 def _describe_front_end(session: Session) -> str:
-    kernel, store = running_kernel(), session.store
+    kernel = running_kernel()
+    store = session.store
     if kernel is not None and is_headless(kernel):
         return "headless: no user is available"
     if isinstance(store, LiveStore) and store.path:

@@ -33,7 +33,8 @@ def forget_rule(call: Invocation, tool: str | None, number: str) -> None:
 def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
     """Yield the rules about the tool in the order in which they apply, with their sources."""
     tools = session.config.conversation.tools
-    tool, star = tools.get(name, ToolConfig()), tools.get(STAR, ToolConfig())
+    tool = tools.get(name, ToolConfig())
+    star = tools.get(STAR, ToolConfig())
     own = len(tool.rules or ())
     for index, rule in enumerate(join_rules(tool, star)):
         path = format_path(("conversation", "tools", name if index < own else STAR, "rules"))

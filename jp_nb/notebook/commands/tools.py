@@ -64,7 +64,8 @@ def call(line: Invocation) -> None:
 
 def replay(line: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
-    session, number = line.session, line.number(at_least=1)
+    session = line.session
+    number = line.number(at_least=1)
     turns = list(session.document.conversation.turns())
     last = last_turn_to_repeat(turns, "There is nothing to replay")
     wanted = last.number if number is None else stored_turn(number)
@@ -174,7 +175,8 @@ Layer = Literal["user", "workspace"]
 
 def config(call: Invocation) -> None:
     """Run `%jp config`: show values and their sources, or change values."""
-    options, session = call.options, call.session
+    options = call.options
+    session = call.session
     changes: list[Directive] = options.directives
     paths: list[str] = options.words
     if changes and (paths or options.explain):
@@ -231,7 +233,8 @@ def _format_change(change: Directive) -> str:
 
 
 def _show_values(call: Invocation, paths: Sequence[str]) -> None:
-    sources, value_at = call.session.settings.explain(paths), _value_reader(call.session)
+    sources = call.session.settings.explain(paths)
+    value_at = _value_reader(call.session)
     rows = []
     for path in paths:
         source = _effective_source(sources[path])
@@ -242,7 +245,8 @@ def _show_values(call: Invocation, paths: Sequence[str]) -> None:
 
 def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
     rows: list[tuple[str, str, str]] = []
-    settings, value_at = call.session.settings, _value_reader(call.session)
+    settings = call.session.settings
+    value_at = _value_reader(call.session)
     for path in paths:
         default = _path_for_all_tools(path)
         applies = default if default and value_at(path) == "null" else None

@@ -193,12 +193,14 @@ class OutputCapture:
     def _clear(self) -> None:
         self._first.clear()
         self._last.clear()
-        self._count, self._clears_next = 0, False
+        self._count = 0
+        self._clears_next = False
 
     def _fill(self, output: _Output, content: Mapping[str, Any]) -> None:
         bundle = content.get("data") or {}
         output.kind = "result" if self.value else output.kind
-        output.text, output.images = BoundedText(), ()
+        output.text = BoundedText()
+        output.images = ()
         output.text.add(_extract_text(bundle))
         if (image := _extract_image(bundle)) is not None:
             self._images += 1
@@ -245,8 +247,10 @@ class Published:
         """Read the arguments of `Session.send` after the socket."""
         kind = message
         if isinstance(message, dict):
-            kind, content = message.get("msg_type"), message.get("content")
-            parent, metadata = message.get("parent_header"), message.get("metadata")
+            kind = message.get("msg_type")
+            content = message.get("content")
+            parent = message.get("parent_header")
+            metadata = message.get("metadata")
         about = _mapping(parent)
         header = _mapping(about.get("header", about))
         return cls(str(kind), _mapping(content), header, _mapping(metadata), ident)
@@ -281,7 +285,8 @@ def capturing(shell: Any) -> Iterator[OutputCapture]:
     session = getattr(getattr(shell, "kernel", None), "session", None)
     if session is None:
         # A terminal prints the text of displays as well.
-        out, err = _Tee(sys.stdout, "stdout", capture), _Tee(sys.stderr, "stderr", capture)
+        out = _Tee(sys.stdout, "stdout", capture)
+        err = _Tee(sys.stderr, "stderr", capture)
         with redirect_stdout(out), redirect_stderr(err):
             yield capture
         return
@@ -317,7 +322,9 @@ class _Tee:
     """A stream whose text is also captured."""
 
     def __init__(self, stream: Any, name: str, capture: OutputCapture) -> None:
-        self._stream, self._name, self._capture = stream, name, capture
+        self._stream = stream
+        self._name = name
+        self._capture = capture
 
     def write(self, text: str) -> int:
         self._capture.add_text(self._name, text)
@@ -334,7 +341,8 @@ _OURS = local()
 @contextmanager
 def ours() -> Iterator[None]:
     """Mark the output of this thread as output of the turn, which is not captured."""
-    outer, _OURS.inside = is_ours(), True
+    outer = is_ours()
+    _OURS.inside = True
     try:
         yield
     finally:
@@ -416,7 +424,8 @@ class Outbox:
                 self.release()
                 return self._send(stream, message, *args, **kwargs)
         if published.kind == "stream":
-            sent, queued = message, self._queue_text(published)
+            sent = message
+            queued = self._queue_text(published)
         else:
             recorder = _SocketRecorder()
             sent = self._send(recorder, message, *args, **kwargs)
@@ -439,7 +448,8 @@ class Outbox:
     def _queue_text(self, published: Published) -> _QueuedMessage:
         def send(socket: Any) -> None:
             content = {**published.content, "text": "".join(queued.texts)}
-            parent, metadata = dict(published.parent), dict(published.metadata)
+            parent = dict(published.parent)
+            metadata = dict(published.metadata)
             self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
 
         return (queued := _QueuedMessage(published, send, [str(published.content.get("text", ""))]))
@@ -478,7 +488,8 @@ class _SocketRecorder:
 
 def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
     # Drops outputs that a later message of the batch clears.
-    added, last = False, -1
+    added = False
+    last = -1
     for number in reversed(range(len(batch))):
         published = batch[number].published
         # `clear_output` with `wait` takes effect when the next output arrives.
@@ -631,7 +642,8 @@ class _HeldOutput:
 
     def take_new(self) -> bool:
         flush_streams()
-        is_new, self.is_new = self.is_new, False
+        is_new = self.is_new
+        self.is_new = False
         return is_new
 
     def add(self, send: Send, published: Published) -> None:

@@ -47,7 +47,9 @@ class PrintedTurn:
         self._next_print_at = 0.0
         self._form: SeparateOutput | None = None
         self._transcript = Transcript(show_tools=show_tools)
-        self._in_line, self._is_start, self._pending_text = False, True, ""
+        self._in_line = False
+        self._is_start = True
+        self._pending_text = ""
         self._structured: TextPiece | None = None
         self._function: FunctionBegins | None = None
         self._interrupt_line = ""
@@ -78,12 +80,15 @@ class PrintedTurn:
     def end_line(self) -> None:
         """End the current line, and print the structured answer that was held back, if any."""
         if self._structured is not None:
-            piece, self._structured = self._structured, None
+            piece = self._structured
+            self._structured = None
             piece.is_final = True  # later data is printed below the line that follows
             self._print_line(self._transcript.render(piece).text)
         if self._in_line:
             print()
-        self._in_line, self._is_start, self._pending_text = False, True, ""
+        self._in_line = False
+        self._is_start = True
+        self._pending_text = ""
 
     def _print_line(self, text: str) -> None:
         self.end_line()

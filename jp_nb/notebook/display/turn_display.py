@@ -86,7 +86,8 @@ class UpdateClock:
         due = monotonic() + delay
         if self._is_early if early else self._scheduled is not None and self._scheduled <= due:
             return
-        self._scheduled, self._is_early = due, self._is_early or early
+        self._scheduled = due
+        self._is_early = self._is_early or early
 
         def update_at_due() -> None:
             wait = max(due, self.next_allowed - (self._spacing if early else 0.0)) - monotonic()
@@ -101,7 +102,8 @@ class UpdateClock:
 
     def begin_update(self) -> None:
         """Note that an update begins. Later events need another update."""
-        self._scheduled, self._is_early = None, False
+        self._scheduled = None
+        self._is_early = False
 
     def end_update(self, size: int) -> None:
         """Note that an update has ended, which rendered `size` characters."""
@@ -217,7 +219,8 @@ class _PartOutput:
 
     def release(self, *, final: bool = False) -> None:
         """Send the held output, and then the images."""
-        held, self.held = self.held, []
+        held = self.held
+        self.held = []
         for send in held:
             send()
         for output, bundle in self.images:

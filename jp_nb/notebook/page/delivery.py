@@ -88,7 +88,8 @@ class _PageCopy:
         """
         sent: list[JsonValue] = []
         kept: list[JsonValue] = []
-        seen, held = set[str](), set(map(id, self.others))
+        seen = set[str]()
+        held = set(map(id, self.others))
         for position, other in enumerate(others):
             stream = conversation_id(other)
             # The conversation that is active in the page may be inactive here.
@@ -126,7 +127,8 @@ class _Transfer:
 
     def fits(self, answer: Mapping[str, Any]) -> bool:
         """Return True if the page can hold the entries, according to its answer."""
-        stream, count = answer.get("stream", self.result.stream), answer.get("n")
+        stream = answer.get("stream", self.result.stream)
+        count = answer.get("n")
         return stream == self.result.stream and (count is None or count >= self.result.length)
 
     def is_awaiting(self, seq: object) -> bool:
@@ -193,7 +195,8 @@ class PageDelivery:
 
     def page_holds(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`; return False if its entries differ from ours."""
-        target, events = self._target, events_of(stored)
+        target = self._target
+        events = events_of(stored)
         assert target is not None
         if starts_with(target.entries[: target.length], events):
             # A page skips entries that it has, so the smallest length of all pages is safe.
@@ -236,7 +239,9 @@ class PageDelivery:
             return None
         self._sent_at = now
         if not transfer.is_sent:
-            transfer.is_sent, transfer.due_at, transfer.tries = True, now + self._resend, 0
+            transfer.is_sent = True
+            transfer.due_at = now + self._resend
+            transfer.tries = 0
             return transfer.messages[0]
         transfer.tries += 1
         self.silent = True
@@ -256,13 +261,15 @@ class PageDelivery:
             return  # from a page that does not write
         is_last = len(transfer.messages) == 1
         if is_last and not transfer.fits(answer):
-            transfer.due_at, transfer.tries = 0.0, 1  # the next message is `pull`
+            transfer.due_at = 0.0
+            transfer.tries = 1  # the next message is `pull`
             return
         transfer.messages.popleft()
         transfer.is_sent = False
         self.latency = now - self._sent_at
         if not transfer.messages:
-            self._page, self._transfer = transfer.result, None
+            self._page = transfer.result
+            self._transfer = None
             self.replaces = self.replaces and not transfer.replaces
             self._skips_interval = self._skips_interval and not self.is_settled
 
@@ -272,7 +279,8 @@ class PageDelivery:
             self._exchange_failed = self.replaces = True  # a kept conversation is missing
             self.discard_transfer()
             return
-        length, page = answer.get("n"), self._page
+        length = answer.get("n")
+        page = self._page
         same = page is not None and answer.get("stream") == page.stream
         if page and same and isinstance(length, int) and 0 <= length < page.length:
             page.length = length  # a second page has fewer entries than the first one
@@ -280,14 +288,16 @@ class PageDelivery:
             return
         if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
             # The page holds another document: the next message is `pull`.
-            self._transfer.due_at, self._transfer.tries = 0.0, 1
+            self._transfer.due_at = 0.0
+            self._transfer.tries = 1
 
     def discard_transfer(self) -> None:
         """Discard the current batch: it is composed again."""
         self._transfer = None
 
     def _lacks_something(self) -> bool:
-        target, page = self._target, self._page
+        target = self._target
+        page = self._page
         if target is None or page is None or not self._has_changes:
             return False
         if page.stream != target.stream:
@@ -295,7 +305,8 @@ class PageDelivery:
         return self.replaces or page.length < target.length or page.head_text != target.head_text
 
     def _compose(self, now: float) -> _Transfer | None:
-        target, page = self._target, self._page
+        target = self._target
+        page = self._page
         if target is None or page is None or not self._lacks_something():
             return None
         if self.replaces or page.stream != target.stream:

@@ -222,7 +222,8 @@ class LiveStore:
         record is kept unchanged among the document's other conversations.
         """
         with self._state:
-            document, refusal = self._document, self._refusal
+            document = self._document
+            refusal = self._refusal
             if document is None:
                 return
             self._in_file = "", 0  # the entries may have changed
@@ -418,7 +419,8 @@ class LiveStore:
     def take_notices(self) -> list[str]:
         """Return the new notices for the user since the last call."""
         with self._state:
-            notices, self._notices = self._notices, []
+            notices = self._notices
+            self._notices = []
             return notices
 
     def close(self) -> None:

@@ -343,7 +343,8 @@ class Pages:
                 return None
             del self._pieces[page]
             return replace(hello, has_document=True, document=pieces.document())
-        hello, count = Hello.read(data), data.get("chunks")
+        hello = Hello.read(data)
+        count = data.get("chunks")
         if count is None:
             return hello
         if not 0 < count <= MAX_CHUNKS:
@@ -528,7 +529,9 @@ class PageCells:
 
     def add_piece(self, data: Mapping[str, Any]) -> None:
         """Add one piece of an answer. Ignore repeated pieces, and answers without a request."""
-        seq, of, text = data.get("seq"), data.get("of"), data.get("text")
+        seq = data.get("seq")
+        of = data.get("of")
+        text = data.get("text")
         page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
         if answer is None or data.get("page") != page or not isinstance(seq, int):
             return

@@ -163,7 +163,10 @@ class CarrierStore(_PagelessStore):
         """Send the whole document."""
         with self._lock:
             before = len(self._chunks)
-            self._stored, self._room, self._chunks, self._first_chunk = 0, 0, [], 0
+            self._stored = 0
+            self._room = 0
+            self._chunks = []
+            self._first_chunk = 0
             update = self._append()
             update["length"] = self._stored
             # Widget states are merged by key: chunks that are not overwritten would remain.
@@ -329,7 +332,8 @@ class PageStorage:
         """The notebook's file, if it is known. After a rename, it is the new file."""
         server_path = self.store.path
         if self._path is not None and server_path not in ("", self._server_path):
-            before, after = PurePosixPath(self._server_path).parts, PurePosixPath(server_path).parts
+            before = PurePosixPath(self._server_path).parts
+            after = PurePosixPath(server_path).parts
             if self._path.parts[-len(before) :] == before:
                 found = Path(*self._path.parts[: -len(before)], *after)
                 self._path = found if found.is_file() else self._path
@@ -340,7 +344,8 @@ class PageStorage:
         self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
     ) -> OpenedConversation:
         """Continue the page's conversation, or start one."""
-        loaded, notices = None, []
+        loaded = None
+        notices = []
         if self.hello is not None and self.hello.has_document:
             try:
                 loaded = Document.load(self.hello.document, clock=clock)
@@ -398,7 +403,8 @@ class HeadlessStorage:
             if store is None:
                 document.others += damaged
         if store is None:
-            seen, named = entry_counts(stored), self.path is not None
+            seen = entry_counts(stored)
+            named = self.path is not None
             store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
         restored = document is loaded and len(document.conversation) > 0
         return OpenedConversation(document, store, restored, notices)
@@ -455,7 +461,8 @@ def find_storage(
 
     This blocks for up to `timeout` seconds if no page answers.
     """
-    kernel, user_ns = getattr(shell, "kernel", None), getattr(shell, "user_ns", {})
+    kernel = getattr(shell, "kernel", None)
+    user_ns = getattr(shell, "user_ns", {})
     if kernel is None:
         return NoStorage()
     if is_headless(kernel):

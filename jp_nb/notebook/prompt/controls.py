@@ -212,7 +212,8 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         optional=not prompt.question.required,
     )
     initial = _initial_picks(prompt, kind)
-    listed.picks, listed.custom = [*initial.indices], initial.custom
+    listed.picks = [*initial.indices]
+    listed.custom = initial.custom
     listed.draft = initial.custom or ""
 
     def read(message: Message) -> Answered | NoValidAnswer:
@@ -240,7 +241,8 @@ def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
 
 
 def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
-    picks, custom = reported.get("picks"), reported.get("custom")
+    picks = reported.get("picks")
+    custom = reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
         return None
     indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))

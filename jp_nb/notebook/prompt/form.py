@@ -533,16 +533,23 @@ class ExactPart:
 def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
     """Yield `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
     part: list[str] = []
-    chars, first, continues = 0, 1, False
+    chars = 0
+    first = 1
+    continues = False
     for number, line in enumerate(lines, start=1):
         rest = line
         while part and (len(part) == MAX_LINES or chars + len(rest) > MAX_CHARS):
             yield ExactPart(tuple(part), first, number - 1, continues)
-            part, chars, first, continues = [], 0, number, False
+            part = []
+            chars = 0
+            first = number
+            continues = False
         while len(rest) > MAX_CHARS:
             piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_CHARS]) or rest[:MAX_CHARS]
             yield ExactPart((piece,), number, number, continues)
-            rest, first, continues = rest[len(piece) :], number, True
+            rest = rest[len(piece) :]
+            first = number
+            continues = True
         part.append(rest)
         chars += len(rest)
     if part or not lines:
@@ -587,7 +594,8 @@ class _PagedText:
         guard_widgets(self._text_box)
         for each in old:
             close_widgets(each)
-        part, total = self._parts[self._at], self._parts[-1].last
+        part = self._parts[self._at]
+        total = self._parts[-1].last
         which = f"lines {part.first} to {part.last}"
         if part.first == part.last:
             which = f"line {part.first}" + (", continued" if part.continues else "")

@@ -172,9 +172,11 @@ class _Page:
     def _read_fields(self, form: FormAnswer, message: Message) -> _PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
-        wrong, confirmable = False, set[int]()
+        wrong = False
+        confirmable = set[int]()
         for number, (each, one) in enumerate(self._split(message)):
-            question, found = each.prompt.question, each.read(one)
+            question = each.prompt.question
+            found = each.read(one)
             if isinstance(found, NoValidAnswer):
                 wrong = wrong or not found.blank
                 empty = each.read_as_empty(one)
@@ -383,7 +385,8 @@ class PagedForm(PromptForm):
                 assert_never(other)
 
     def _draw_page(self) -> None:
-        draft, page = self._draft, self._page
+        draft = self._draft
+        page = self._page
         buttons: dict[str, FormAction] = {}
         if len(self._prompt.pages) > 1:
             buttons["back"] = self._back
@@ -421,7 +424,8 @@ class PagedForm(PromptForm):
 
         `controls` are the ids of its models. If it `is_kept`, it may be shown again later.
         """
-        previous, self._temporary = self._temporary, None if is_kept else widget
+        previous = self._temporary
+        self._temporary = None if is_kept else widget
         self._actions = {**others, **buttons}
         self._writing = False
         self._note.value = ""
@@ -456,8 +460,10 @@ class PagedForm(PromptForm):
         return LABELS[name]
 
     def _progress(self) -> str:
-        asked, on_page = self._draft.asked, self._draft.screen == "page"
-        label, topic = prompt_text.header(asked), prompt_text.page_header(asked)
+        asked = self._draft.asked
+        on_page = self._draft.screen == "page"
+        label = prompt_text.header(asked)
+        topic = prompt_text.page_header(asked)
         parts = [label, prompt_text.progress(self._draft) if on_page else None]
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said

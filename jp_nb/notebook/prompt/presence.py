@@ -76,7 +76,8 @@ class Presence:
         if (kernel := running_kernel()) is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
         request = kernel.get_parent("shell")
-        content, metadata = request.get("content") or {}, request.get("metadata") or {}
+        content = request.get("content") or {}
+        metadata = request.get("metadata") or {}
         return cls(
             kernel=True,
             cell_runs=(request.get("header") or {}).get("msg_type") == "execute_request",

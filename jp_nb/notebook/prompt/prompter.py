@@ -154,7 +154,8 @@ class NotebookPrompter:
         Forms are shown in `place`; if it is None, each form has its own output.
         """
         self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
-        self._settings, self._place = settings, place
+        self._settings = settings
+        self._place = place
         self._presence = Presence.here()
 
     def cell_ends(self) -> None:
@@ -326,7 +327,8 @@ class NotebookPrompter:
         if self._place is not None:
             self._place.catch_up()
         kernel = None if channel == "terminal" else running_kernel()
-        prompt, timeout_s = waiting.prompt, self._settings.timeout_s
+        prompt = waiting.prompt
+        timeout_s = self._settings.timeout_s
         end: AnyEnd
         try:
             with self._loop.interrupts.allow(waiting.is_expired):

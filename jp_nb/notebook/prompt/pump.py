@@ -165,7 +165,8 @@ class CommPump:
     def _handle_first(self) -> None:
         if not self._frames:
             return  # `close` has passed the message to the kernel
-        kernel, frames = self._kernel, self._frames.popleft()
+        kernel = self._kernel
+        frames = self._frames.popleft()
         try:
             ident, rest = kernel.session.feed_identities(frames, copy=False)
             message = kernel.session.deserialize(rest, content=True, copy=False)
@@ -192,7 +193,8 @@ class CommPump:
         self._kernel.set_parent(ident, request, "shell")
 
     def _handle(self, ident: Any, message: dict[str, Any]) -> None:
-        kernel, kind = self._kernel, message["header"]["msg_type"]
+        kernel = self._kernel
+        kind = message["header"]["msg_type"]
         comm_id = str(message["content"].get("comm_id"))
         if kind == "comm_msg":
             # `get_comm` prints a warning about an unknown comm into the cell.

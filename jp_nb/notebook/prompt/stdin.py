@@ -153,7 +153,8 @@ def converse(
         EOFError: The input ended, or `ATTEMPTS` lines were no answer.
     """
     quoted = {f'"{key}"': key for key in (*keys, HELP) if key} if keys else {}
-    attempt, explained = 0, False
+    attempt = 0
+    explained = False
     _write(console, dialogue.above)
     while attempt < ATTEMPTS:
         if not explained:
@@ -176,7 +177,8 @@ def converse(
         if isinstance(parsed, Answered):
             return parsed
         if isinstance(parsed, StdinDialogue):
-            dialogue, attempt = parsed, 0
+            dialogue = parsed
+            attempt = 0
             _write(console, dialogue.above)
             continue
         attempt += 1
@@ -246,12 +248,14 @@ def bar_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _wrap_line(line: str) -> Iterator[str]:
     # Wrapped here, because the rest of a line that the terminal wraps would have no bar.
-    part, columns = list[str](), 0
+    part = list[str]()
+    columns = 0
     for char in line:
         width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
         if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
             yield "".join(part)
-            part, columns = [], 0
+            part = []
+            columns = 0
         part.append(char)
         columns += width
     yield "".join(part)
@@ -299,7 +303,8 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
     if prompt.changes:
         yield ""
         for change in prompt.changes:
-            exact, found = prompt_text.exactly(change), difference(change)
+            exact = prompt_text.exactly(change)
+            found = difference(change)
             yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
             for line in bar_lines(map(str, found.lines)) if found is not None else ():
                 yield f"  {line}"
@@ -348,7 +353,8 @@ def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     offered = prompt_text.choices(prompt)
     answers = {each.key: Answered(each.value, STDIN, each.remember) for each in offered}
     answers |= {"yes": answers["y"], "no": answers["n"]}
-    meanings, hint = {choice.key: choice.meaning for choice in offered}, ""
+    meanings = {choice.key: choice.meaning for choice in offered}
+    hint = ""
     if (suggested := prompt_text.suggested(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
@@ -360,7 +366,8 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         return _code_dialogue(prompt)
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
-    preset, draft = prompt_text.preselected(prompt), prompt_text.draft(prompt)
+    preset = prompt_text.preselected(prompt)
+    draft = prompt_text.draft(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
     words = "the text above" if shown_above else plain(spell_invisible(default), limit=80)
@@ -381,7 +388,8 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
     is_restricted = kind.expects != TextAnswer().expects
     expected = prompt_text.describe_expected(kind) if is_restricted else "one line of text"
-    help_lines, suggested = [f"  Type {expected}."], ""
+    help_lines = [f"  Type {expected}."]
+    suggested = ""
     if sent_by_key:
         suggested = f" ({UNCHANGED} sends: {words})"
         help_lines.append(f"  {UNCHANGED} sends: {words}")
@@ -401,7 +409,8 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    draft, preset = prompt_text.draft(prompt), prompt_text.preselected(prompt)
+    draft = prompt_text.draft(prompt)
+    preset = prompt_text.preselected(prompt)
     lines = draft.shown.split("\n")
     width = len(str(len(lines)))
     numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
@@ -508,7 +517,8 @@ class _Selection:
         )
 
     def _option_lines(self) -> Iterator[str]:
-        kind, width = self._kind, len(str(self._highest))
+        kind = self._kind
+        width = len(str(self._highest))
         suggested = self._default.indices if self._exclusive and self._default is not None else ()
         for index, (label, option) in enumerate(zip(self._labels, kind.options, strict=True)):
             mark = ""

@@ -81,7 +81,8 @@ class _StdinForm:
             self._exit_description = "decline or cancel"
 
     def run(self) -> PromptEnd[FormEnd]:
-        first, draft = self._prompt.pages[0], self._draft
+        first = self._prompt.pages[0]
+        draft = self._draft
         if head := prompt_text.head_line(first):
             self._write(head)
         if self._prompt.pages[1:]:
@@ -109,7 +110,9 @@ class _StdinForm:
             self._console.write(line)
 
     def _ask_page(self) -> None:
-        draft, page, kind = self._draft, self._draft.asked, self._draft.asked.question.answer_type
+        draft = self._draft
+        page = self._draft.asked
+        kind = self._draft.asked.question.answer_type
         self._write(*self._page_lines(page))
         if isinstance(kind, FormAnswer) and kind.fields:
             typed: Answered | str = self._ask_fields(kind)
@@ -192,7 +195,9 @@ class _StdinForm:
         preset = prompt_text.preselected(self._draft.asked)
         if not given and isinstance(preset, dict):
             given |= preset
-        fields, before, at = list(kind.fields), dict(given), 0
+        fields = list(kind.fields)
+        before = dict(given)
+        at = 0
         shown: Mapping[str, str] = {}  # problems of the answers before this round
         while True:
             typed, problems = self._ask_field(kind, fields[at], given, shown)
@@ -207,7 +212,9 @@ class _StdinForm:
                 self._write(sentence(one_line(form_problem)))
             # Ask fields with errors again, until nothing changes.
             fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
-            shown, before, at = problems, dict(given), 0
+            shown = problems
+            before = dict(given)
+            at = 0
 
     def _ask_field(
         self,
@@ -240,8 +247,10 @@ class _StdinForm:
         return "" if isinstance(typed, Answered) else typed, problems
 
     def _review(self) -> None:
-        draft, count = self._draft, len(self._prompt.pages)
-        lines, width = enumerate(prompt_text.summary(draft), start=1), len(str(count))
+        draft = self._draft
+        count = len(self._prompt.pages)
+        lines = enumerate(prompt_text.summary(draft), start=1)
+        width = len(str(count))
         above = ["", "Your answers:"]
         above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
         if (blocked := draft.blocked) is not None:

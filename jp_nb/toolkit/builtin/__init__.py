@@ -74,7 +74,8 @@ def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
 class BuiltinTools(ToolSource):
     """Source of the built-in tools. The configuration key is the name (R083-52)."""
 
-    name, title = "builtin", "built-in"
+    name = "builtin"
+    title = "built-in"
     run: RunMode = "unattended"
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:

@@ -187,7 +187,8 @@ def read_form(
     given = [_read_fields(item) for item in questions]
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
-        path, key = f"questions[{index}]", fields.get("id")
+        path = f"questions[{index}]"
+        key = fields.get("id")
         is_choice = fields.get("mode", "choice") == "choice"
         used = {name: x for name, x in fields.items() if name not in _CHOICE_DEFAULTS}
         checked = questions[index] if is_choice else used
@@ -235,7 +236,8 @@ def _find_misfits(
 def _find_field_misfits(
     value: Any, schema: Mapping[str, Any], prefix: str, name: str
 ) -> Iterator[tuple[str, str]]:
-    given, known = _read_fields(value), schema["properties"]
+    given = _read_fields(value)
+    known = schema["properties"]
     for key in given:
         if key not in known:
             text = f"is not a field of {_OBJECTS[name]}. Known fields: {', '.join(known)}."
@@ -281,16 +283,19 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
     labels: dict[str, int] = {}
     values: dict[str, int] = {}
     for index, option in enumerate(options):
-        at, label = f"{path}.options[{index}]", option.get("label")
+        at = f"{path}.options[{index}]"
+        label = option.get("label")
         if not isinstance(label, str):
             continue
-        key, value = _label_key(label), option.get("value", label)
+        key = _label_key(label)
+        value = option.get("value", label)
         if key in RESERVED_LABELS:
             text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
             more = "The form offers a custom answer unless `allow_other` is false."
             yield f"{at}.label", f"{text}{more}"
         if (same := labels.setdefault(key, index)) != index:
-            shown, earlier = _format_text(label), options[same]["label"]
+            shown = _format_text(label)
+            earlier = options[same]["label"]
             text = f"another option has the label {shown}: rename one of them."
             if label != earlier:
                 text = (
@@ -317,7 +322,8 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
 
 def _make_question(fields: Mapping[str, Any]) -> _AskedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
-    header, context = _read_text(fields, "header"), _read_text(fields, "context")
+    header = _read_text(fields, "header")
+    context = _read_text(fields, "context")
     is_typed = not is_choice or fields.get("allow_other", True)
     if is_typed and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
         context = "\n\n".join(filter(None, (context, NO_SECRETS)))
@@ -340,7 +346,8 @@ def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
     given = [_read_fields(option) for option in fields.get("options", [])]
     options = []
     for option in given:
-        label, about = option["label"], _read_text(option, "description")
+        label = option["label"]
+        about = _read_text(option, "description")
         options.append(Option(value=option.get("value", label), label=label, description=about))
     return SelectAnswer(
         options=tuple(options),
@@ -398,15 +405,18 @@ class _Answer:
 
     @classmethod
     def read(cls, asked: _AskedQuestion, context: ToolContext) -> _Answer:
-        name, choice = asked.question.id, asked.choice
-        end, value = context.ends[name], context.answers.get(name)
+        name = asked.question.id
+        choice = asked.choice
+        end = context.ends[name]
+        value = context.answers.get(name)
         if not end.is_answered:
             return cls(asked, end, None)
         return cls(asked, end, choice.picks(value) if choice else Picks(custom=str(value)))
 
 
 def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
-    listed, left = problems[:MAX_PROBLEMS], len(problems[MAX_PROBLEMS:])
+    listed = problems[:MAX_PROBLEMS]
+    left = len(problems[MAX_PROBLEMS:])
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
     lines += [f"- … and {left} more."] if left else []
     errors: list[JsonValue] = [
@@ -461,7 +471,8 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
         status, reason = _describe_open(answer.end, replied=replied)
         yield f"{status.capitalize()}: {reason}."
         return
-    source, unsent = _format_source(answer.end), _format_unsent(answer.end)
+    source = _format_source(answer.end)
+    unsent = _format_unsent(answer.end)
     heading = None if source is None else source[0].upper() + source[1:]
     if (selected := _format_selected(answer)) is not None:
         yield f"{heading or 'User selected'}{unsent}: {selected}"
@@ -476,7 +487,8 @@ def _format_answer(answer: _Answer, *, replied: bool) -> str:
         return "{}: {} ({})".format(name, *_describe_open(answer.end, replied=replied))
     source = _format_source(answer.end)
     label = f"{name}{'' if source is None else f' ({source})'}{_format_unsent(answer.end)}"
-    selected, custom = _format_selected(answer), _format_custom(answer)
+    selected = _format_selected(answer)
+    custom = _format_custom(answer)
     if custom is None:
         return f"{label}: {selected}"
     picked = "" if selected is None else f"{selected}; "
@@ -504,12 +516,14 @@ def _format_unsent(end: QuestionOutcome) -> str:
 
 
 def _format_selected(answer: _Answer) -> str | None:
-    picks, choice = answer.picks, answer.asked.choice
+    picks = answer.picks
+    choice = answer.asked.choice
     if picks is None or choice is None or (picks.custom is not None and not picks.indices):
         return None
     labels = []
     for option in (choice.options[index] for index in picks.indices):
-        label, value = option.shown, str(option.value)
+        label = option.shown
+        value = str(option.value)
         labels.append(label if value == label else f"{label} (value: {value})")
     if not choice.multi:
         return labels[0]

@@ -99,7 +99,8 @@ class AskUser(Tool):
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
     """Return the question of a call, or a failure if the arguments are invalid."""
     given = {key: value for key, value in arguments.items() if value is not None}
-    text, context = given.get("question"), given.get("context")
+    text = given.get("question")
+    context = given.get("context")
     if not isinstance(text, str) or not text.strip():
         return Failure("Missing `question`: provide a non-empty, single-line question.")
     if "\n" in text or "\r" in text:
@@ -128,7 +129,8 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
 
 
 def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
-    kind, options = given.get("answer_type", "text"), given.get("options")
+    kind = given.get("answer_type", "text")
+    options = given.get("options")
     if not isinstance(kind, str) or kind not in KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
         return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
@@ -192,7 +194,8 @@ class AskUserRead(Tool):
 
 
 def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
-    action, number = given.get("action"), given.get("id")
+    action = given.get("action")
+    number = given.get("id")
     if action not in ACTIONS:
         return 'Unknown or missing `action`: use "list", "get", or "query".'
     if action == "get" and (type(number) is not int or number < 1):

@@ -144,7 +144,8 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
     lines = text.split("\n")
     if first_line > len(lines):
         raise ToolError(f"The {title} of that cell has only {len(lines)} lines.")
-    room, count = MAX_TEXT, 0
+    room = MAX_TEXT
+    count = 0
     for line in lines[first_line - 1 :]:
         room -= len(line) + 1
         if room < 0:
@@ -152,7 +153,9 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
         count += 1
     if not count:  # the first line is too long
         line = lines[first_line - 1]
-        shown, cut, count = line[:MAX_TEXT], len(line) - MAX_TEXT, 1
+        shown = line[:MAX_TEXT]
+        cut = len(line) - MAX_TEXT
+        count = 1
         where = f"line {first_line} of {len(lines)}, its last {cut:,} characters omitted"
     else:
         shown = "\n".join(lines[first_line - 1 : first_line - 1 + count])
@@ -218,7 +221,8 @@ def _find_hits(
                 start = max(0, hit.start() - _BESIDE_HIT)
                 end = hit.end() + _BESIDE_HIT
                 excerpt = one_line(line[start:end], limit=_CELL_LINE + 2 * _BESIDE_HIT)
-                begins, ends = "…" if start else "", "…" if end < len(line) else ""
+                begins = "…" if start else ""
+                ends = "…" if end < len(line) else ""
                 yield f"cell {cell.number}, {where}, line {number}: {begins}{excerpt}{ends}"
 
 
@@ -436,7 +440,8 @@ async def _list_cells(call: _NotebookCall) -> Success:
 
 
 async def _read_cell(call: _NotebookCall) -> Success:
-    wanted, part = call.given.get("cell"), call.given.get("part", "all")
+    wanted = call.given.get("cell")
+    part = call.given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
@@ -463,7 +468,8 @@ async def _search_cells(call: _NotebookCall) -> Success:
 
 
 async def _list_variables(call: _NotebookCall) -> Success:
-    match, first = call.given.get("match", ""), call.integer("first", 0, at_least=0)
+    match = call.given.get("match", "")
+    first = call.integer("first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
     names = call.notebook.namespace
@@ -483,7 +489,8 @@ async def _read_variable(call: _NotebookCall) -> Success:
     if len(parts) > 1:
         raise ToolError("Give only one of `head`, `tail`, and `sample`.")
     part = parts[0] if parts else None
-    names, side = call.notebook.namespace, call.side
+    names = call.notebook.namespace
+    side = call.side
     return await call.cell.call(
         lambda: read_variable(names, name, part, NotebookSecrets(names), side)
     )

@@ -70,7 +70,9 @@ def test_unacknowledged_message_is_sent_again_and_then_the_page_is_asked_ever_mo
 ) -> None:
     say(document, "one")
     delivery.changed(document)
-    first, now, waits = delivery.next_message(0.0), 0.0, []
+    first = delivery.next_message(0.0)
+    now = 0.0
+    waits = []
     assert delivery.next_message(RESEND / 2) is None
     sent = []
     for _ in range(9):

@@ -147,7 +147,8 @@ def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
     pages.view.awake = False
     assert pages.begin(timeout=0.05).startswith("kept in memory only: ")
     pages.say("early")
-    pages.view.jp, pages.view.awake = doc("older"), True
+    pages.view.jp = doc("older")
+    pages.view.awake = True
     pages.send(pages.view, pages.view.hello())
     pages.until(lambda: pages.view.contents() == ["early"])
     assert pages.view.jp["others"][0]["events"][0]["content"] == "older"
@@ -276,7 +277,8 @@ def test_entries_saved_before_a_repair_are_not_counted(pages: Pages) -> None:
     pages.begin()
     pages.tell("one")
     pages.store.save()
-    stream, entries = pages.document.conversation.id, len(pages.view.jp["events"])
+    stream = pages.document.conversation.id
+    entries = len(pages.view.jp["events"])
     saved = {"type": "saved", "stream": stream, "n": entries}
     assert pages.store.saved_entries(stream) == entries
     pages.view.awake = False

@@ -60,7 +60,8 @@ def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_place_is_named_by_kernel_variables_and_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cell, console = Kernel(cell_id="a"), Kernel()
+    cell = Kernel(cell_id="a")
+    console = Kernel()
     assert find_surroundings(None, {}) == TERMINAL
     assert find_surroundings(console, {}) == CONSOLE
     assert find_surroundings(cell, {}) == PAGE

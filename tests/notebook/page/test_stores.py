@@ -142,7 +142,8 @@ def test_lifting_the_last_widget_leaves_no_widgets() -> None:
 
 
 def test_two_carriers_of_one_run_become_one_record() -> None:
-    first, second = Executor(), Executor()
+    first = Executor()
+    second = Executor()
     document, _ = begin(first)
     document.conversation.start_turn(ChatRequest(content="one"))
     again = CarrierStore(document, open_widget=second.open)

@@ -204,7 +204,8 @@ class SignedPages:
     """Pages whose kernel signs the record with a key in a file."""
 
     def __init__(self, pages: Pages, key: Path) -> None:
-        self.pages, self.key = pages, key
+        self.pages = pages
+        self.key = key
         self.trust: Trust
 
     def begin(self) -> str | None:

@@ -196,7 +196,8 @@ class Meant:
 
     def click(self, index: int) -> None:
         if not self.multi:
-            self.picks, self.custom = [index], None
+            self.picks = [index]
+            self.custom = None
         elif index in self.picks:
             self.picks.remove(index)
         else:
@@ -204,7 +205,8 @@ class Meant:
 
     def own(self, text: str) -> None:
         if text or self.draft:  # else nothing is typed
-            self.draft, self.custom = text, text or None
+            self.draft = text
+            self.custom = text or None
 
     def other(self, _: None) -> None:
         self.custom = self.draft if self.custom is None or not self.multi else None
@@ -245,7 +247,8 @@ def test_after_any_clicks_the_answer_is_on_screen(choices: OpenChoices, multi: b
 
     @given(ACTS)
     def holds(acts: list[tuple[str, Any]]) -> None:
-        shown, meant = choices(question), Meant(multi=multi)
+        shown = choices(question)
+        meant = Meant(multi=multi)
         boxes, text = shown.page.evaluate(ACT, acts)
         for what, value in acts:
             if what in ("click", "own", "other"):

@@ -104,7 +104,8 @@ def test_one_of_several_is_the_rule() -> None:
 
 @pytest.mark.req("RPI-32", "RCP-20", "HB-5")
 def test_custom_text_replaces_one_pick_and_joins_several() -> None:
-    one, several = field(select(other=True)), field(select(other=True, multi=True))
+    one = field(select(other=True))
+    several = field(select(other=True, multi=True))
     assert one.read({"picks": [2], "custom": "pink"}) == own("pink")
     assert one.read({"picks": [2], "custom": None}) == Answered("blue", "form")
     assert several.read({"picks": [2, 0], "custom": "pink"}) == own("pink", "blue", "red")
@@ -464,7 +465,8 @@ def test_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
     ],
 )
 def test_every_change_is_heard(question: Question, name: str, value: Any) -> None:
-    control, heard = field(question), list[int]()
+    control = field(question)
+    heard = list[int]()
     control.observe(lambda: heard.append(1))
     assert isinstance(control.widget, ipywidgets.DOMWidget)
     setattr(control.widget, name, value)

@@ -220,7 +220,8 @@ def is_producible(prompt: SimplePrompt, end: Any) -> bool:
 def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[SimplePrompt, ...]) -> None:
     """Send the messages, each to one of the widgets; stop at the end of the form."""
     for number, message in sent:
-        step, before = page.form._step, page.texts()
+        step = page.form._step
+        before = page.texts()
         page.send(page.widgets[number % len(page.widgets)], message)
         if page.form._step == step:
             after = page.texts()

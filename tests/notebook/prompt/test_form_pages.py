@@ -371,7 +371,8 @@ def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
         return {} if values["size"] == 1 else {"": "name and size do not fit"}
 
     user = FormUser(form_of(NAME, SIZE, check=check))
-    user.boxes[0].value, user.boxes[1].value = "Ada", "2"
+    user.boxes[0].value = "Ada"
+    user.boxes[1].value = "2"
     user.send("submit")
     assert user.problems == ["That one is taken", ""]
     user.boxes[0].value = "Bo"
@@ -385,7 +386,8 @@ def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
 
 def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
     user = FormUser(form_of(NAME.with_default("Ada").with_required(False), SIZE))
-    user.boxes[0].value, user.boxes[1].value = "", "2"
+    user.boxes[0].value = ""
+    user.boxes[1].value = "2"
     user.send("submit")
     assert user.ends == [FormEnd((given_({"name": "", "size": 2}),))]
 

@@ -245,7 +245,8 @@ def test_every_step_is_accessible_in_light_or_dark(opened: Opened, tmp_path: Pat
     )
     notebook.run_cell(1)
     form = FormOnPage(notebook)
-    page, found = form.page, {}
+    page = form.page
+    found = {}
     page.set_viewport_size({"width": 800, "height": 1100})
     form.on(1, 3)
     assert page.get_by_role("group", name="Which plan?").count() >= 1

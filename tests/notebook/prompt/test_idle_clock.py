@@ -34,7 +34,8 @@ def clock(
 
 @pytest.mark.req("RPI-42", "RPI-72")
 def test_clock_expires_once_and_never_without_a_time(hours: ManualLoop) -> None:
-    expired, never = clock(hours, 10), clock(hours, 0)
+    expired = clock(hours, 10)
+    never = clock(hours, 0)
     hours.pass_(9.9)
     assert expired == []
     hours.pass_(100)

@@ -198,7 +198,8 @@ CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in promp
 def test_change_is_shown_whole_before_it_is_approved(
     part: str, change: ProposedChange, shown: Any
 ) -> None:
-    form, typed = "\n".join(shown(DELTAS[part])), Scribe(["d", "y"])
+    form = "\n".join(shown(DELTAS[part]))
+    typed = Scribe(["d", "y"])
     ask_on_stdin(DELTAS[part], typed, "stdin")
     stdin = "\n".join(typed.read_so_far).replace(f"\n  {CONTINUATION}", "")
     long = difference(change)

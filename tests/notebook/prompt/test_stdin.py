@@ -340,7 +340,8 @@ def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> No
     prompt = DELTAS["a prompt of many lines"]
     assert ask_on_stdin(prompt, typist, "stdin") == Answered("apply", "stdin")
     asked = typist.shown.index("Apply delta? [y/n/d/?] ")
-    above, below = typist.shown[:asked], typist.shown[asked + 1 :]
+    above = typist.shown[:asked]
+    below = typist.shown[asked + 1 :]
     assert "  assistant.system_prompt: text, 30 lines → text, 31 lines" in above
     assert [line for line in above if line.startswith(("  │ -", "  │ +"))] == [
         f"  │ - {PROMPT[14]}",

@@ -278,7 +278,8 @@ def test_two_questions_of_one_text_keep_their_own_answers() -> None:
 
 
 def test_page_shows_its_own_label() -> None:
-    one, two = Question.text("a", "One?"), Question.text("b", "Two?").with_header("Stores")
+    one = Question.text("a", "One?")
+    two = Question.text("b", "Two?").with_header("Stores")
     pages = (QuestionPrompt(one, label="Assistant"), QuestionPrompt(two, label="Shop"))
     scribe = Scribe(["x", "y", "s"])
     ask_form_on_stdin(FormPrompt(pages), scribe, "stdin")

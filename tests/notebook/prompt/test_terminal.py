@@ -28,7 +28,8 @@ print("heard", repr(console.read("second: ", secret=False)))
 
 
 def read_until(terminal: int, text: str) -> str:
-    shown, until = "", monotonic() + PATIENCE
+    shown = ""
+    until = monotonic() + PATIENCE
     while text not in shown:
         ready, _, _ = select.select([terminal], [], [], until - monotonic())
         assert ready, f"{text!r} is not in {shown!r}"
