@@ -17,15 +17,12 @@ from typing import Final, Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
+from jp_nb.agent.prepared_answers import ANSWERS, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompts import (
-    ANSWERS,
     Action,
     ActionPrompt,
     Answered,
-    DeclinedByFile,
-    GivenAnswer,
     NotAnswered,
-    OpenDecision,
     ProposedChange,
     Unavailable,
 )

@@ -9,13 +9,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
     NotAnswered,
     QuestionPrompt,
-    SafeAsk,
     label_name,
 )
 from jp_nb.agent.turn_state import TurnContext

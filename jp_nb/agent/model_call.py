@@ -29,7 +29,7 @@ from jp_nb.agent.interrupts import (
     decide_without_menu,
     stream_menu,
 )
-from jp_nb.agent.prompts import SafeAsk
+from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.provider import (
     Finished,
     FinishReason,

@@ -24,21 +24,18 @@ from jp_nb.agent.permission_rules import (
     judge,
     may_keep,
 )
+from jp_nb.agent.prepared_answers import DecisionKind, DeclinedByFile, GivenAnswer, OpenDecision
+from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
     Channel,
-    DecisionKind,
-    DeclinedByFile,
     FormEnd,
-    GivenAnswer,
     NotAnswered,
-    OpenDecision,
     PromptDetail,
     PromptEnd,
     QuestionPrompt,
-    SafeAsk,
     Unavailable,
     is_back,
     label_name,

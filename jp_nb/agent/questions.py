@@ -16,17 +16,19 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import Notice, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.prompts import (
+from jp_nb.agent.prepared_answers import (
     ANSWERS,
-    Answered,
     DeclinedByFile,
-    FormEnd,
-    FormPrompt,
     GivenAnswer,
     InvalidAnswer,
-    NotAnswered,
     OpenDecision,
     PreparedDecision,
+)
+from jp_nb.agent.prompts import (
+    Answered,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
     Prompt,
     PromptEnd,
     QuestionPrompt,

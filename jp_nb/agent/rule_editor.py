@@ -24,6 +24,7 @@ from jp_nb.agent.permission_rules import (
     format_rule_table,
     judged_call,
 )
+from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
@@ -33,7 +34,6 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     PromptDetail,
     QuestionPrompt,
-    SafeAsk,
     Unavailable,
     is_back,
 )

@@ -19,7 +19,8 @@ from jp_nb.agent.display import ChangeEnds, Display, TokensSoFar, UserMessage
 from jp_nb.agent.exchanges import RecordedResult, RecordedResults
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
 from jp_nb.agent.permission_rules import KeptRules, Ruling, SessionRules
-from jp_nb.agent.prompts import Channel, PreparedAnswers, Prompter
+from jp_nb.agent.prepared_answers import PreparedAnswers
+from jp_nb.agent.prompts import Channel, Prompter
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice, Usage
 from jp_nb.agent.tool_set import OfferedTool, ToolSet
 from jp_nb.config.proposal import ConfigSnapshot

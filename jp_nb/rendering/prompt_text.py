@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.agent.form_draft import FormDraft
 from jp_nb.agent.prompts import (
     UNSET,
     ActionPrompt,
     Answered,
     AnyEnd,
     AnyPrompt,
-    FormDraft,
     FormEnd,
     FormPrompt,
     NotAnswered,

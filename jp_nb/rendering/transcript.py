@@ -39,7 +39,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.agent.prompts import ANSWERS
+from jp_nb.agent.prepared_answers import ANSWERS
 from jp_nb.agent.questions import no_user_error
 from jp_nb.images import count_images
 from jp_nb.json_values import indented_json, read_json, spaced_json

@@ -13,19 +13,21 @@ from typing import Final, NoReturn, assert_never, cast
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    Answered,
-    AnyEnd,
+from jp_nb.agent.prepared_answers import (
     DecisionKind,
     DeclinedByFile,
-    FormEnd,
-    FormPrompt,
     GivenAnswer,
     InvalidAnswer,
-    NotAnswered,
     OpenDecision,
     PreparedAnswers,
     PreparedDecision,
+)
+from jp_nb.agent.prompts import (
+    Answered,
+    AnyEnd,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
     QuestionPrompt,
     Unavailable,
     make_prompt,

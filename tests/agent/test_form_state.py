@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.prompts import (
-    BLANK,
-    Answered,
-    FormDraft,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    PageDraft,
-    QuestionPrompt,
-)
+from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
 from jp_nb.toolkit.question import Question
 
 COLOUR = Question.select("colour", "Which colour?", ["red", "green"], recommended=1)

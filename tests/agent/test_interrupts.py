@@ -15,14 +15,8 @@ from jp_nb.agent.interrupts import (
     stream_menu,
     tool_menu,
 )
-from jp_nb.agent.prompts import (
-    Answered,
-    NotAnswered,
-    PromptEnd,
-    QuestionPrompt,
-    SafeAsk,
-    Unavailable,
-)
+from jp_nb.agent.prompt_queue import SafeAsk
+from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd, QuestionPrompt, Unavailable
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from tests.agent.turn_bench import Bench
 from tests.support.fakes import CANCELLED, FakePrompter, yes

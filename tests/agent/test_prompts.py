@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
-from jp_nb.agent.prompts import GivenAnswer
+from jp_nb.agent.prepared_answers import GivenAnswer
 from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
 from jp_nb.session.code_questions import SessionAnswers

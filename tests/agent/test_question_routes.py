@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.prompts import DeclinedByFile, GivenAnswer, InvalidAnswer
+from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, InvalidAnswer
 from jp_nb.agent.questions import Refuse, Route, UseAnswer, route
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.toolkit.question import Question

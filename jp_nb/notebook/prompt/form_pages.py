@@ -17,14 +17,8 @@ from typing import Final, assert_never
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    Answered,
-    FormDraft,
-    FormPrompt,
-    PageDraft,
-    QuestionPrompt,
-    Unavailable,
-)
+from jp_nb.agent.form_draft import FormDraft, PageDraft
+from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, question_control
 from jp_nb.notebook.prompt.form import (
     FormAction,

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
+from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.agent.prompts import (
     ActionPrompt,
     AnyEnd,
@@ -24,7 +25,6 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     Prompt,
     PromptEnd,
-    PromptQueue,
     QuestionPrompt,
     T,
     Unavailable,

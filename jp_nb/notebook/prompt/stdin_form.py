@@ -11,16 +11,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    BLANK,
-    Answered,
-    FormDraft,
-    FormEnd,
-    FormPrompt,
-    PageDraft,
-    PromptEnd,
-    QuestionPrompt,
-)
+from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import (
     HELP,

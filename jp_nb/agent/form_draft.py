@@ -1,0 +1,261 @@
+"""State of a form with pages up to its end, for the notebook and stdin.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from jp_nb.agent.prompts import (
+    REFUSED_MARK,
+    Answered,
+    Channel,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+    apply_timeout_default,
+)
+
+Screen = Literal["page", "summary", "menu", "discard"]
+"""A page, the summary before sending, the menu of Cancel, or the question before discarding."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageDraft:
+    """Content of one page. Its question is open while it has no `answer`.
+
+    `empty` is the answer if the user confirms an empty page; None if that is not valid. `problem`
+    is an error message about the input. `timed_out` is True if no answer came in time, and
+    `declined` if the user pressed Decline.
+    """
+
+    answer: Answered | None = None
+    empty: Answered | None = None
+    problem: str = ""
+    timed_out: bool = False
+    declined: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """True if it has neither an answer nor invalid input."""
+        return self.answer is None and not self.problem
+
+
+BLANK = PageDraft()
+
+
+class FormDraft:
+    """State machine of a form up to its `end`, for the notebook and stdin. It draws nothing.
+
+    Attributes:
+        step: Changes with each change of the display. Clicks with an older step are stale.
+        demanded: True if Submit led to this page because it needs an answer.
+        reviewed: True once Submit was tried. Each page offers it from then on.
+        end: Outcome of the form; None while it is open. Later input is ignored.
+    """
+
+    def __init__(self, prompt: FormPrompt, channel: Channel) -> None:
+        self.prompt = prompt
+        self.page = 0
+        self.screen: Screen = "page"
+        self.step = 0
+        self.demanded = False
+        self.reviewed = False
+        self.end: PromptEnd[FormEnd] | None = None
+        self._channel = channel
+        self._pages = [BLANK] * len(prompt.pages)
+        self._leaving = NotAnswered("cancelled", channel)  # the end after the screen `discard`
+
+    @property
+    def asked(self) -> QuestionPrompt:
+        """Question of the current page."""
+        return self.prompt.pages[self.page]
+
+    @property
+    def pages(self) -> Sequence[PageDraft]:
+        """Content of each page."""
+        return self._pages
+
+    @property
+    def is_first(self) -> bool:
+        """True on the first page."""
+        return self.page == 0
+
+    @property
+    def is_last(self) -> bool:
+        """True on the last page."""
+        return self.page == len(self._pages) - 1
+
+    @property
+    def can_submit(self) -> bool:
+        """True if the current page offers Submit."""
+        return self.is_last or self.reviewed
+
+    @property
+    def open_pages(self) -> list[int]:
+        """Indexes of the pages that are neither answered nor declined."""
+        pages = enumerate(self._pages)
+        return [index for index, page in pages if page.answer is None and not page.declined]
+
+    @property
+    def blocked(self) -> int | None:
+        """Index of the first page that prevents Submit; None if the form is complete."""
+        blocked = (x for x in self.open_pages if self._pages[x].problem or self._is_missed(x))
+        return next(blocked, None)
+
+    def _is_missed(self, index: int) -> bool:
+        required = self.prompt.pages[index].question.required
+        page = self._pages[index]
+        return required and not self.prompt.partial and page.answer is None and not page.declined
+
+    def hold(self, draft: PageDraft) -> None:
+        """Store the content of the current page. A blank one leaves a declined page declined."""
+        if self.end is None and not (self._pages[self.page].declined and draft.is_blank):
+            self._pages[self.page] = draft
+
+    def next(self) -> None:
+        """Go to the next page, if there is one."""
+        self.go(self.page + 1)
+
+    def back(self) -> None:
+        """Go to the previous page, if there is one."""
+        self.go(self.page - 1)
+
+    def go(self, page: int) -> None:
+        """Go to `page`, if there is one."""
+        if 0 <= page < len(self._pages):
+            self.page = page
+            self._show("page")
+
+    def _show(self, screen: Screen) -> None:
+        if self.end is None:
+            self.screen = screen
+            self.demanded = False
+            self.step += 1
+
+    def submit(self) -> None:
+        """Send all answers, or show the page that prevents it, or the summary of open pages."""
+        self.reviewed = True
+        if (blocked := self.blocked) is not None:
+            self.go(blocked)
+            self.demanded = True
+        elif self.open_pages:
+            self._show("summary")
+        else:
+            self._finish()
+
+    def review(self) -> None:
+        """Show the summary, even if a page prevents Submit."""
+        self.reviewed = True
+        self._show("summary")
+
+    def confirm_empty(self, page: int) -> None:
+        """Accept the empty answer of `page`."""
+        if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
+            self._pages[page] = PageDraft(empty)
+            self.step += 1
+
+    def send(self) -> None:
+        """Send the answers if the summary is displayed. Open questions are declined."""
+        if self.screen == "summary":
+            self._finish()
+
+    def cancel(self, *, entered: bool = False) -> None:
+        """Display the menu, or ask before answers are discarded, or end the form.
+
+        `entered` is True if the current page has input that is not stored yet.
+        """
+        if self.prompt.menu:
+            self._show("menu")
+        else:
+            self._leave(NotAnswered("cancelled", self._channel), entered=entered)
+
+    def decline(self, *, entered: bool = False) -> None:
+        """Decline the current page, and go to the next one, or to the summary after the last.
+
+        A form with one page ends, but asks before input is discarded, as `cancel` does.
+        """
+        if len(self._pages) == 1:
+            self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
+            return
+        self._pages[self.page] = PageDraft(declined=True)
+        if self.is_last or self.reviewed:
+            self.review()
+        else:
+            self.next()
+
+    def _leave(self, end: NotAnswered, *, entered: bool) -> None:
+        self._leaving = end
+        if entered or not all(page.is_blank for page in self._pages):
+            self._show("discard")
+        else:
+            self._end(end)
+
+    def resume(self) -> None:
+        """Return to the current page."""
+        self._show("page")
+
+    def discard(self) -> None:
+        """End the form and discard the answers."""
+        self._end(self._leaving)
+
+    def reply(self, text: str) -> None:
+        """Send `text` to the model with the answers so far."""
+        self._end(FormEnd(self._ends("cancelled"), then="reply", text=text))
+
+    def stop(self) -> None:
+        """Stop the turn. All questions are cancelled."""
+        cancelled = NotAnswered("cancelled", self._channel)
+        self._end(FormEnd((cancelled,) * len(self._pages), then="stop"))
+
+    def _finish(self) -> None:
+        if any(map(self._is_missed, range(len(self._pages)))):  # the time was over
+            self._end(NotAnswered("timed_out", self._channel))
+        else:
+            self._end(FormEnd(self._ends("declined")))
+
+    def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
+        return tuple(page.answer or self._end_without_answer(page, left) for page in self._pages)
+
+    def _end_without_answer(
+        self, page: PageDraft, left: Literal["declined", "cancelled"]
+    ) -> NotAnswered:
+        if page.declined:
+            return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
+        return NotAnswered("timed_out" if page.timed_out else left, self._channel)
+
+    def _end(self, end: PromptEnd[FormEnd]) -> None:
+        if self.end is None:
+            self.end = end
+            self.step = self.step + 1
+
+    def expire(self, picked: Answered | None = None) -> None:
+        """Handle the timeout of the current page, and go to the next page.
+
+        `picked` is a selection on the page that was not sent. On the last page, the form ends. On
+        the summary, all open pages time out and the form ends.
+        """
+        on_summary = self.screen == "summary"
+        for index in self.open_pages if on_summary else [self.page]:
+            self._time_out(index, None if on_summary else picked)
+        if on_summary or self.is_last:
+            self._finish()
+        else:
+            self.next()
+
+    def _time_out(self, index: int, picked: Answered | None = None) -> None:
+        # Exclusive questions accept only sent answers, and required ones no automatic answer.
+        question = self.prompt.pages[index].question
+        held = self._pages[index].answer
+        if picked is not None and not question.exclusive:
+            late = replace(picked, marks=picked.marks | {"timed_out"})
+            self._pages[index] = PageDraft(late, timed_out=True)
+        elif held is None and not self._pages[index].declined:
+            end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
+            chosen = end if isinstance(end, Answered) else None
+            self._pages[index] = PageDraft(chosen, timed_out=True)
