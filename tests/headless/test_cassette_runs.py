@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.support.notebook_runs import (
     WEATHER,
     outputs,
     result_of,
+    run_program,
     run_with,
     write_cells,
 )
@@ -330,14 +330,8 @@ def test_unrecorded_request_fails_a_stock_runner(
     (tmp_path / "talk.cassette.jsonl").write_bytes(cassette)
     settings = {"MODE": "replay", "PATH": "talk.cassette.jsonl"}
     environment = {f"JP_CFG_PROVIDERS__CASSETTE__{name}": x for name, x in settings.items()}
-    done = subprocess.run(
-        [sys.executable, *RUNNERS[runner]],
-        cwd=tmp_path,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program([sys.executable, *RUNNERS[runner]], tmp_path, os.environ | environment)
+
     assert done.returncode != 0
     assert "How was it?" in done.stdout + done.stderr
     assert "UnrecordedError" in done.stdout + done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from jp_nb.headless.records import load_conversation
 from jp_nb.record import merge
 from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read
+from tests.support.notebook_runs import run_program
 
 pytestmark = pytest.mark.runners
 TIERS = "pip install -e '.[tiers]'"
@@ -24,9 +24,7 @@ def call(*arguments: str | Path, cwd: Path, ok: bool = True) -> str:
     folder = Path(sys.executable).parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JP_NB_")}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        list(map(str, arguments)), cwd=cwd, capture_output=True, text=True, env=environment
-    )
+    done = run_program(list(map(str, arguments)), cwd, environment)
     assert (done.returncode == 0) is ok, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,38 @@ from tests.support.entries import without_ids
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 PATIENCE_S = 180
+PORT_TAKEN = "Address already in use"
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python with `arguments` in `folder`."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    environment = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"}
+    return run_program([sys.executable, *arguments], folder, environment)
+
+
+def run_program(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` in `folder`, and again if another process took a port of its kernel.
+
+    `jupyter_client` chooses the ports of a kernel before the kernel binds them. Runners do not
+    start a kernel again that fails for this reason.
+    """
+    for _ in range(3):
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        if done.returncode == 0 or PORT_TAKEN not in done.stderr:
+            break
+
+    return done
 
 
 def outputs(path: Path) -> list[Any]:
