@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail
 from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
 from jp_nb.agent.turn_state import Resolved, TurnContext
-from jp_nb.config.tree.app import (
+from jp_nb.config.tree.compaction_settings import (
     AutoCompaction,
     CompactionRule,
     SummaryConfig,

@@ -42,7 +42,8 @@ from jp_nb.config.schema import (
     node_at,
     parse_path,
 )
-from jp_nb.config.tree.app import covers, overlaps, parse_attachment_url
+from jp_nb.config.tree.attachment_urls import parse_attachment_url
+from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
 from jp_nb.config.tree.model_settings import PROVIDERS
 from jp_nb.config.tree.tool_settings import STAR, ConfigRule
 from jp_nb.errors import ConfigError
@@ -209,7 +210,7 @@ _BY_VALUE: Final[Sequence[Keys]] = (
 
 
 def _find_row(keys: Sequence[str]) -> tuple[Keys, Allowance]:
-    return next((row for row in _TABLE if covers(row[0], keys)), ((), _NOT_ALLOWED))
+    return next((row for row in _TABLE if covers_keys(row[0], keys)), ((), _NOT_ALLOWED))
 
 
 def _find_test(keys: Sequence[str], source: Source) -> Accepts:
@@ -225,7 +226,7 @@ def has_authority(keys: Sequence[str]) -> bool:
     Such a value could run code, contact a host, name a key, extend access, cost money, hide events,
     pass for the user's own text, or change what the user is asked.
     """
-    below = (row for row in _TABLE if len(row[0]) > len(keys) and overlaps(row[0], keys))
+    below = (row for row in _TABLE if len(row[0]) > len(keys) and overlaps_keys(row[0], keys))
     return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
@@ -234,7 +235,7 @@ def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
 
     The state of a tool may not be unset, because tools are on by default.
     """
-    is_state = any(covers(pattern, keys) for pattern in _ENABLING)
+    is_state = any(covers_keys(pattern, keys) for pattern in _ENABLING)
     return not is_state and _find_test(keys, "record") is not _none
 
 
@@ -275,7 +276,7 @@ def always_needs_user(keys: Sequence[str]) -> bool | None:
     if _is_always_harmless(node_at(keys), keys):
         return False
     harmless = (pattern for pattern, each in _TABLE if each.tool)
-    return None if any(overlaps(other, keys) for other in (*harmless, *_BY_VALUE)) else True
+    return None if any(overlaps_keys(other, keys) for other in (*harmless, *_BY_VALUE)) else True
 
 
 def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
@@ -335,7 +336,7 @@ def overlaps_sensitive(keys: Sequence[str]) -> bool:
 
 def is_sensitive(keys: Sequence[str]) -> bool:
     """Return True if `keys` are a sensitive setting, or below one."""
-    return any(covers(pattern, keys) for pattern in SENSITIVE)
+    return any(covers_keys(pattern, keys) for pattern in SENSITIVE)
 
 
 def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:

@@ -19,8 +19,13 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import ALIASES, map_models, resolve_references
+from jp_nb.config.assignments import (
+    ASSIGNMENT_LAYER,
+    FILE_ONLY_SETTINGS,
+    ONLY_IN_FILES,
+    read_partial,
+)
 from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
-from jp_nb.config.layers import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -271,7 +276,7 @@ def _read_config(
         problems.append(_Problem("", "expected `config` to be an object", config))
         return {}
     try:
-        delta = read_partial(config, layer=LAYER)
+        delta = read_partial(config, layer=ASSIGNMENT_LAYER)
     except ConfigError as exc:
         problems += [_convert_problem(problem, config) for problem in exc.problems]
         return {}
@@ -331,7 +336,7 @@ def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
 def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
     # Returns the message, and perhaps the expected form; () without a problem.
     # A table cannot be unset: a deeper rule may deny access to a part of it.
-    if keys[0] in FILE_ONLY:
+    if keys[0] in FILE_ONLY_SETTINGS:
         return (ONLY_IN_FILES,)
     node: SchemaNode = ROOT
     for place, key in enumerate(keys):

@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.server_secrets import hide_server_settings
-from jp_nb.config.tree.app import AppConfig, is_ignored
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import (
     APPEND,
     REPLACE,
@@ -32,6 +32,7 @@ from jp_nb.config.tree.base import (
     ShortTable,
     shorten_for_error,
 )
+from jp_nb.config.tree.ignored_settings import is_ignored
 from jp_nb.config.tree.server_settings import MCP
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json

@@ -30,8 +30,9 @@ from jp_nb.config.schema import (
     format_path,
     node_at,
 )
-from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
+from jp_nb.config.tree.ignored_settings import IGNORED_PATTERNS
 from jp_nb.config.tree.model_settings import SERVERS, declare_servers
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem

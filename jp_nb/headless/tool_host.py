@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from jp_nb.agent.tool_set import OfferedTool, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn_state import prepare_arguments
-from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate
 from jp_nb.errors import ToolError
@@ -133,7 +133,7 @@ class ToolHost:
 
     def _read_config(self) -> AppConfig:
         functions: JsonObject = {"conversation": {"tools": registered_functions()}}
-        layers = [Layer(REGISTRATIONS, functions), *self._files.layers()]
+        layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.layers()]
         return validate(merge_layers(layers))
 
     @staticmethod

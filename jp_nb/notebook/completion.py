@@ -25,7 +25,7 @@ from IPython.core.completer import SimpleCompletion
 from pydantic import ValidationError
 
 from jp_nb.agent.provider import ModelList
-from jp_nb.config.layers import parse_value
+from jp_nb.config.assignments import parse_setting_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable
@@ -474,7 +474,7 @@ def _complete_assignment(text: str, names: Names) -> Completions:
 
 def _accepts(node: SchemaNode, word: str) -> bool:
     try:
-        node.adapter.validate_python(parse_value(node, word, ""))
+        node.adapter.validate_python(parse_setting_value(node, word, ""))
     except (ValidationError, ConfigError):
         return False
     return True

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Final
 
-from jp_nb.config.tree.app import TurnBound
+from jp_nb.config.tree.compaction_settings import TurnBound
 from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.events import (
     CONVERSATION_KINDS,

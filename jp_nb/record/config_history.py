@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
 from jp_nb.config.authority import names_remote_model, strip_untrusted, untrusted_record_may_unset
-from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
@@ -177,7 +177,7 @@ def _find_sources(
     began = steps[0]
     for layer in layers:
         value = get_path(layer.partial, keys)
-        if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
+        if value is not None and (began.delta is None or layer.name == REGISTRATIONS_LAYER):
             yield Provenance(layer.name, value, layer.file)
     for step in steps:
         change, unsets = step.change, [(x, parse_path(x)) for x in step.change.unsets]
@@ -309,7 +309,7 @@ class Projection:
         layers = self.layers()
         self._plain = merge_and_strip(tuple(layers))
         below = self._plain[0]
-        defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS)
+        defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
         base = base_change(self._stream.base_config, self._problems)
         if self._stored >= 0:
             untrusted = not self._trusted

@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from jp_nb.config.aliases import get_aliases, resolve_model, resolve_references
+from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
 from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
-from jp_nb.config.layers import FILE_ONLY, Layer, is_assignment, merge_layers, parse_assignment
+from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -128,7 +129,7 @@ def to_store(partial: Partial) -> Partial:
 
 
 def _without_file_settings(partial: Partial) -> Partial:
-    return {key: value for key, value in partial.items() if key not in FILE_ONLY}
+    return {key: value for key, value in partial.items() if key not in FILE_ONLY_SETTINGS}
 
 
 def with_model(partial: Partial) -> Partial:

@@ -19,7 +19,7 @@ from jp_nb.agent.compactor import (
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.turn_state import Resolved, UsageCounter
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.app import CompactionRule, TurnBound
+from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
 from jp_nb.record.compaction import (
     active_compactions,
     format_compaction_line,

@@ -28,7 +28,7 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.directives import Directive
 from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
-from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
+from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
 from jp_nb.errors import UsageError
 from jp_nb.images import Image
 from jp_nb.session.host import LastError

@@ -39,7 +39,8 @@ from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial, get_path, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
-from jp_nb.config.tree.app import AppConfig, CompactionRule, SummaryConfig
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
 from jp_nb.config.tree.model_settings import (
     BACKGROUND_RETRIES,
     Assistant,

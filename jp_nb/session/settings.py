@@ -19,19 +19,16 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import parse_model_reference, resolve_model
+from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
-    ENVIRONMENT,
-    MCP_FILE,
-    REGISTRATIONS,
-    USER_FILE,
-    WORKSPACE_FILE,
+    ENVIRONMENT_LAYER,
+    MCP_FILE_LAYER,
+    REGISTRATIONS_LAYER,
+    USER_FILE_LAYER,
+    WORKSPACE_FILE_LAYER,
     Layer,
-    is_assignment,
     merge_layers,
-    parse_assignment,
-    require_tools,
-    toggle_tools,
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaf_paths
 from jp_nb.config.proposal import ConfigSnapshot
@@ -43,7 +40,9 @@ from jp_nb.config.schema import (
     parse_path,
     require_node,
 )
-from jp_nb.config.tree.app import AppConfig, parse_attachment_argument
+from jp_nb.config.tool_toggles import require_tools, toggle_tools
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.attachment_urls import parse_attachment_argument
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_changes import (
@@ -82,7 +81,7 @@ from jp_nb.toolkit.builtin import tools_config
 @lru_cache(maxsize=4)
 def _registrations(version: int, discovered: DiscoveredState) -> Layer:
     """Return the layer of all tools, for this `version` of the registry."""
-    return Layer(REGISTRATIONS, discovered.add_to(tools_config(registered_functions())))
+    return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(registered_functions())))
 
 
 class DirectiveDraft(Draft):
@@ -163,7 +162,7 @@ class DirectiveDraft(Draft):
         if not is_assignment(text):
             named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
             hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
-            layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT]
+            layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT_LAYER]
             variables = [path for x in layers for path, _ in iter_leaf_paths(x.partial)]
             revert = revert_source(self.steps(), hashes, unclaimed=variables)
             if revert.claims:
@@ -304,7 +303,7 @@ class Settings:
     def set_paths(self) -> list[str]:
         """Return every path that a file, the environment, or the conversation sets."""
         self._reload_valid_layers()
-        partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS]
+        partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS_LAYER]
         partials += [step.change.delta for step in self.projection.steps()]
         return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
 
@@ -401,7 +400,9 @@ def write_config_file(
         ConfigError: A value or the resulting configuration is not valid.
         StorageError: The file cannot be read or written.
     """
-    file = ConfigFile(files.file_of(where), USER_FILE if where == "user" else WORKSPACE_FILE)
+    layer_name = USER_FILE_LAYER if where == "user" else WORKSPACE_FILE_LAYER
+    file = ConfigFile(files.file_of(where), layer_name)
+
     for directive in directives:
         file.change(directive)
     _check_layer(file.layer(), projection.layers())
@@ -421,8 +422,8 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
     if old is not None:
         layers[old] = layer
     else:  # above the weaker kinds
-        weaker = [WORKSPACE_FILE] if layer.name != USER_FILE else []
-        kinds = [REGISTRATIONS, MCP_FILE, USER_FILE, *weaker]
+        weaker = [WORKSPACE_FILE_LAYER] if layer.name != USER_FILE_LAYER else []
+        kinds = [REGISTRATIONS_LAYER, MCP_FILE_LAYER, USER_FILE_LAYER, *weaker]
         layers.insert(sum(other.name in kinds for other in layers), layer)
     config = validate(merge_layers(layers), layer=layer.name, file=layer.file)
     resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
+from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
 from jp_nb.errors import JpNbError
 from jp_nb.file_reading import open_regular
 from jp_nb.images import detect_media_type

@@ -193,7 +193,7 @@ class ConfigFiles:
         Links are followed. A pattern is never inside, because it may match other files later.
         """
         from jp_nb.config.authority import is_path_in_workspace
-        from jp_nb.config.tree.app import parse_attachment_url
+        from jp_nb.config.tree.attachment_urls import parse_attachment_url
 
         if not is_path_in_workspace(url) or has_magic(path := parse_attachment_url(url).path):
             return False

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import (
-    CONFIG_FILE,
+    CONFIG_FILE_LAYER,
     Layer,
     list_includes,
     parse_layer,
@@ -51,7 +51,7 @@ class ConfigReader:
         self._known: dict[tuple[Path, str], tuple[Stamp, ReadFile]] = {}
 
     def group(
-        self, path: Path, name: str = CONFIG_FILE, above: tuple[Path, ...] = ()
+        self, path: Path, name: str = CONFIG_FILE_LAYER, above: tuple[Path, ...] = ()
     ) -> list[ReadFile]:
         """Return the file at `path` and its includes, weakest first.
 
@@ -71,7 +71,7 @@ class ConfigReader:
         try:
             own = self._read(path, name)
         except ForeignFileError as exc:
-            if name == CONFIG_FILE and not above:  # the user named it
+            if name == CONFIG_FILE_LAYER and not above:  # the user named it
                 raise ConfigError(
                     f"the file is ignored: {exc}", layer=name, file=str(path)
                 ) from exc

@@ -15,8 +15,9 @@ import tomlkit
 from pydantic import JsonValue
 from tomlkit.exceptions import TOMLKitError
 
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import Layer, parse_assignment, parse_layer
+from jp_nb.config.layers import Layer, parse_layer
 from jp_nb.config.partial import Change, Partial, apply, is_wrapper, remove_empty, strip_strategies
 from jp_nb.config.schema import (
     JSON,

@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.layers import read_partial
+from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import build_partial, get_path
 from jp_nb.config.references import list_references
 from jp_nb.config.tree.base import describe_found

@@ -15,7 +15,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.layers import ENVIRONMENT, MCP_FILE, USER_FILE, Layer, merge_layers
+from jp_nb.config.layers import (
+    ENVIRONMENT_LAYER,
+    MCP_FILE_LAYER,
+    USER_FILE_LAYER,
+    Layer,
+    merge_layers,
+)
 from jp_nb.config.partial import build_partial, get_path, iter_leaves
 from jp_nb.config.schema import format_path
 from jp_nb.config.tree.server_settings import MCP
@@ -62,7 +68,7 @@ class ServerLayers:
         partial = build_partial(MCP, servers)
         known = self._layers.get(path)
         if known is None or known.partial != partial:
-            known = Layer(MCP_FILE, partial, str(path))
+            known = Layer(MCP_FILE_LAYER, partial, str(path))
             self._layers[path] = known
         return known
 
@@ -93,7 +99,7 @@ def list_files(layers: Iterable[Layer]) -> list[str]:
 
 def is_listed_by_user(path: Path, layers: Iterable[Layer], root: Path) -> bool:
     """Return True if the user's own configuration lists the file at `path`."""
-    own = [layer for layer in layers if layer.name in (USER_FILE, ENVIRONMENT)]
+    own = [layer for layer in layers if layer.name in (USER_FILE_LAYER, ENVIRONMENT_LAYER)]
     return any(locate(listed, root) == path for layer in own for listed in list_files([layer]))
 
 

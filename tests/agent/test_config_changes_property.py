@@ -18,7 +18,7 @@ import pytest
 
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
-from jp_nb.config.layers import read_partial
+from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Answered, FormEnd, PromptDetail, QuestionPrompt
-from jp_nb.config.layers import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
 from tests.agent.turn_bench import (

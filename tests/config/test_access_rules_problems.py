@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import (
     Grants,
     find_rule_problems,
@@ -14,7 +15,7 @@ from jp_nb.config.authority import (
     is_user_asked,
     iter_rules,
 )
-from jp_nb.config.layers import merge_layers, parse_assignment, parse_layer, read_environment
+from jp_nb.config.layers import merge_layers, parse_layer, read_environment
 from jp_nb.config.partial import Partial, build_partial, strip_strategies
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.tool_settings import ConfigRule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.config.layers import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError

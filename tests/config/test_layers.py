@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from jp_nb.config.assignments import FILE_ONLY_SETTINGS
 from jp_nb.config.layers import (
-    FILE_ONLY,
     Layer,
     format_variables,
     list_includes,
@@ -88,7 +88,7 @@ def test_variable_adds_to_the_prompt_of_a_file() -> None:
 
 
 def test_variable_cannot_set_a_field_for_files_only() -> None:
-    for path in FILE_ONLY:
+    for path in FILE_ONLY_SETTINGS:
         with pytest.raises(ConfigError, match="only a configuration file can set this"):
             read_environment({f"JP_CFG_{path.upper()}": "none"})
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import Grants
-from jp_nb.config.layers import parse_assignment
 from jp_nb.config.partial import (
     Change,
     Partial,

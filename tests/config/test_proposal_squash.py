@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.layers import read_partial
+from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,

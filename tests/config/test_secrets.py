@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from jp_nb.config.aliases import parse_model_reference, resolve_model
-from jp_nb.config.layers import parse_assignment, read_environment
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.layers import read_environment
 from jp_nb.config.secrets import (
     NOT_SHOWN,
     hide_credentials,

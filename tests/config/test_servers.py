@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.layers import parse_assignment, read_environment
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.layers import read_environment
 from jp_nb.config.partial import Partial, build_partial, merge
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.validation import validate

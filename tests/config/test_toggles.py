@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.layers import require_tools, toggle_tools
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
+from jp_nb.config.tool_toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.schema import find_node, parse_path
-from jp_nb.config.tree.app import (
-    IGNORED_SETTINGS,
-    AppConfig,
-    AttachmentParts,
-    is_ignored,
-    parse_attachment_url,
-)
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
 from jp_nb.config.tree.base import (
     APPEND,
     APPEND_SET,
@@ -25,6 +20,7 @@ from jp_nb.config.tree.base import (
     Merge,
     keyed,
 )
+from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS, is_ignored
 from jp_nb.config.tree.tool_settings import Enable, Param
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.layers import Layer, parse_assignment
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, Partial, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.record.config_changes import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.tree.app import TurnBound, parse_bound
+from jp_nb.config.tree.compaction_settings import TurnBound, parse_bound
 from jp_nb.interop.jp_head import convert_for_head
 from jp_nb.record.compaction import (
     TurnRange,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.layers import Layer, parse_assignment
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.layers import Layer
 from jp_nb.config.partial import (
     Change,
     Partial,

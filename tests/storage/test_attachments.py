@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.config.tree.app import parse_attachment_argument, parse_attachment_url
+from jp_nb.config.tree.attachment_urls import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
 from jp_nb.storage.attachments import AttachmentError, Attachments
 

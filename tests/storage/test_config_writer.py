@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import parse_assignment, parse_layer
+from jp_nb.config.layers import parse_layer
 from jp_nb.config.partial import apply, remove_empty, strip_strategies
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.storage.config_writer import ConfigFile

@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
+from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
@@ -196,7 +196,7 @@ def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
 def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:
     """Return the registrations of builtins and `tools`, and `partial` as a file over them."""
     functions = {tool.name: dict(tool.registration) for tool in tools}
-    registrations = Layer(REGISTRATIONS, tools_config(functions))
+    registrations = Layer(REGISTRATIONS_LAYER, tools_config(functions))
     return [registrations, Layer("workspace file", partial)]
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from jp_nb.config.layers import toggle_tools
 from jp_nb.config.partial import Partial
+from jp_nb.config.tool_toggles import toggle_tools
 from jp_nb.errors import ConfigError
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.base import Tool, ToolContext

@@ -109,7 +109,7 @@ def make_usage_error(subcommand: Subcommand, text: str, limit: str = "") -> Usag
 
 def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
     """Insert `-c` before each assignment, so that it has an order among the options."""
-    from jp_nb.config.layers import is_assignment  # loads the configuration tree
+    from jp_nb.config.assignments import is_assignment  # loads the configuration tree
 
     takers = {flag for option in options if option.takes for flag in option.flags}
     previous = ""

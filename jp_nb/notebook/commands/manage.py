@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
+from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound, parse_bound
 from jp_nb.config.validation import unexpected_word
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.interop.directories import folder_at, load_directory, save_directory

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import format_value
 from jp_nb.config.partial import get_path
 from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_path
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
@@ -274,7 +274,7 @@ def _value_reader(session: Session) -> Callable[[str], str]:
         partial = session.settings.readable_partial()
         print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
         return lambda path: f"{format_masked(path, get_path(partial, path))} (not validated)"
-    return lambda path: format_value(mask_secrets(get_path(config, path), parse_path(path)))
+    return lambda path: format_setting_value(mask_secrets(get_path(config, path), parse_path(path)))
 
 
 def _effective_source(sources: Sequence[Provenance]) -> Provenance | None:
