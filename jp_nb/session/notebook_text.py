@@ -36,7 +36,7 @@ from jp_nb.storage.attachments import AttachmentError
 from jp_nb.text import one_line, plain
 from jp_nb.toolkit import base as base_module
 from jp_nb.toolkit.base import DataSection, frame_sections
-from jp_nb.toolkit.secret_answers import NotebookSecrets
+from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.data_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 from jp_nb.values.describe import describe

@@ -32,9 +32,9 @@ from jp_nb.toolkit.base import (
     ToolContext,
     frame_sections,
 )
+from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.parameters import argument
-from jp_nb.toolkit.secret_answers import NotebookSecrets
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, private
 from jp_nb.values.data_path import (
     NotAValuePath,

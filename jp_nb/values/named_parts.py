@@ -1,0 +1,266 @@
+"""Read the named parts of Python values, for the search for secrets in the user's variables.
+
+The readers run no properties and consume no iterators. The rules of `private` say which names are
+those of secrets.
+
+Source: `docs/values.md`, `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from jp_nb.values.base import hidden_part
+from jp_nb.values.custom import FAILURES, ClassTable
+from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
+from jp_nb.values.frames import label_names
+
+MAX_READ_ITEMS: Final = 10_000  # limit for the items of one container
+MAX_READ_CELLS: Final = 1_000  # limit for the objects in one column of a frame
+MAX_READ_BYTES: Final = 1_000_000  # limit for the bytes of an array that is read as text
+PLAIN_TYPES: Final = frozenset((bool, int, float, complex, type(None)))
+"""Types of values that have neither parts nor a text."""
+
+NamedParts = Iterator[tuple[str | None, object]]
+"""Parts of a value with their names. None means that a part has no name."""
+
+PartReader = Callable[[Any, bool], NamedParts]
+"""Function that reads the parts of a value, or with False all but the plain cells of a frame."""
+
+
+def find_part_reader(value: object) -> PartReader:
+    """Return the reader for values of the type of `value`."""
+    return _READERS.find(value) or _read_object
+
+
+def read_text(value: object) -> str | None:
+    """Return the text of a string, of bytes, of a buffer, or of pydantic's secret types."""
+    kind = type(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if kind in (bytes, bytearray):
+        return bytes(value).decode(errors="replace")  # type: ignore[call-overload, no-any-return]
+
+    if is_a(value, "pydantic", "SecretStr") or is_a(value, "pydantic", "SecretBytes"):
+        return read_text(object.__getattribute__(value, "_secret_value"))
+    if kind is memoryview or is_a(value, "array", "array") or is_a(value, "numpy", "ndarray"):
+        return _decode_buffer(value)
+
+    return None
+
+
+def _decode_buffer(value: Any) -> str | None:
+    try:
+        kind = getattr(value, "dtype", None)
+        if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
+            return None
+        if getattr(value, "nbytes", len(value)) > MAX_READ_BYTES:
+            return None
+        if kind is not None and kind.kind in "ui" and kind.itemsize > 1:
+            return None
+
+        encoding = "utf-32-le" if kind is not None and kind.kind == "U" else "utf-8"
+        return str(value.tobytes(), encoding, "replace").replace("\0", "")
+    except FAILURES:
+        return None
+
+
+def join_characters(value: list[object] | tuple[object, ...]) -> str | None:
+    """Return the text of a list of single characters or of bytes; None for another list."""
+    if not 1 < len(value) <= MAX_READ_ITEMS:
+        return None
+
+    if all(type(item) is str and len(item) == 1 for item in value):
+        return "".join(value)  # type: ignore[arg-type]
+    if all(type(item) is int and 0 <= item < 256 for item in value):
+        return bytes(value).decode(errors="replace")  # type: ignore[arg-type]
+
+    return None
+
+
+def read_secret_content(value: Any, whole: bool) -> NamedParts:
+    """Yield the content of a value of pydantic's secret types, or of a password field."""
+    if is_a(value, "ipywidgets", "Password"):
+        yield None, vars(value).get("_trait_values", {}).get("value")
+    else:
+        yield None, object.__getattribute__(value, "_secret_value")
+
+
+def _read_partial(value: Any, whole: bool) -> NamedParts:
+    yield from value.keywords.items()
+    yield from ((None, each) for each in value.args)
+
+
+def _read_object(value: Any, whole: bool) -> NamedParts:
+    if (attributes := stored_attributes(value)) is not None:
+        yield from list(attributes.items())
+        return
+
+    # Of an object of a library, only stored texts with the name of a secret.
+    try:
+        stored = object.__getattribute__(value, "__dict__")
+    except FAILURES:
+        return
+
+    if type(stored) is dict and not isinstance(value, type):
+        for name, part in list(stored.items()):
+            if type(name) is str and type(part) in (str, bytes) and _is_secret_name(name):
+                yield name, part
+
+
+def _read_mapping(value: Any, whole: bool) -> NamedParts:
+    for key in list(islice(value, MAX_READ_ITEMS)):
+        yield _name_of_key(key), value[key]
+
+
+def _name_of_key(key: object) -> str | None:
+    if isinstance(key, bytes):
+        return key.decode(errors="replace")
+    if type(key) is tuple:
+        texts = (each for each in key if type(each) is str)
+        return next(filter(_is_secret_name, texts), None)
+    return key if type(key) is str else None
+
+
+def _read_dict(value: Any, whole: bool) -> NamedParts:
+    return _read_mapping(dict(islice(dict.items(value), MAX_READ_ITEMS)), whole)
+
+
+def _read_view(value: Any, whole: bool) -> NamedParts:
+    return _read_mapping(value.mapping, whole)
+
+
+def _read_sequence(value: Any, whole: bool) -> NamedParts:
+    items = list(islice(value, MAX_READ_ITEMS))
+    if len(items) == 2 and type(items[0]) is str:
+        yield items[0], items[1]  # a pair of a name and its value
+
+    header: Any = ()
+    if items and type(items[0]) in (list, tuple):
+        header = items[0]
+    columns = [n for n, name in enumerate(header) if type(name) is str and _is_secret_name(name)]
+
+    for item in items:
+        yield None, item
+        if type(item) in (list, tuple) and len(item) == len(header) > 1:
+            yield from ((header[n], item[n]) for n in columns)  # a table with a header
+
+
+def _read_tuple(value: Any, whole: bool) -> NamedParts:
+    fields = stored_attributes(value)
+    if fields is None:
+        return _read_sequence(value, whole)
+    return iter(fields.items())
+
+
+def _read_pandas_frame(value: Any, whole: bool) -> NamedParts:
+    for number, name in enumerate(value.columns):
+        yield from _read_pandas_column(name, value.iloc[:MAX_READ_ITEMS, number], whole)
+    yield from _read_pandas_rows(value)
+
+
+def _read_pandas_series(value: Any, whole: bool) -> NamedParts:
+    yield from _read_pandas_column(value.name, value[:MAX_READ_ITEMS], whole)
+    yield from _read_pandas_rows(value)
+
+
+def _read_pandas_rows(value: Any) -> NamedParts:
+    for number in hidden_rows(value.index):
+        row = value.iloc[number]
+        cells = row if row.ndim == 0 else row.tolist()
+        yield _secret_name(value.index[number]), cells
+
+    yield from _read_pandas_index(value.index, False)
+
+
+def _read_pandas_column(name: object, column: Any, whole: bool) -> NamedParts:
+    secret = _secret_name(name)
+    if secret is not None or whole:
+        yield secret, column.tolist()
+    elif column.dtype == object:
+        yield from _read_objects(column[:MAX_READ_CELLS].tolist())
+
+
+def _read_pandas_index(value: Any, whole: bool) -> NamedParts:
+    if whole:
+        yield None, value[:MAX_READ_ITEMS].tolist()
+    elif (secret := _secret_name(label_names(value))) is not None:
+        yield secret, value[:MAX_READ_ITEMS].tolist()
+
+
+def _read_polars_frame(value: Any, whole: bool) -> NamedParts:
+    for column in value[:MAX_READ_ITEMS].get_columns():
+        yield from _read_polars_series(column, whole)
+
+
+def _read_polars_series(value: Any, whole: bool) -> NamedParts:
+    secret = _secret_name(value.name)
+    if secret is not None or whole:
+        yield secret, value[:MAX_READ_ITEMS].to_list()
+    elif value.dtype.is_nested() or str(value.dtype) == "Object":
+        yield from _read_objects(value[:MAX_READ_CELLS].to_list())
+
+
+def _read_array(value: Any, whole: bool) -> NamedParts:
+    if value.dtype.names:
+        for name in value.dtype.names:
+            part = value[name]
+            if part.dtype.names:
+                yield None, part
+            elif not (whole or _is_secret_name(name)):
+                continue
+            elif part.shape:
+                yield name, part.ravel()[:MAX_READ_ITEMS].tolist()
+            else:
+                yield name, part.item()
+    elif whole or value.dtype.kind == "O":
+        yield from ((None, cell) for cell in value.ravel()[:MAX_READ_ITEMS].tolist())
+
+
+def _read_objects(cells: list[object]) -> NamedParts:
+    return (
+        (None, cell) for cell in cells if type(cell) is not str and type(cell) not in PLAIN_TYPES
+    )
+
+
+def _secret_name(name: object) -> str | None:
+    # The first part of a label that is the name of a secret.
+    labels = name if type(name) is tuple else (name,)
+    names = (each for each in labels if isinstance(each, str))
+    return next(filter(_is_secret_name, names), None)
+
+
+def _is_secret_name(name: str) -> bool:
+    return hidden_part(name) is not None
+
+
+_READERS: Final = ClassTable[PartReader](
+    (
+        ("pydantic", "SecretStr", read_secret_content),
+        ("pydantic", "SecretBytes", read_secret_content),
+        ("ipywidgets", "Password", read_secret_content),
+        ("functools", "partial", _read_partial),
+        ("pandas", "DataFrame", _read_pandas_frame),
+        ("pandas", "Series", _read_pandas_series),
+        ("pandas", "Index", _read_pandas_index),
+        ("polars", "DataFrame", _read_polars_frame),
+        ("polars", "Series", _read_polars_series),
+        ("numpy", "ndarray", _read_array),
+        ("numpy", "void", _read_array),
+        ("sqlite3", "Row", lambda value, _: zip(value.keys(), value, strict=True)),
+        ("builtins", "dict", _read_dict),
+        ("types", "MappingProxyType", _read_mapping),
+        ("collections", "UserDict", _read_mapping),
+        ("collections", "ChainMap", _read_mapping),
+        ("builtins", "tuple", _read_tuple),
+        ("builtins", "list", _read_sequence),
+        ("builtins", "set", _read_sequence),
+        ("builtins", "frozenset", _read_sequence),
+        ("collections", "deque", _read_sequence),
+        ("_collections_abc", "dict_keys", _read_view),
+        ("_collections_abc", "dict_items", _read_view),
+        ("_collections_abc", "dict_values", _read_view),
+    )
+)
