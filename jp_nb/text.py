@@ -202,6 +202,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def pluralize(noun: str, count: int) -> str:
+    """Return `noun` for one, and with an `s` for any other count."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def lower_first(text: str) -> str:
     """Return `text` with a small letter at its beginning, such as a label within a sentence."""
     return text[:1].lower() + text[1:]

@@ -40,8 +40,8 @@ from jp_nb.record.document import (
     others_of,
 )
 from jp_nb.record.turn_view import read_turns
-from jp_nb.rendering.difference import line_difference
 from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
+from jp_nb.rendering.text_diff import diff_lines
 from jp_nb.text import MAX_LINE, one_line, plain
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 
@@ -87,7 +87,7 @@ def _diff_for_git(arguments: list[str]) -> int:
     except StorageError as exc:  # git stops after another exit code
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
-    cells = [str(line) for line in line_difference(old_cells, new_cells)]
+    cells = [str(line) for line in diff_lines(old_cells, new_cells)]
     lines = ["cells", *cells, ""] if cells else []
     _print_diff(heading, lines + record_difference(before, after))
     return 0

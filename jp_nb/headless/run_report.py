@@ -43,7 +43,7 @@ from jp_nb.record.turn_view import (
     Turn,
     read_turn,
 )
-from jp_nb.rendering.difference import describe_exchange, format_exchange_count
+from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.question_text import format_cause
 from jp_nb.rendering.transcript import for_user
 from jp_nb.storage.cassette_file import StoredExchange, read_cassette

@@ -49,7 +49,6 @@ from jp_nb.record.turn_view import (
     Turn,
     read_turns,
 )
-from jp_nb.rendering.difference import line_difference, same_runs
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.question_text import format_outcome, question_card
 from jp_nb.rendering.report import (
@@ -65,6 +64,7 @@ from jp_nb.rendering.report import (
     table,
 )
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
+from jp_nb.rendering.text_diff import diff_lines, find_same_runs
 from jp_nb.rendering.transcript import (
     call_mark,
     for_user,
@@ -383,7 +383,7 @@ class ComparedRecord:
 def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
     """Return the differences as lines; empty if the records are equal."""
     found: list[str] = []
-    if lines := line_difference(before.beginning, after.beginning):
+    if lines := diff_lines(before.beginning, after.beginning):
         found += ["at the beginning", *map(str, lines), ""]
     for at, there in _pair_turns(before.requests, after.requests):
         now = before.turns[at] if at is not None else ()
@@ -400,7 +400,7 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
             place = f"turn {shown_turn(at)}"
         else:
             place = f"turn {shown_turn(at)} → {shown_turn(there)}"
-        found += [f"{place}: {title}", *map(str, line_difference(now, then)), ""]
+        found += [f"{place}: {title}", *map(str, diff_lines(now, then)), ""]
     gone = Counter(before.others)
     new = Counter(after.others)
     counts = ((gone - new).total(), "-"), ((new - gone).total(), "+")
@@ -414,7 +414,7 @@ def _pair_turns(
 ) -> Iterator[tuple[int | None, int | None]]:
     # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
     at = there = 0
-    for run in same_runs(before, after):
+    for run in find_same_runs(before, after):
         gone = range(at, run.at)
         new = range(there, run.there)
         if len(gone) == len(new):

@@ -31,7 +31,6 @@ from jp_nb.agent.prompts import (
     get_outcome,
 )
 from jp_nb.record.outcomes import NONE_OF_THESE, REFUSED, end_in_words
-from jp_nb.rendering.difference import Difference, Line, difference
 from jp_nb.rendering.markdown import no_markup
 from jp_nb.rendering.question_text import (
     MAX_ALTERNATIVES,
@@ -44,6 +43,7 @@ from jp_nb.rendering.question_text import (
     question_card,
 )
 from jp_nb.rendering.report import MAX_CELL_CHARS
+from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
 from jp_nb.text import (
     ONE_LINE,
     escape_invisible,
@@ -217,7 +217,7 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
     room = MAX_DIFFERENCE_LINES
     for change in changes[:MAX_CHANGES]:
         bounded = exactly(change, limit=MAX_CELL_CHARS)
-        if (found := difference(change)) is None:
+        if (found := diff_change(change)) is None:
             shown.append(Decided(str(bounded)))
             continue
         lines = [plain(str(line), limit=MAX_CELL_CHARS) for line in found.lines[:room]]
@@ -525,7 +525,7 @@ def change_table(changes: Iterable[ProposedChange]) -> str:
     Short values are next to each other. A long value shows its differences. If equal parts are
     folded, the user can unfold both full values.
     """
-    found = [(change, difference(change)) for change in changes]
+    found = [(change, diff_change(change)) for change in changes]
     body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)
     columns = COLUMNS if any(d is None for _, d in found) else ()
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
@@ -557,7 +557,7 @@ def _long_row(change: ProposedChange, found: Difference) -> str:
     )
 
 
-def _change_line(line: Line) -> str:
+def _change_line(line: DiffLine) -> str:
     tag = _TAGS[line.sign]
     pieces = ((_KINDS.get(piece.kind), escape(piece.text)) for piece in line.pieces)
     text = "".join(f"<{kind}>{text}</{kind}>" if kind else text for kind, text in pieces)

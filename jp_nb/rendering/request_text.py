@@ -41,8 +41,8 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
-from jp_nb.rendering.difference import compare_values, count_equal
 from jp_nb.rendering.report import Report, block, heading, joined, note, remark, table
+from jp_nb.rendering.text_diff import compare_values, count_equal
 from jp_nb.text import escape_invisible, one_line
 
 _CONTENT_KEYS: Final = frozenset(

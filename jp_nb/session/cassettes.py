@@ -43,7 +43,7 @@ from jp_nb.config.tree.model_settings import Cassette as CassetteConfig
 from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError
 from jp_nb.record.context import RequestContext
-from jp_nb.rendering.difference import format_mismatch
+from jp_nb.rendering.cassette_miss import format_mismatch
 from jp_nb.storage.cassette_file import (
     CassetteContent,
     CassetteWriter,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.exchanges import NormalizedRequest, RequestNormalizer
 from jp_nb.agent.prompts import UNSET
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.difference import format_mismatch
+from jp_nb.rendering.cassette_miss import format_mismatch
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
 
 PLACES = list(places(SPEC))

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import ProposedChange
-from jp_nb.rendering.difference import Difference, Line, difference
+from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
 
 PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
 
 
 def of(now: object, proposed: object, **more: object) -> Difference:
     texts = [None if value is None else json.dumps(value) for value in (now, proposed)]
-    found = difference(ProposedChange("a.b", *texts, **more))  # type: ignore[arg-type]
+    found = diff_change(ProposedChange("a.b", *texts, **more))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -29,8 +29,8 @@ def shown(found: Difference) -> list[str]:
 
 
 def test_short_values_have_no_difference_of_their_own() -> None:
-    assert difference(ProposedChange("a", '"x"', json.dumps("y\n" * 20))) is None
-    assert difference(ProposedChange("a", None, None)) is None
+    assert diff_change(ProposedChange("a", '"x"', json.dumps("y\n" * 20))) is None
+    assert diff_change(ProposedChange("a", None, None)) is None
 
 
 def test_changed_lines_are_shown_with_their_context() -> None:
@@ -84,11 +84,11 @@ def test_new_or_removed_value_is_shown_whole() -> None:
     assert shown(of(None, "\n".join(PROMPT))) == [f"+ {line}" for line in PROMPT]
     assert shown(of("\n".join(PROMPT), None)) == [f"- {line}" for line in PROMPT]
     assert of("\n".join(PROMPT), None).sizes == "text, 30 lines → (unset)"
-    item = difference(ProposedChange("a", "3 items", json.dumps("\n".join(PROMPT)), added=True))
+    item = diff_change(ProposedChange("a", "3 items", json.dumps("\n".join(PROMPT)), added=True))
     assert item is not None
     assert item.sizes == "+ text, 30 lines"
     assert [line.sign for line in item.lines] == ["+"] * 30
-    kept = difference(
+    kept = diff_change(
         ProposedChange("a", json.dumps("\n".join(PROMPT)), None, then=json.dumps("file"))
     )
     assert kept is not None
@@ -138,7 +138,7 @@ def test_values_can_be_restored_from_the_shown_difference(subtests: pytest.Subte
                 assert "\n".join(unfolded) == text
 
 
-def opened(line: Line, whole: str) -> str:
+def opened(line: DiffLine, whole: str) -> str:
     """Return the text of `line`, with the folded parts of the `whole` line."""
     text = ""
     for piece in line.pieces:

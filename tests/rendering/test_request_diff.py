@@ -12,13 +12,13 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.difference import compare_values
 from jp_nb.rendering.request_text import (
     TracedRequest,
     describe_shared_prefix,
     request_difference,
     request_report,
 )
+from jp_nb.rendering.text_diff import compare_values
 from tests.providers.helpers import (
     TODAY,
     WEATHER,

@@ -37,7 +37,7 @@ from jp_nb.record.outcomes import (
 )
 from jp_nb.rendering import report, tables
 from jp_nb.rendering import tool_text as tools_module
-from jp_nb.rendering.difference import describe_exchange, format_exchange_count
+from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.log import log_report
 from jp_nb.rendering.question_text import question_sheets, question_table
 from jp_nb.rendering.report import MAX_LINE_CHARS, with_note

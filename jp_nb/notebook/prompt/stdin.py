@@ -22,8 +22,8 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
 )
 from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.difference import difference
 from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import BAR, MAX_DIGITS, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
@@ -304,7 +304,7 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
         yield ""
         for change in prompt.changes:
             exact = prompt_text.exactly(change)
-            found = difference(change)
+            found = diff_change(change)
             yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
             for line in bar_lines(map(str, found.lines)) if found is not None else ():
                 yield f"  {line}"
@@ -313,7 +313,7 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
 
 def _full_values(prompt: ActionPrompt) -> Iterator[str]:
     for change in prompt.changes:
-        found = difference(change)
+        found = diff_change(change)
         if found is None or not found.is_folded:
             continue
         values = {prompt_text.NOW_WHOLE: found.now, prompt_text.PROPOSED_WHOLE: found.proposed}

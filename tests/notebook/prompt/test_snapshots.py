@@ -26,10 +26,10 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
-from jp_nb.rendering.difference import difference
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompt_text import record_of, without_form
 from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.question import Question
 from tests.notebook.prompt.paged_forms import context_of
@@ -202,7 +202,7 @@ def test_change_is_shown_whole_before_it_is_approved(
     typed = Scribe(["d", "y"])
     ask_on_stdin(DELTAS[part], typed, "stdin")
     stdin = "\n".join(typed.read_so_far).replace(f"\n  {CONTINUATION}", "")
-    long = difference(change)
+    long = diff_change(change)
     for lines in (form, stdin):
         assert spell_invisible(change.path) in lines
         assert "more characters" not in lines
