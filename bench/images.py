@@ -17,7 +17,7 @@ from time import perf_counter
 
 from pydantic import SecretBytes
 
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.images import Image
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.record.clock import utc_now

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from jp_nb.agent.call import Call
 from jp_nb.agent.call_runner import CANCELED_ITSELF, CallRunner, end_runs, stopped_text
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import (
@@ -28,7 +29,9 @@ from jp_nb.agent.interrupts import (
 )
 from jp_nb.agent.permissions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine, raise_if_cancelled
-from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.turn_state import BatchContext, TurnContext
+from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta
 
 log = logging.getLogger(__name__)
@@ -83,16 +86,21 @@ class Batch:
         except (asyncio.CancelledError, Exception):  # the record stays well formed
             await self._cancel_tasks()
             for call in self._open_calls():
-                self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
+                content = BROKE_OFF if call.state.ran else NEVER_RAN
+                self._runner.finish(call, content, skipped=True)
             self._discard_changes()
             self._record()
             raise
-        self._record(*([] if end.change is None else [end.change]))
+
+        changes = [] if end.change is None else [end.change]
+        self._record(*changes)
         return end
 
     def _record(self, *changes: ConfigDelta) -> None:
-        responses = [call.response for call in self._calls if call.response is not None]
-        images = [image for call in self._calls for image in call.shown_images.images]
+        responses = [call.state.response for call in self._calls if call.state.response is not None]
+        images: list[Image] = []
+        for call in self._calls:
+            images += call.state.result.shown_images.images
         self._turn.record.add(*responses, *changes, images=images)
 
     async def _run(self) -> BatchEnd:
@@ -100,15 +108,16 @@ class Batch:
         seen: Counter[str] = Counter()
         if not self._is_replay:
             # A call of a tool with rules is permitted when its arguments have been judged.
-            tools = ((call, call.tool) for call in self._calls if call.tool is not None)
-            free = (call for call, x in tools if x.run == "unattended" and not x.rules)
+            free = [call for call in self._calls if _runs_unattended(call.tool)]
             self._runner.progress.write(*free, stage="permitted")
+
         for index, call in enumerate(self._calls):
             seen[call.request.id] += 1
             call.index = index
             call.number = seen[call.request.id]
             self._start(call)
         await asyncio.sleep(0)  # every call begins before an interrupt takes effect
+
         while True:
             self._changed.clear()
             if self._error is not None:
@@ -136,15 +145,17 @@ class Batch:
         self._activity.end()
         if self._is_canceling or call.task is not task:
             return
+
         call.task = None
         if task.cancelled():
-            if call.response is None:
+            if call.state.response is None:
                 self._runner.questions.drop("cancelled", call)
                 self._runner.finish(call, CANCELED_ITSELF, is_error=True)
-        elif (error := task.exception()) is not None:
-            self._error = error
+        elif task.exception() is not None:
+            self._error = task.exception()
         elif task.result():
             self._verdict = self._verdict or USER_STOPPED
+
         has_ended = all(each.task is None for each in self._calls)
         if has_ended or self._error is not None or self._verdict is not None:
             self._changed.set()
@@ -159,7 +170,7 @@ class Batch:
         return calls
 
     def _open_calls(self) -> list[Call]:
-        return [call for call in self._calls if call.response is None]
+        return [call for call in self._calls if call.state.response is None]
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
@@ -178,6 +189,7 @@ class Batch:
             if verdict is not None:
                 self._decide(verdict)
                 continue
+
             self._turn.display(InterruptReceived("menu"))
             self._activity.begin()
             self._menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
@@ -189,10 +201,11 @@ class Batch:
         async with self._line.turn(first=True) as ask:
             calls = self._open_calls()
             disabled: list[Choice] = []  # choices without effect
-            if calls and all(call.was_interrupted for call in calls):
+            if calls and all(call.state.was_interrupted for call in calls):
                 disabled.append("continue")
             if not calls and not self._runner.changes.has_approved:
                 disabled.append("restart")
+
             menu = tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
             raise_if_cancelled()
@@ -202,7 +215,10 @@ class Batch:
     def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
         self._activity.end()
         if menu is self._menu and not self._is_canceling:  # it ended without a decision
-            self._error = RuntimeError("the menu failed") if menu.cancelled() else menu.exception()
+            if menu.cancelled():
+                self._error = RuntimeError("the menu failed")
+            else:
+                self._error = menu.exception()
         self._changed.set()
 
     def _open_names(self) -> list[str]:
@@ -214,6 +230,7 @@ class Batch:
             self._line.release()
             self._functions.resume(verdict)
             return
+
         self._line.hold()  # no other prompt appears before the calls are canceled
         if self._verdict is None or not self._verdict.escalated:  # escalation is final
             self._verdict = verdict
@@ -221,33 +238,43 @@ class Batch:
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
-        await self._cancel_tasks(asked="interrupted" if verdict.interrupted else "cancelled")
+        if verdict.interrupted:
+            await self._cancel_tasks(asked="interrupted")
+        else:
+            await self._cancel_tasks(asked="cancelled")
         later = self._verdict
         self._verdict = None
         if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
+
         if verdict.choice == "restart":
             self._functions.resume()
-            again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
+            calls = [*self._open_calls(), *self._discard_changes()]
+            again = {call.index for call in calls}
             for index in sorted(again):
                 self._start(self._calls[index], again=True)
             await asyncio.sleep(0)  # every call begins again
             return None
+
         if verdict.escalated:
             self._discard_changes()
         why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
         unsent_message = verdict.text
         for call in self._open_calls():
-            if call.delivering or self._runner.changes.is_approved(call):  # it ran to its end
+            ran_to_its_end = call.state.result.is_under_review
+            if ran_to_its_end or self._runner.changes.is_approved(call):
                 self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
             else:
                 self._runner.finish(call, stopped_text(call, verdict), skipped=True)
                 unsent_message = ""
+
         change = self._runner.changes.take()
         if verdict.choice == "reply":
             self._functions.resume()
             return BatchEnd(unsent_message=unsent_message, change=change)
-        return BatchEnd("interrupted" if verdict.interrupted else "stopped", change=change)
+        if verdict.interrupted:
+            return BatchEnd("interrupted", change=change)
+        return BatchEnd("stopped", change=change)
 
     async def _cancel_tasks(
         self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
@@ -255,6 +282,7 @@ class Batch:
         """Cancel all tasks, and give open questions the outcome `asked`."""
         every = (*(call.task for call in self._calls), self._menu)
         tasks = [task for task in every if task is not None and not task.done()]
+
         self._is_canceling = True
         try:
             for task in tasks:
@@ -265,15 +293,22 @@ class Batch:
             self._handle_interrupts()
         finally:
             self._is_canceling = False
+
         for task in tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            if task.done() and not task.cancelled() and task.exception() is not None:
                 # The other calls still get their responses.
-                log.error("A canceled tool call failed", exc_info=error)
+                log.error("A canceled tool call failed", exc_info=task.exception())
+
         for call in self._calls:
             if call.task is not None and not call.task.done():  # it ignores its cancellation
                 end_runs(call)
             call.task = None
-        self._menu = self._error = None
+        self._menu = None
+        self._error = None
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
         self._runner.questions.drop(asked)
+
+
+def _runs_unattended(tool: OfferedTool | None) -> bool:
+    return tool is not None and tool.run == "unattended" and not tool.rules

@@ -14,9 +14,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.batch import Batch
+from jp_nb.agent.call import Call
 from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.prompts import ProposedChange
-from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
+from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image, count_images
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.marks import SKIPPED
@@ -161,27 +162,27 @@ class BenchRun:
             for x in self.processes
         )
         for call in chain.from_iterable(self.batches):
-            if call.response is not None:
+            if call.state.response is not None:
                 yield (
                     call,
                     CallOutcome(
                         name=call.request.name,
-                        arguments=call.arguments or call.request.arguments,
-                        content=call.response.content,
-                        is_error=call.response.is_error,
-                        skipped=SKIPPED in call.response.metadata,
-                        images=call.shown_images.images,
-                        structured=call.response.metadata.get("structured"),
+                        arguments=call.state.arguments or call.request.arguments,
+                        content=call.state.response.content,
+                        is_error=call.state.response.is_error,
+                        skipped=SKIPPED in call.state.response.metadata,
+                        images=call.state.result.shown_images.images,
+                        structured=call.state.response.metadata.get("structured"),
                         questions=tuple(
                             x for x in inquiries if x.id.startswith(f"{call.request.id}.")
                         ),
                         changes=tuple(
                             CallChange(x.changes, x.applied, x.by, x.reason) for x in call.changes
                         ),
-                        seconds=call.seconds,
-                        traceback=hide(call.traceback) if call.traceback else None,
+                        seconds=call.state.seconds,
+                        traceback=hide(call.view.traceback) if call.view.traceback else None,
                         exception=call.exception,
-                        whole_chars=call.whole_chars,
+                        whole_chars=call.state.result.whole_chars,
                         processes=processes,
                         unavailable=self.turn.unavailable_reason,
                     ),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from jp_nb.agent.turn_state import Call, TurnContext
+from jp_nb.agent.call import Call
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.events import Entry, ToolCallResponse, image_entry
 from jp_nb.record.turn_view import CallProgress, CallStage
 
@@ -26,8 +27,11 @@ class ProgressWriter:
 
     def write(self, *calls: Call, stage: CallStage) -> None:
         """Write that `calls` have reached `stage`."""
-        stages = {x.event_id: CallProgress("started" if x.may_have_run else stage) for x in calls}
-        self.write_results(stages)
+        progress: dict[str, CallProgress] = {}
+        for call in calls:
+            reached: CallStage = "started" if call.may_have_run else stage
+            progress[call.event_id] = CallProgress(reached)
+        self.write_results(progress)
 
     def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:
         """Write the results that the journal does not have yet, and then more `progress`."""
@@ -39,7 +43,7 @@ class ProgressWriter:
 
     def keep_result(self, call: Call, response: ToolCallResponse) -> None:
         """Keep the `response` to `call` for the next write."""
-        entries: list[Entry] = [*map(image_entry, call.shown_images.images), response]
+        entries: list[Entry] = [*map(image_entry, call.state.result.shown_images.images), response]
         now = self._turn.record.stream.now()
         raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
         self._results[call.event_id] = CallProgress("finished", raw)

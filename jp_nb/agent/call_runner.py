@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call import Call, CallEnded, prepare_arguments
 from jp_nb.agent.call_progress import ProgressWriter
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
 from jp_nb.agent.exchanges import RecordedResult
+from jp_nb.agent.image_limits import NO_IMAGES, limit_images
 from jp_nb.agent.interrupts import (
     Verdict,
     stopped_call_text,
@@ -38,15 +40,7 @@ from jp_nb.agent.tasks import (
     raise_if_cancelled,
 )
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import (
-    NO_IMAGES,
-    BatchContext,
-    Call,
-    CallEnded,
-    TurnContext,
-    limit_images,
-    prepare_arguments,
-)
+from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import ToolCallResponse, images_metadata
@@ -56,6 +50,7 @@ from jp_nb.toolkit.base import (
     CURRENT_RUN,
     CallInterrupted,
     ControlFlowError,
+    DeltaRejection,
     PendingResult,
     Run,
     ToolContext,
@@ -128,7 +123,8 @@ class CallRunner:
         Return True if the user stopped the turn at a question.
         """
         if again:
-            if call.is_displayed and call.response is None:  # end its line before a new one begins
+            if call.view.is_displayed and call.state.response is None:
+                # End its line before a new one begins.
                 self._show_end(call, RESTARTED, is_error=False, skipped=True)
             self._drop_images(call)
             call.reset()
@@ -151,18 +147,22 @@ class CallRunner:
     async def _run(self, call: Call) -> Delivery:
         if self._batch.results is not None:
             return self._recorded_result(call, self._batch.results)
+
         tool = self._prepare(call)
-        call.ruling = judge(tool, call.arguments, self._turn.shared.get("root", ""))
-        if call.ruling.run != "unattended":
-            await self._get_permission(call, tool, call.ruling)
+        call.state.ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
+        if call.state.ruling.run != "unattended":
+            await self._get_permission(call, tool, call.state.ruling)
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
         await self._format_arguments(call, tool)
         self._show_begin(call, tool)
+
         while True:
             outcome = await self._execute(call, tool)
-            if call.kept is not None:
-                return Delivery(call.kept.content, call.kept.is_error)
+            kept = call.state.result.kept
+            if kept is not None:
+                return Delivery(kept.content, kept.is_error)
+
             match outcome:
                 case NeedsInput():
                     await self.questions.ask(call, tool, outcome, self._batch)
@@ -178,8 +178,9 @@ class CallRunner:
     def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         """Return the result of a replay, which runs no tool and asks no user."""
         if call.tool is not None:
-            call.arguments = copy_json(call.request.arguments)
+            call.state.arguments = copy_json(call.request.arguments)
             self._show_begin(call, call.tool)
+
         if call.index >= len(results):
             raise CallEnded(NOT_RECORDED, is_error=True)
         result = results[call.index]
@@ -192,21 +193,25 @@ class CallRunner:
             raise CallEnded(_describe_missing_tool(call.request.name), is_error=True)
         if call.bad_arguments is not None:
             raise CallEnded(call.bad_arguments, is_error=True)
+
         prepared = prepare_arguments(call.tool, call.request.arguments)
         if isinstance(prepared, Failure):
             raise CallEnded(prepared.message, is_error=True)
-        call.arguments = prepared
+        call.state.arguments = prepared
         return call.tool
 
     async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
         if ruling.run == "skip":
             raise CallEnded(skipped_text(ruling), skipped=True)
+
         context = self._tool_context(call, tool)
         if self._permissions.find_kept_rule(call, tool, ruling, context.root):
             return
-        call.ruling = None  # the user decides, or the answers file
+
+        call.state.ruling = None  # the user decides, or the answers file
         self.progress.write(call, stage="asked")
         self._show_begin(call, tool, asked=True)
+
         permitted = self._permissions.decide_by_file("permission", tool)
         if permitted is False:
             raise CallEnded(SKIPPED, skipped=True)
@@ -237,78 +242,98 @@ class CallRunner:
             return False
         if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
             return False
+
         hidden = self._turn.secrets.hide_in_outcome(outcome)
         assert not isinstance(hidden, NeedsInput)
         result = self._limit_result(call, tool, hidden)
         response = _make_response(call, result.content, is_error=result.is_error)
         self._keep_result(call, response)
-        call.kept = response
+        call.state.result.kept = response
         return True
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        texts = text_arguments(tool.definition.parameters, call.arguments)
+        texts = text_arguments(tool.definition.parameters, call.state.arguments)
         asked = asked and bool(texts)
-        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
+        view = call.view
+        if view.is_displayed and not view.needs_redisplay and view.texts_in_prompt == asked:
             return
-        call.is_displayed = True
-        call.needs_redisplay = False
-        call.texts_in_prompt = asked
+
+        view.is_displayed = True
+        view.needs_redisplay = False
+        view.texts_in_prompt = asked
+
         shown: Literal["line", "json", "off"] = "line"
         if tool.formatter is not None or tool.parameters == "off":
             shown = "off"
         elif tool.parameters == "json":
             shown = "json"
+
+        ruling = call.state.ruling
+        rule = None if ruling is None else ruling.words
         begins = ToolBegins(
             call.key,
             call.request.name,
-            call.arguments,
+            call.state.arguments,
             tool.hidden,
             shown,
-            formatted=call.formatted,
-            edited=call.edited is not None,
+            formatted=view.formatted,
+            edited=call.state.edited is not None,
             texts=texts,
             asked=asked,
-            rule=None if call.ruling is None else call.ruling.words,
+            rule=rule,
         )
         self._turn.display(begins)
 
     async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
         """Format the arguments for the user, if a formatter is configured."""
-        if tool.formatter is None or call.formatted is not None:
+        if tool.formatter is None or call.view.formatted is not None:
             return
+
         context = self._tool_context(call, tool, for_formatter=True)
         await asyncio.sleep(0)  # the other calls of the batch begin first
+
         try:
-            text = await tool.formatter.format(copy_json(call.arguments), context)
+            text = await tool.formatter.format(copy_json(call.state.arguments), context)
         except (Exception, asyncio.CancelledError) as exc:
             raise_if_cancelled()
             problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
             raise CallEnded(NOT_FORMATTED.format(tool.name, problem), is_error=True) from exc
+
         raise_if_cancelled()
-        call.formatted = text
-        call.needs_redisplay = True
-        if call.is_displayed:
-            self._show_begin(call, tool, asked=call.texts_in_prompt)
+        call.view.formatted = text
+        call.view.needs_redisplay = True
+        if call.view.is_displayed:
+            self._show_begin(call, tool, asked=call.view.texts_in_prompt)
 
     def _tool_context(
         self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
     ) -> ToolContext:
         """Return the context for a run of `tool`, or for its formatter, which gets less."""
+        action: Literal["run", "format_arguments"] = "format_arguments"
+        config: JsonValue = None
+        delta_rejection: DeltaRejection | None = None
+        show_progress: Callable[[str], None] | None = None
+        if not for_formatter:
+            action = "run"
+            config = self.changes.visible_config(tool)
+            delta_rejection = call.state.rejection
+            show_progress = partial(self._show_progress, call)
+
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
-            answers=copy_json(call.answers),
-            ends=dict(call.question_ends),
-            reply=call.reply,
+            answers=copy_json(call.state.answers.values),
+            ends=dict(call.state.answers.ends),
+            reply=call.state.answers.reply,
             options=copy_json(dict(tool.options)),
             access=copy_json(tool.access),
-            config=None if for_formatter else self.changes.visible_config(tool),
-            delta_rejection=None if for_formatter else call.rejection,
+            config=config,
+            delta_rejection=delta_rejection,
             catalog=self._batch.catalog,
-            action="format_arguments" if for_formatter else "run",
+            action=action,
             call_key=call.key,
             has_answers=self._has_answers(tool),
-            show_progress=None if for_formatter else partial(self._show_progress, call),
+            show_progress=show_progress,
             **self._turn.shared,
         )
 
@@ -318,7 +343,7 @@ class CallRunner:
         return any(question.answer is not None for question in tool.questions.values())
 
     def _show_progress(self, call: Call, text: str) -> None:
-        if call.response is None:
+        if call.state.response is None:
             self._turn.display(Waits(call.key, call.title, progress=text))
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
@@ -326,21 +351,25 @@ class CallRunner:
         raise_if_cancelled()
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first
+
         run = Run(call_id=call.key)
         cell = CellCall(self._functions, call)
-        starts = partial(self.progress.write, call, stage="started")
-        if in_cell := tool.executor.waits_for_cell:  # it may wait for others before it starts
-            cell.on_start = starts
+        write_start = partial(self.progress.write, call, stage="started")
+        in_cell = tool.executor.waits_for_cell
+        if in_cell:  # it may wait for others before it starts
+            cell.on_start = write_start
             cell.on_result = partial(self._keep_result_of_function, call, tool, run)
         else:
-            starts()
-        call.ran = True
+            write_start()
+
+        call.state.ran = True
         context = self._tool_context(call, tool)
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
         error: BaseException | None = None
+
         try:
-            arguments = copy_json(call.arguments)  # a run may change what it gets
+            arguments = copy_json(call.state.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             raise_if_cancelled()
@@ -353,28 +382,33 @@ class CallRunner:
             outcome = Failure(error_text(error))
         finally:
             run.is_over = True
-            call.seconds += cell.total_seconds if in_cell else monotonic() - began
-            if call.kept is None:
+            call.state.seconds += cell.total_seconds if in_cell else monotonic() - began
+            if call.state.result.kept is None:
                 # The result is kept before the loop comes to it: what follows does not wait.
                 asyncio.get_running_loop().call_soon(cell.settled.set)
+
         if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
             raise asyncio.CancelledError
+
         if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
-            call.was_interrupted = True
+            call.state.was_interrupted = True
             raise_if_cancelled()
             verdict = await self._functions.decision_about(cell)
             raise CallEnded(stopped_text(call, verdict), skipped=True)
+
         if error is not None:
-            call.traceback = format_traceback(error)
+            call.view.traceback = format_traceback(error)
             call.exception = error
             if self._turn.on_tool_error is not None:
                 self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
+
         return self._turn.secrets.hide_in_outcome(outcome)
 
     async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
         """Return the result for the model, reviewed by the user if configured."""
         result = self._limit_result(call, tool, outcome)
         self._turn.images += len(result.images)
+
         if tool.result == "skip":
             raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
         if tool.result == "unattended":
@@ -392,58 +426,75 @@ class CallRunner:
             result = Delivery(outcome.content, images=outcome.images)
             if outcome.proposes and not tool.executor.may_propose:
                 log.warning("%s may not propose configuration changes: ignored", tool.name)
+
         limits = self._batch.basis.config.record
-        call.structured = outcome.structured
-        call.shown_images = limit_images(result.images, limits, before=self._turn.images)
+        shown = limit_images(result.images, limits, before=self._turn.images)
         short = _truncate_result(result.content, tool)
-        call.whole_chars = None if short == result.content else len(result.content)
+        whole_chars = None if short == result.content else len(result.content)
         if outcome.omits_structured:
             short = f"{short}\n\n{STRUCTURED_OMITTED}".lstrip()
-        call.delivered = call.shown_images.add_omissions_to(short)
-        return Delivery(call.delivered, result.is_error, call.shown_images.images)
+        delivered = shown.add_omissions_to(short)
+
+        state = call.state.result
+        state.structured = outcome.structured
+        state.shown_images = shown
+        state.whole_chars = whole_chars
+        state.delivered = delivered
+        return Delivery(delivered, result.is_error, shown.images)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
         """End `call` with a response, and display it."""
-        if call.may_have_run and not call.ran:
+        if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE.format(content)
-        if skipped or content != call.delivered:  # the user may have edited the text
+        if skipped or content != call.state.result.delivered:  # the user may have edited the text
             self._drop_images(call)
-        if call.kept is not None and not skipped:
-            call.response = call.kept
+
+        kept = call.state.result.kept
+        if kept is not None and not skipped:
+            response = kept
         else:
-            call.response = _make_response(call, content, is_error=is_error, skipped=skipped)
+            response = _make_response(call, content, is_error=is_error, skipped=skipped)
+        call.state.response = response
+
         if skipped:  # it has no result: a restart of the kernel may have closed a form
             self.progress.drop_result(call)
-        elif call.kept is None:
-            self._keep_result(call, call.response)
+        elif kept is None:
+            self._keep_result(call, response)
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _drop_images(self, call: Call) -> None:
-        self._turn.images -= len(call.shown_images.images)
-        call.shown_images = NO_IMAGES
+        self._turn.images -= len(call.state.result.shown_images.images)
+        call.state.result.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        tool, lines = call.tool, None if call.tool is None else call.tool.inline_results
+        tool = call.tool
+        lines = None if tool is None else tool.inline_results
         if tool is not None and is_error and tool.inline_errors is not None:
             lines = tool.inline_errors
         folds = tool is not None and lines is None and not skipped
         if skipped or not (lines == "full" or isinstance(lines, int)):
             lines = 0
+        max_lines = None if lines == "full" else lines
+
+        shown_images = call.state.result.shown_images
+        traceback = call.view.traceback
+        if traceback:
+            traceback = self._turn.secrets.hide(traceback)
         self._turn.display(
             ToolEnds(
                 call_id=call.key,
                 name=call.request.name,
                 content=content,
                 is_error=is_error,
-                seconds=call.seconds,
+                seconds=call.state.seconds,
                 hidden=tool is not None and tool.hidden,
-                traceback=self._turn.secrets.hide(call.traceback) if call.traceback else None,
+                traceback=traceback or None,
                 skipped=skipped,
-                images=call.shown_images.images,
-                omitted_images=call.shown_images.omitted,
-                result_lines=None if lines == "full" else lines,
+                images=shown_images.images,
+                omitted_images=shown_images.omitted,
+                result_lines=max_lines,
                 folds_result=folds,
             )
         )
@@ -462,27 +513,32 @@ def end_runs(call: Call) -> None:
 def _original_error(exc: BaseException) -> BaseException:
     """Return the exception that the tool raised: the cause of an exception that replaced it."""
     cause = exc.__cause__
-    is_interrupt = isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt)
+    if isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt):
+        return exc
     if isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None:
-        return exc if is_interrupt else cause
+        return cause
     return exc
 
 
 def _make_response(
     call: Call, content: str, *, is_error: bool, skipped: bool = False
 ) -> ToolCallResponse:
+    state = call.state
+    result = state.result
     metadata: dict[str, JsonValue] = {}
+
     if call.tool is not None:
         metadata |= server_marks(call.tool.executor.server, call.tool.executor.server_tool)
-    if call.edited is not None:
-        metadata |= edit_metadata(copy_json(call.arguments), call.edited)
-    if call.structured is not None and not skipped and content == call.delivered:
-        metadata["structured"] = copy_nested_json(call.structured)
-    if call.ruling is not None and call.ruling.metadata is not None:
-        metadata[RULE] = copy_nested_json(call.ruling.metadata)
-    metadata |= images_metadata(call.shown_images.images)
+    if state.edited is not None:
+        metadata |= edit_metadata(copy_json(state.arguments), state.edited)
+    if result.structured is not None and not skipped and content == result.delivered:
+        metadata["structured"] = copy_nested_json(result.structured)
+    if state.ruling is not None and state.ruling.metadata is not None:
+        metadata[RULE] = copy_nested_json(state.ruling.metadata)
+    metadata |= images_metadata(result.shown_images.images)
     if skipped:
         metadata[SKIPPED_MARK] = True
+
     return ToolCallResponse(
         id=call.request.id, content=content, is_error=is_error, metadata=metadata
     )
@@ -497,11 +553,12 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
     """Return the response to a call that the user canceled, or that was stopped."""
     if verdict.text:
         return CANCELLED_WITH_MESSAGE.format(verdict.text)
+
     # Not if the user only left a question.
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.interrupted and call.tool is not None:
         return call.tool.cancellation_response
-    return stopped_call_text(verdict, ran=call.ran)
+    return stopped_call_text(verdict, ran=call.state.ran)
 
 
 def _describe_missing_tool(name: str) -> str:
@@ -510,6 +567,7 @@ def _describe_missing_tool(name: str) -> str:
         return UNAVAILABLE.format(name)
     if not name.strip():
         return NO_SUCH_NAME.format("without a name")
+
     # A word such as `<|channel|>` may be a command of the model's format.
     shown = re.sub("[^A-Za-z0-9_.:-]", "_", name)[:MAX_MADE_UP_NAME_CHARS]
     return NO_SUCH_NAME.format(f"with the name `{shown}`")

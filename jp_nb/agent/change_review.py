@@ -16,6 +16,7 @@ from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
 from jp_nb.agent.prepared_answers import ANSWERS, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompts import (
@@ -28,7 +29,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Partial, get_identity, get_path
 from jp_nb.config.proposal import (
@@ -249,7 +250,7 @@ class ConfigChanges:
     async def review(self, call: Call, tool: OfferedTool, outcome: Success) -> bool:
         """Return True if the changes that a run of `tool` proposed are approved or have no effect.
 
-        False if they are rejected: the tool runs again, with the reason in `call.rejection`.
+        False if they are rejected: the tool runs again, with the reason in `CallState.rejection`.
 
         Raises:
             CallEnded: Too many proposals were rejected.
@@ -324,7 +325,7 @@ class ConfigChanges:
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._turn.prepared.note_open(decision)
-        if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
+        if proposed.call.state.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, False, "nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         paths = proposed.proposal.paths
@@ -334,8 +335,8 @@ class ConfigChanges:
 
     def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> Literal[False]:
         """Note the reason for the next run of `tool`. Too many rejections end its call."""
-        call.rejections += 1
-        if call.rejections > MAX_REJECTIONS:
+        call.state.rejections += 1
+        if call.state.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
             # The message for the model lists at most 10 paths.
             fields = [shorten_for_error(path) for path in refusal.paths[:10]]
@@ -345,7 +346,7 @@ class ConfigChanges:
             text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
             raise CallEnded(text, is_error=True)
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
-        call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
+        call.state.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
         return False
 
     def _show(

@@ -13,13 +13,14 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Final
 
+from jp_nb.agent.chat_model import ChatModel, request_response
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
-from jp_nb.agent.inquiry import ChatModel, request_response
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail
 from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
-from jp_nb.agent.turn_state import Resolved, TurnContext
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.compaction_settings import (
     AutoCompaction,
     CompactionRule,

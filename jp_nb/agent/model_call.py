@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from jp_nb.agent.call import Call
 from jp_nb.agent.display import (
     MODEL_WAITS,
     DiscardText,
@@ -21,6 +22,7 @@ from jp_nb.agent.display import (
     ShowText,
     Waits,
 )
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.interrupts import (
     ESCALATED,
     STOP,
@@ -48,7 +50,8 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.response import Failures, OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn_state import Call, LastRequest, Resolved, TurnContext
+from jp_nb.agent.turn_record import LastRequest
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from jp_nb.agent.argument_editor import ArgumentEditor, format_visible_json
+from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.permission_rules import (
     SCOPE_WORDS,
@@ -43,7 +44,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.rule_editor import RuleEditor, RulePrompts, make_rule
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.tool_settings import Covers
 from jp_nb.images import Image
 from jp_nb.record.outcomes import NOT_IN_TIME
@@ -348,13 +349,13 @@ class PermissionRequests:
         """
         if tool.executor.is_outdated:
             return False
-        found = find_kept(self._turn.kept_rules, tool, call.arguments, root, ruling)
-        if found is None or self._turn.permission(tool, call.arguments) is False:
+        found = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
+        if found is None or self._turn.permission(tool, call.state.arguments) is False:
             return False
         if self._turn.prepared.decision("permission", tool.name) is not None:
             return False
-        call.ruling = found
-        call.needs_redisplay = True
+        call.state.ruling = found
+        call.view.needs_redisplay = True
         return True
 
     async def request_run(
@@ -369,7 +370,7 @@ class PermissionRequests:
         """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
         pending = _PendingCall(
-            tool, call.arguments, call.arguments, call.formatted, context, ruling
+            tool, call.state.arguments, call.state.arguments, call.view.formatted, context, ruling
         )
         if may_keep(tool) and self._turn.kept_rules.scopes:
             pending = pending.propose_rule()
@@ -377,14 +378,14 @@ class PermissionRequests:
             # The user may have decided about this call together with another one meanwhile.
             if self.find_kept_rule(call, tool, ruling, context.root):
                 return
-            remembered = self._turn.permission(tool, call.arguments, ruling.asked_by)
+            remembered = self._turn.permission(tool, call.state.arguments, ruling.asked_by)
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
             if remembered:
                 return
             choice, pending = await self._ask_permission(ask, pending)
         if choice in ("run", "run_turn") and pending.ruling.run == "skip":  # edited arguments
-            call.ruling = pending.ruling
+            call.state.ruling = pending.ruling
             raise CallEnded(skipped_text(pending.ruling), skipped=True)
         if choice in ("run_turn", "skip_turn"):
             runs = choice == "run_turn"
@@ -394,10 +395,10 @@ class PermissionRequests:
         if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED, skipped=True)
         if pending.edited is not None:
-            call.arguments = pending.arguments
-            call.edited = pending.edited
-            call.formatted = None
-            call.needs_redisplay = True
+            call.state.arguments = pending.arguments
+            call.state.edited = pending.edited
+            call.view.formatted = None
+            call.view.needs_redisplay = True
 
     async def _ask_permission(self, ask: SafeAsk, call: _PendingCall) -> tuple[str, _PendingCall]:
         """Return the user's choice about `call`, perhaps with edited arguments.
@@ -468,7 +469,7 @@ class PermissionRequests:
             if delivered:
                 return result
             raise CallEnded(NOT_DELIVERED, skipped=True)
-        call.delivering = True
+        call.state.result.is_under_review = True
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import Notice, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prepared_answers import (
@@ -40,7 +41,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import BatchContext, Call, CallEnded, TurnContext, is_reusable
+from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.json_values import as_object
 from jp_nb.record.events import (
@@ -404,7 +405,7 @@ class ToolQuestions:
         """Count an answer without the user. End a call that ignores such answers."""
         group = inquiry.group
         question_id = inquiry.question.id
-        counts = group.call.automatic_answer_counts
+        counts = group.call.state.answers.automatic_counts
         counts[question_id] += 1
         if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
             text = IGNORES_ANSWERS.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
@@ -423,8 +424,8 @@ class ToolQuestions:
             if question.required and not outcome.is_answered and not accepts_partial:
                 raise CallEnded(END_WORDS[outcome.end].response, skipped=True)
             if outcome.is_answered or not accepts_partial:
-                call.answers[question.id] = inquiry.answer
-            call.question_ends[question.id] = outcome
+                call.state.answers.values[question.id] = inquiry.answer
+            call.state.answers.ends[question.id] = outcome
 
     async def _ask_models(
         self, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
@@ -549,9 +550,9 @@ class ToolQuestions:
             case FormEnd(ends=ends):
                 for inquiry, one in zip(inquiries, ends, strict=True):
                     self._record_outcome(inquiry, one)
-                group.call.reply = end.text if end.then == "reply" else None
-                if group.call.reply is not None:
-                    self._turn.display(UserMessage(group.call.reply))
+                group.call.state.answers.reply = end.text if end.then == "reply" else None
+                if group.call.state.answers.reply is not None:
+                    self._turn.display(UserMessage(group.call.state.answers.reply))
             case NotAnswered():
                 self._record_missing_answers(group, inquiries, end)
             case Answered(value=value, remember=remember):

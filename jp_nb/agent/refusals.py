@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
 from jp_nb.record.document import make_title
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, words_of

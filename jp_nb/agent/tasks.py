@@ -13,11 +13,11 @@ from threading import Event, get_ident
 from time import monotonic
 from typing import TypeVar
 
+from jp_nb.agent.call import Call
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompt_queue import PromptQueue, SafeAsk
 from jp_nb.agent.prompts import Prompter
-from jp_nb.agent.turn_state import Call
 from jp_nb.toolkit.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
 
 

@@ -17,13 +17,16 @@ from pydantic import JsonValue
 from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.appended_changes import DEFAULT_CONTEXT_TOKENS, find_excessive_changes
 from jp_nb.agent.batch import NEVER_RAN, Batch
+from jp_nb.agent.call import Call
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.image_limits import limit_images
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.provider import ModelRequest, Usage
 from jp_nb.agent.refusals import explain_refusal
-from jp_nb.agent.turn_state import BatchContext, Call, Resolved, TurnContext, limit_images
+from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
 from jp_nb.record.context import RequestContext

@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call import CallEnded
 from jp_nb.agent.questions import Refuse, UseAnswer, no_user_error, route
-from jp_nb.agent.turn_state import CallEnded
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, compact_json

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic import JsonValue
 
 import jp_nb
+from jp_nb.agent.call import CallEnded
 from jp_nb.agent.questions import no_user_error
-from jp_nb.agent.turn_state import CallEnded
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.headless.client_questions import (
     Action,

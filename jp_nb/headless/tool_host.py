@@ -19,9 +19,9 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call import prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.agent.turn_state import prepare_arguments
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate

@@ -22,7 +22,8 @@ from jp_nb.agent.display import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, UsageCounter
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop

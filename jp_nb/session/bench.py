@@ -26,11 +26,13 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from jp_nb.agent.bench_run import BenchRun, CallOutcome
+from jp_nb.agent.call import Call
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
-from jp_nb.agent.turn_state import BatchContext, Call, RecordedAnswer, TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json

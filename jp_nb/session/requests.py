@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from jp_nb.agent.appended_changes import find_excessive_changes
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_sources import SourceAttempt
-from jp_nb.agent.turn_state import LastRequest, Resolved
+from jp_nb.agent.turn_record import LastRequest
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError

@@ -20,9 +20,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.compactor import INSTRUCTIONS, Summarizer
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.exchanges import RecordedResults
-from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
     ModelInfo,
@@ -33,7 +35,6 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
-from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial, get_path, merge

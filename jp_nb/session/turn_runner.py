@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.compactor import CompactionSettings
 from jp_nb.agent.display import CodeAsks, Display, Notice, ShowRequest
+from jp_nb.agent.effective_model import Resolved, host_of
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -32,7 +33,8 @@ from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.tool_sources import SourceAttempt
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord, host_of
+from jp_nb.agent.turn_record import LastRequest, TurnRecord
+from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig

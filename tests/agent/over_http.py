@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import Provider
-from jp_nb.agent.turn_state import Resolved
 from tests.agent.turn_bench import Bench
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.compactor import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
 from jp_nb.agent.display import Notice, ShowText
-from jp_nb.agent.inquiry import ChatModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
 from jp_nb.agent.provider import Usage
 from jp_nb.config.partial import Partial

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ChangeEnds
-from jp_nb.agent.turn_state import Resolved
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError

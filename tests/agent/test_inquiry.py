@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.inquiry import (
     NO_RESULT_YET,
-    ChatModel,
     InquiryBackend,
     InquiryError,
     LlmInquiryBackend,

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
+from jp_nb.agent.chat_model import ChatModel
+from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.provider import Flush, TextPart
 from jp_nb.config.partial import Partial

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.display import QuestionEnds, ShowText, ToolEnds
-from jp_nb.agent.inquiry import ChatModel, InquiryError, LlmInquiryBackend
+from jp_nb.agent.inquiry import InquiryError, LlmInquiryBackend
 from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError

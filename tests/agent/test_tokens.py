@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.display import Notice, TokensSoFar
-from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError

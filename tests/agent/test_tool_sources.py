@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from jp_nb.agent.display import Notice
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig

@@ -16,9 +16,9 @@ import pytest
 from jp_nb.agent.batch import NEVER_RAN
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.exchanges import RecordedResult
 from jp_nb.agent.provider import Finished, Flush, TextPart, ToolCallStart, Usage
-from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.errors import (
     ConfigError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.clock import DEFAULT_CLOCK, Clock, utc_now
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (

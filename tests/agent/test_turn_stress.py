@@ -27,6 +27,7 @@ import psutil
 import pytest
 
 from jp_nb.agent.display import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -42,7 +43,8 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
-from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import TurnContext, UsageCounter
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from jp_nb.agent.display import DisplayEvent, TransientEvent, Waits
+from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.provider import (
     Finished,
@@ -28,7 +29,8 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import TurnContext, UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial

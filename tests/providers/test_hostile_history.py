@@ -18,7 +18,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
 )
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import make_storable
 from jp_nb.providers import create_provider
 from jp_nb.providers.call_rules import (

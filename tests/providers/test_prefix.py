@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, ToolDefinition
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic_decoder import SIGNATURE
 from jp_nb.providers.http_provider import HttpProvider

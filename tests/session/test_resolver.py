@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from jp_nb.agent import inquiry as inquiry_module
-from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
-from jp_nb.agent.turn_state import Resolved
+from jp_nb.agent.chat_model import ChatModel
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError

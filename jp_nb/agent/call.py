@@ -1,0 +1,188 @@
+"""A tool call of a response: its request, its state, and its view on the screen.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from jp_nb.agent.display import ChangeEnds
+from jp_nb.agent.image_limits import NO_IMAGES, LimitedImages
+from jp_nb.agent.permission_rules import Ruling
+from jp_nb.agent.prompts import Channel
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.json_values import as_object, copy_json, make_storable
+from jp_nb.record.events import (
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.toolkit.base import DeltaRejection, error_summary
+from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.parameters import coerce_arguments, drop_optional_nulls
+
+
+@dataclass(slots=True)
+class CallAnswers:
+    """Answers to the questions of a call's tool.
+
+    Attributes:
+        values: Answers by question id.
+        ends: Outcome of each question, by its id.
+        reply: Message of the user to the model, in place of answers.
+        automatic_counts: Number of answers without the user, by question id.
+    """
+
+    values: dict[str, JsonValue] = field(default_factory=dict)
+    ends: dict[str, QuestionOutcome] = field(default_factory=dict)
+    reply: str | None = None
+    automatic_counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class CallResult:
+    """Result of a call, up to its response.
+
+    Attributes:
+        structured: Data of the result, recorded only with the unedited text `delivered`.
+        shown_images: Images for the model. They are omitted if the user edits the text.
+        whole_chars: Length of the result before truncation, in characters.
+        is_under_review: True if the user is asked about the result.
+        kept: The response that the cell's thread has kept for the journal.
+    """
+
+    structured: JsonValue = None
+    delivered: str | None = None
+    shown_images: LimitedImages = NO_IMAGES
+    whole_chars: int | None = None
+    is_under_review: bool = False
+    kept: ToolCallResponse | None = None
+
+
+@dataclass(slots=True)
+class CallState:
+    """State of a call until its response. A call that runs again begins with a new state.
+
+    Attributes:
+        edited: Set if the user changed the arguments.
+        ruling: The permission of the call, by a rule or by `run`; None if the user decided.
+        seconds: Duration of all runs, without the time for prompts.
+        was_interrupted: True if an interrupt ended the tool's function.
+        rejections: Number of proposed configuration changes that were not applied.
+        response: Final: once it is set, nothing changes.
+    """
+
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
+    edited: Channel | None = None
+    ruling: Ruling | None = None
+    answers: CallAnswers = field(default_factory=CallAnswers)
+    ran: bool = False
+    seconds: float = 0.0
+    was_interrupted: bool = False
+    rejections: int = 0
+    rejection: DeltaRejection | None = None
+    result: CallResult = field(default_factory=CallResult)
+    response: ToolCallResponse | None = None
+
+
+@dataclass(slots=True)
+class CallView:
+    """Content of a call on the screen.
+
+    Attributes:
+        formatted: Arguments as a formatter wrote them.
+        texts_in_prompt: True if a prompt displays the text arguments.
+        traceback: Traceback of an exception of the tool.
+    """
+
+    is_displayed: bool = False
+    needs_redisplay: bool = False
+    formatted: str | None = None
+    texts_in_prompt: bool = False
+    traceback: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One tool call of a response, for all its runs. `tool` is None if it is not available.
+
+    Attributes:
+        bad_arguments: Parse error of the model's arguments.
+        event_id: Event id of the request, for the journal.
+        index: Position among the calls of the batch.
+        number: Position among the calls of the batch with the same id. Models repeat ids.
+        may_have_run: True if the call may have run before a restart or a crash.
+        task: The task that runs the call. Another one is abandoned: it must not change the call.
+        exception: The last exception that the tool raised.
+        changes: The reviewed configuration changes.
+    """
+
+    request: ToolCallRequest
+    tool: OfferedTool | None
+    bad_arguments: str | None = None
+    event_id: str = ""
+    index: int = 0
+    number: int = 1
+    may_have_run: bool = False
+    task: asyncio.Task[bool] | None = None
+    exception: BaseException | None = None
+    changes: list[ChangeEnds] = field(default_factory=list)
+    state: CallState = field(default_factory=CallState)
+    view: CallView = field(default_factory=CallView)
+
+    @property
+    def key(self) -> str:
+        """Unique id in the batch."""
+        return self.request.id if self.number == 1 else f"{self.request.id}#{self.number}"
+
+    @property
+    def title(self) -> str:
+        """Display name of the tool."""
+        return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
+
+    def reset(self) -> None:
+        """Reset the call for another run. `may_have_run` remembers the earlier one."""
+        self.may_have_run |= self.state.ran
+        self.state = CallState()
+        self.view = CallView()
+
+
+class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error
+    """A tool call ends with the response `content` instead of the result of its tool."""
+
+    def __init__(
+        self,
+        content: str,
+        *,
+        is_error: bool = False,
+        skipped: bool = False,
+        stops_turn: bool = False,
+    ) -> None:
+        super().__init__(content)
+        self.content = content
+        self.is_error = is_error
+        self.skipped = skipped
+        self.stops_turn = stops_turn
+
+
+def prepare_arguments(
+    tool: OfferedTool, arguments: Mapping[str, JsonValue]
+) -> dict[str, JsonValue] | Failure:
+    """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
+    schema = tool.definition.parameters
+    copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
+    # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
+    clean = as_object(make_storable(copy))
+    given = drop_optional_nulls(coerce_arguments(clean, schema), schema)
+
+    try:
+        prepared = tool.executor.prepare(tool.name, given, schema)
+    except Exception as exc:  # a tool's own code
+        return Failure(error_summary(exc))
+    return prepared if isinstance(prepared, Failure) else dict(prepared)

@@ -1,0 +1,136 @@
+"""A model with its configuration: build its requests, and get one complete response.
+
+Turns, inquiries, and summaries build their requests here.
+
+Source: `docs/providers.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    ModelParameters,
+    ModelRequest,
+    Provider,
+    Retry,
+    ToolChoice,
+    ToolDefinition,
+    Usage,
+)
+from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
+from jp_nb.config.tree.model_settings import Request as RequestConfig
+from jp_nb.config.tree.model_settings import background_request
+from jp_nb.errors import ProviderError
+from jp_nb.record.context import RequestContext
+from jp_nb.record.events import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModel:
+    """A model with its configuration. `request` has limits and retries.
+
+    If it is replayed, responses take no time, and inquiries of a batch run one by one, in order.
+    `before_sending` shows the user, before a request, that the conversation goes to another host.
+    """
+
+    provider: Provider
+    model: str
+    system: tuple[str, ...] = ()
+    parameters: ModelParameters = field(default_factory=ModelParameters)
+    request: RequestConfig = field(default_factory=background_request)
+    provider_name: str = ""
+    is_replayed: bool = False
+    before_sending: Callable[[Provider, str], None] = lambda provider, name: None
+
+    @property
+    def full_name(self) -> str:
+        """Name of the model in the configuration: `PROVIDER/NAME`."""
+        return f"{self.provider_name}/{self.model}" if self.provider_name else self.model
+
+    def make_request(
+        self,
+        thread: RequestContext,
+        *,
+        attachments: tuple[Attachment, ...] = (),
+        tools: tuple[ToolDefinition, ...] = (),
+        choice: ToolChoice = "none",
+        schema: Mapping[str, JsonValue] | None = None,
+        conversation_id: str,
+    ) -> ModelRequest:
+        """Return the request to this model that continues `thread`."""
+        return ModelRequest(
+            model=self.model,
+            thread=thread,
+            system=self.system,
+            attachments=attachments,
+            tools=tools,
+            tool_choice=choice,
+            parameters=self.parameters,
+            schema=schema,
+            idle_timeout=float(self.request.stream_idle_timeout_secs),
+            max_response_bytes=self.request.max_response_bytes,
+            conversation_id=conversation_id,
+        )
+
+
+async def request_response(
+    model: ChatModel,
+    request: ModelRequest,
+    *,
+    waits: WaitCallback,
+    spent: Callable[[str, Usage], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Entry]:
+    """Return the entries of one complete response to `request`, with retries.
+
+    `spent` receives the model and the tokens of each attempt, including failed ones. Canceling the
+    task cancels the request.
+
+    Raises:
+        ProviderError: No attempt succeeded.
+    """
+    name = model.full_name
+    model.before_sending(model.provider, model.provider_name)
+    return await with_retries(
+        lambda: _request_once(model.provider, request, partial(spent, name)),
+        model=name,
+        limits=model.request,
+        waits=waits,
+        sleep=sleep,
+    )
+
+
+async def _request_once(
+    provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
+) -> list[Entry] | Retry:
+    """Return the entries of one response, or `Retry` if the provider asks for another request."""
+    builder = ResponseBuilder()
+    entries: list[Entry] = []
+    try:
+        async with aclosing(provider.stream(request)) as events:
+            async for event in events:
+                if (entry := builder.feed(event)) is not None:
+                    entries.append(entry)
+    finally:
+        if builder.usage != Usage():
+            spent(builder.usage)
+    match builder.end():
+        case Retry() as retry:
+            return retry
+        case Finished(reason="refused", detail=detail):
+            why = f": {detail}" if detail else ""
+            raise ProviderError(f"the model refused to answer{why}")
+        case Finished(reason="max_tokens"):
+            raise ProviderError(
+                "the answer reached the token limit and is incomplete", kind="output_limit"
+            )
+    return entries + builder.finish()[0]

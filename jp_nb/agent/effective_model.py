@@ -1,0 +1,80 @@
+"""The effective configuration of a turn, resolved for one model request.
+
+Source: `docs/turns.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from jp_nb.agent.chat_model import ChatModel
+from jp_nb.agent.exchanges import RecordedResults
+from jp_nb.agent.inquiry import InquiryBackend
+from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
+from jp_nb.agent.tool_set import ToolSet
+from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.record.context import RequestContext
+from jp_nb.record.head import RequestHead
+
+
+def host_of(provider: Provider) -> str:
+    """Return host and port of the provider's server; "" without a network."""
+    return urlsplit(provider.address).netloc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved(ChatModel):
+    """The effective configuration (`basis`), resolved for one model request.
+
+    Attributes:
+        continues_answers: True if a response that reaches the token limit is continued.
+        results: Recorded results of calls, for a replay; None: tools run.
+        context_tokens: Size of the model's context; None if it is unknown.
+    """
+
+    tools: ToolSet
+    tool_choice: str
+    attachments: tuple[Attachment, ...] = ()
+    inquiry: InquiryBackend | None = None
+    basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
+    continues_answers: bool = False
+    results: RecordedResults | None = None
+    uses_cassette: bool = False
+    unavailable_reason: str | None = None
+    context_tokens: int | None = None
+
+    def model_request(
+        self,
+        thread: RequestContext,
+        *,
+        choice: ToolChoice,
+        schema: Mapping[str, JsonValue] | None,
+        conversation_id: str,
+    ) -> ModelRequest:
+        """Return the request of the turn that continues `thread`."""
+        thread.note_contents(self.attachments)
+        request = self.make_request(
+            thread,
+            attachments=self.attachments,
+            tools=tuple(tool.definition for tool in self.tools.tools.values()),
+            choice=choice,
+            schema=schema,
+            conversation_id=conversation_id,
+        )
+        return replace(request, is_turn=True)
+
+    @property
+    def head(self) -> RequestHead:
+        """The head of a request without a schema."""
+        thread = RequestContext()
+        request = self.model_request(thread, choice="auto", schema=None, conversation_id="")
+        return request.head
+
+    @property
+    def host(self) -> str:
+        """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
+        return host_of(self.provider)

@@ -1,0 +1,116 @@
+"""The record of a conversation with the context that requests send of it.
+
+Source: `docs/record.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from jp_nb.agent.display import Display, UserMessage
+from jp_nb.agent.provider import ModelRequest, Provider
+from jp_nb.images import Image
+from jp_nb.record.context import RequestContext
+from jp_nb.record.events import (
+    ChatRequest,
+    Entry,
+    InquiryEntry,
+    ToolCallRequest,
+)
+from jp_nb.record.marks import LastHost, is_schema_retry
+from jp_nb.record.stream import ConversationStream
+
+
+@dataclass(frozen=True, slots=True)
+class LastRequest:
+    """The request that was sent last, when the context had `items` and the record ended in `after`.
+
+    The context of `request` may have grown since.
+    """
+
+    provider: Provider
+    provider_name: str
+    request: ModelRequest
+    items: int
+    after: Entry
+
+    @property
+    def as_sent(self) -> ModelRequest:
+        """The request with the context of that time."""
+        return replace(self.request, thread=self.request.thread.until(self.items))
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """The record of a conversation, and its context `thread`, which grows with it.
+
+    Compaction replaces `thread` with another object. `provider` is the one of new entries.
+    """
+
+    stream: ConversationStream
+    thread: RequestContext
+    provider: str = ""
+    sent: LastRequest | None = None
+    last_host: LastHost | None = None
+    _held_inquiries: list[InquiryEntry] = field(default_factory=list)
+
+    def add_question(self, entry: InquiryEntry) -> None:
+        """Append the request or the response of an inquiry.
+
+        A reproducible record orders inquiries by call, because concurrent calls ask in any order.
+        It holds them back until the next entry.
+        """
+        if self.stream.is_reproducible:
+            self._held_inquiries.append(entry)
+        else:
+            self.add(entry)
+
+    def add(self, *entries: Entry, images: Iterable[Image] = ()) -> None:
+        """Append `entries` in one step, after those `images` that are not yet recorded."""
+        if self._held_inquiries:
+            entries = (*sort_by_call(self._held_inquiries, self.stream.open_tool_calls()), *entries)
+            self._held_inquiries = []
+        start = len(self.stream)
+        self.stream.append(*self.stream.new_images(images), *entries)
+        for entry in self.stream.entries[start:]:
+            self.thread.read_head(entry)
+            self.thread.add(entry, self.provider, self.stream.images)
+
+    @property
+    def request(self) -> str:
+        """The last text of the user to the model."""
+        entries = reversed(self.stream.entries)
+        requests = (x for x in entries if isinstance(x, ChatRequest) and not is_schema_retry(x))
+        return next((each.content for each in requests), "")
+
+    def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
+        """Append the request that begins a turn, with its `images`."""
+        self.stream.start_turn(request, images)
+        self.thread.add(self.stream.entries[-1], self.provider, self.stream.images)
+
+    def add_user_message(self, text: str, display: Display) -> None:
+        """Append and show a text of the user to the model in the middle of a turn."""
+        self.add(ChatRequest(content=text))
+        display(UserMessage(text))
+
+
+def sort_by_call(
+    entries: Sequence[InquiryEntry], calls: Sequence[ToolCallRequest]
+) -> list[InquiryEntry]:
+    """Return `entries` grouped by call, then by question, in the order of the calls."""
+    positions = {call.id: index for index, call in enumerate(calls)}
+    by_question: dict[str, list[InquiryEntry]] = defaultdict(list)
+    for entry in entries:
+        by_question[entry.id].append(entry)
+
+    def position_of_call(inquiry_id: str) -> int:
+        beginning = inquiry_id  # `<call>.<question>.<attempt>`: ids of calls may contain dots
+        while beginning and beginning not in positions:
+            beginning = beginning.rpartition(".")[0]
+        return positions.get(beginning, len(positions))
+
+    # Sorting keeps the order of a call's own questions: it asks one after another.
+    ordered = sorted(by_question, key=position_of_call)
+    return [entry for each in ordered for entry in by_question[each]]
