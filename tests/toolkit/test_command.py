@@ -31,32 +31,43 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and proc
 
 
 @pytest.fixture(scope="module", autouse=True)
-def garbage_of_earlier_tests_is_collected() -> None:
-    """Collect garbage once and freeze the rest, so that a collection for each test is quick."""
+def guard_runs_and_garbage_is_collected() -> None:
+    """Start what the first command of a kernel starts, and collect the garbage of earlier tests.
+
+    The guard lives as long as its kernel, and ends the commands that a killed kernel leaves behind.
+    The rest of the garbage is frozen, so that a collection for each test is quick.
+    """
+    asyncio.run(text_of("true"))
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def no_process_or_pipe_remains(garbage_of_earlier_tests_is_collected: None) -> Iterator[None]:
+def no_process_or_pipe_remains(guard_runs_and_garbage_is_collected: None) -> Iterator[None]:
     """Check that a test leaves no child process, zombie, or open pipe."""
     gc.collect()
     children = child_processes()
     files = len(os.listdir("/dev/fd"))
     yield
     gc.collect()
-    assert child_processes() <= children
+    left = {pid: command for pid, command in child_processes().items() if pid not in children}
+    assert left == {}
     assert len(os.listdir("/dev/fd")) <= files
 
 
-def child_processes() -> set[int]:
-    """Return the ids of the children of this process, including zombies."""
-    with subprocess.Popen(
-        ["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE, text=True
-    ) as ps:
+def child_processes() -> dict[int, str]:
+    """Return state and command of the children of this process, also of zombies, by their ids."""
+    columns = ["ps", "-A", "-o", "pid=,ppid=,stat=,args="]
+    found = {}
+
+    with subprocess.Popen(columns, stdout=subprocess.PIPE, text=True) as ps:
         assert ps.stdout is not None
-        rows = [tuple(map(int, line.split())) for line in ps.stdout]
-    return {pid for pid, parent in rows if parent == os.getpid() and pid != ps.pid}
+        for row in ps.stdout:
+            pid, parent, command = row.split(maxsplit=2)
+            if int(parent) == os.getpid() and int(pid) != ps.pid:
+                found[int(pid)] = command.strip()
+
+    return found
 
 
 def tool_of(command: Any, *, source: str = "local") -> CommandTool:
