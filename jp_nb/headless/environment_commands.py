@@ -17,8 +17,8 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.packages import list_versions
-from jp_nb.rendering.report import table
-from jp_nb.rendering.tables import PENDING_HEAD, pending_rows
+from jp_nb.rendering.report import make_table
+from jp_nb.rendering.tables import PENDING_HEAD, list_pending_rows
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, revoke_consent
 from jp_nb.text import MAX_LINE, one_line
@@ -39,7 +39,7 @@ def trust(options: argparse.Namespace) -> int:
             print(one_line(line, limit=MAX_LINE))
         print(files.no_pending_reason())
         return 0
-    print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
+    print(make_table(PENDING_HEAD, list_pending_rows(pending), limit=sys.maxsize).text)
     if not options.yes and not _confirm():
         print("nothing changed", file=sys.stderr)
         return 1

@@ -40,7 +40,7 @@ from jp_nb.record.document import (
     others_of,
 )
 from jp_nb.record.turn_view import read_turns
-from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
+from jp_nb.rendering.log import INDENT, ComparedRecord, diff_records, render_log
 from jp_nb.rendering.text_diff import diff_lines
 from jp_nb.text import MAX_LINE, one_line, plain
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
@@ -62,7 +62,7 @@ def diff(options: argparse.Namespace) -> int:
         raise UsageError("jp-nb diff compares two notebooks: `jp-nb diff A B`")
     before, after = options.notebooks
     try:
-        lines = record_difference(_read_compared(before)[0], _read_compared(after)[0])
+        lines = diff_records(_read_compared(before)[0], _read_compared(after)[0])
     except StorageError as exc:
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
         return 2
@@ -89,7 +89,7 @@ def _diff_for_git(arguments: list[str]) -> int:
         return 0
     cells = [str(line) for line in diff_lines(old_cells, new_cells)]
     lines = ["cells", *cells, ""] if cells else []
-    _print_diff(heading, lines + record_difference(before, after))
+    _print_diff(heading, lines + diff_records(before, after))
     return 0
 
 
@@ -278,7 +278,7 @@ def show(options: argparse.Namespace) -> int:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
         toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
-        print(log_report(document, read_turns(stream), toolsets=toolsets).text)
+        print(render_log(document, read_turns(stream), toolsets=toolsets).text)
     sys.stdout.flush()
     for line in notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)

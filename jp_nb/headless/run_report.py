@@ -45,7 +45,7 @@ from jp_nb.record.turn_view import (
 )
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.question_text import format_cause
-from jp_nb.rendering.transcript import for_user
+from jp_nb.rendering.transcript import format_content_for_user
 from jp_nb.storage.cassette_file import StoredExchange, read_cassette
 from jp_nb.text import MAX_LISTED, one_line, plain
 
@@ -299,7 +299,7 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     lines = [f"in {turn}"]
     for call in turn.turn.tool_calls:
         if call.is_error is not False:
-            result = for_user(call.name, call.content or "no result")
+            result = format_content_for_user(call.name, call.content or "no result")
             lines.append(f"  call {_format_name(call)}: {format_line(result, limit=500)}")
     return [*lines, *(f"  {question}" for question in turn.unanswered)]
 

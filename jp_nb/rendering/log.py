@@ -49,29 +49,29 @@ from jp_nb.record.turn_view import (
     Turn,
     read_turns,
 )
-from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.question_text import format_outcome, question_card
+from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.question_text import format_outcome, make_question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
-    block,
-    heading,
-    indent,
-    joined,
-    line,
-    note,
-    remark,
-    table,
+    indent_text,
+    join_reports,
+    make_block,
+    make_heading,
+    make_line,
+    make_note,
+    make_remark,
+    make_table,
 )
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.rendering.text_diff import diff_lines, find_same_runs
 from jp_nb.rendering.transcript import (
-    call_mark,
-    for_user,
     format_approver,
     format_call,
+    format_content_for_user,
     format_name,
     format_rule_note,
+    get_call_mark,
 )
 from jp_nb.text import (
     MAX_CHARS,
@@ -95,7 +95,7 @@ _INCOMPLETE = {
 }
 
 
-def log_report(
+def render_log(
     document: Document,
     turns: Sequence[Turn],
     *,
@@ -114,7 +114,7 @@ def log_report(
     parts: list[Report | str] = []
     if (earlier := (total or 0) - len(turns)) > 0:
         word = "turn" if earlier == 1 else "turns"
-        parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
+        parts.append(make_note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
     compactions: dict[int, list[PlacedCompaction]] = {}  # by the turn before them
     for placed in find_compactions(document.conversation.entries) if turns else ():
         compactions.setdefault(placed.after, []).append(placed)
@@ -123,10 +123,10 @@ def log_report(
         parts += _turn_reports(shown, image_hosts, toolsets)
         parts += _compaction_reports(compactions.get(turn.number, []))
     if not turns:
-        parts.append(remark("No turns in this conversation yet."))
+        parts.append(make_remark("No turns in this conversation yet."))
     if document.others:
-        parts += ["Other conversations in this notebook:", conversations_table(document)]
-    return joined(parts)
+        parts += ["Other conversations in this notebook:", render_conversations(document)]
+    return join_reports(parts)
 
 
 def _as_typed(turn: Turn) -> Turn:
@@ -152,7 +152,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
     speaker = _get_speaker(request)
     asked = _part_report(request, image_hosts, toolsets)
     number = shown_turn(turn.number)
-    begins = heading(f"{number} · {speaker}")
+    begins = make_heading(f"{number} · {speaker}")
     text = f"{number} {speaker}: {asked.text.lstrip()}"
     yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
     for image in turn.images:
@@ -163,10 +163,10 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
         says = _get_speaker(part)
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
-            yield Report(heading(f"{number} · {says}").markdown, f"{number} {says}:")
+            yield Report(make_heading(f"{number} · {says}").markdown, f"{number} {says}:")
         yield _part_report(part, image_hosts, toolsets)
     if turn.uncalled:
-        yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
+        yield _line_report(f"⚠ {describe_uncalled_tool(turn.uncalled)}")
     if turn.left_out:
         taken = "; its settings were reverted" if turn.taken_back else ""
         how = _UNANSWERED.get(turn.status, "✗ no answer")
@@ -182,7 +182,7 @@ def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]
         yield _line_report(f"⊟ {format_compactions([entry])} from here on{end}")
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
-            yield Report(safe_markdown(said), indent(plain(said)))
+            yield Report(sanitize_markdown(said), indent_text(plain(said)))
     if (more := len(compactions) - MAX_LISTED) > 0:
         yield _line_report(f"⊟ and {more} more")
 
@@ -192,12 +192,12 @@ def _part_report(part: Part, image_hosts: Collection[str], toolsets: Toolsets) -
         case Text(content=content, by_person=by_person):
             # Markdown joins lines that do not end in two spaces.
             markdown = content.replace("\n", "  \n") if by_person else content
-            shown = safe_markdown(markdown, image_hosts=image_hosts)
-            return Report(shown, indent(plain(content)))
+            shown = sanitize_markdown(markdown, image_hosts=image_hosts)
+            return Report(shown, indent_text(plain(content)))
         case StructuredData(data=data):
-            return block(indented_json(data), "json", limit=MAX_CHARS)
+            return make_block(indented_json(data), "json", limit=MAX_CHARS)
         case RejectedAnswer(content=content):
-            return Report(safe_markdown(content), indent(plain(content)))
+            return Report(sanitize_markdown(content), indent_text(plain(content)))
         case ToolCall():
             return _line_report(_format_call(part))
         case Inquiry():
@@ -209,11 +209,11 @@ def _part_report(part: Part, image_hosts: Collection[str], toolsets: Toolsets) -
 
 
 def _line_report(text: str) -> Report:
-    shown = line(text, limit=1000)  # one line of the log
+    shown = make_line(text, limit=1000)  # one line of the log
     return Report(f"- {shown.markdown}", f"  {shown.text}")
 
 
-def conversations_table(document: Document, *, with_active: bool = False) -> Report:
+def render_conversations(document: Document, *, with_active: bool = False) -> Report:
     """Return the other conversations of `document` as a table, or all `with_active`."""
     rows = []
     for each in list_conversations(document):
@@ -225,10 +225,10 @@ def conversations_table(document: Document, *, with_active: bool = False) -> Rep
                 parent = f"{parent}, turn {shown_turn(each.parent_turn)}"
             state = "damaged" if each.damaged else turns
             rows.append((each.id, title, state, each.made or "", parent))
-    return table(("id", "title", "turns", "made", "from"), rows)
+    return make_table(("id", "title", "turns", "made", "from"), rows)
 
 
-def uncalled_words(required: str) -> str:
+def describe_uncalled_tool(required: str) -> str:
     """Return the sentence about a required tool call that the model did not make."""
     return f"a call of {required} was required, but the model made none"
 
@@ -239,16 +239,16 @@ def _format_call(call: ToolCall) -> str:
         channel = f", {format_name(call.channel)}" if call.channel else ""
         shown = f"{shown} (arguments edited by you{channel})"
     if call.rule is not None:
-        shown += format_rule_note(recorded_rule(call.rule))
+        shown += format_rule_note(format_recorded_rule(call.rule))
     if call.is_error is None:
         return f"⚙ {shown} …"
-    content = remove_frame(for_user(call.name, call.content or ""))
+    content = remove_frame(format_content_for_user(call.name, call.content or ""))
     result = one_line(content, limit=MAX_CELL_CHARS)
     images = "".join(f" · {image.words}" for image in call.images)
-    return f"{call_mark(call)} {shown} → {result}{images}"
+    return f"{get_call_mark(call)} {shown} → {result}{images}"
 
 
-def recorded_rule(rule: Mapping[str, JsonValue]) -> str:
+def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
     """Return the rule of a record in words."""
     when = rule.get("when")
     only_these = rule.get("only_these") is True
@@ -257,7 +257,7 @@ def recorded_rule(rule: Mapping[str, JsonValue]) -> str:
 
 def _format_inquiry(inquiry: Inquiry) -> str:
     answered = inquiry.outcome == "answered"
-    card = question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
+    card = make_question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
     # The card has the first line of a text, and the log has all lines in one.
     answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own else card.words
     outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
@@ -275,7 +275,7 @@ def _format_change(change: ConfigChange, toolsets: Toolsets) -> str:
     for word, taken in (("unset", False), ("reverted", True)):
         if found := [path for path in change.unsets if (path in back) is taken]:
             # Each path has at least one character, so `one_line` would cut further paths.
-            paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
+            paths = ", ".join(map(mask_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
     if says:
         words.append(f"configuration {', '.join(says)}")
@@ -296,7 +296,7 @@ def _format_settings(
             yield f"{format_path(keys)} = {hide_credentials(shown)}"
 
 
-def masked_path(path: str) -> str:
+def mask_path(path: str) -> str:
     """Return `path` without list items that may be secrets."""
     try:
         keys = parse_path(path)
@@ -322,7 +322,7 @@ def _format_approval(call: ProposedBy) -> str:
     return f"applied by {format_approver(call.applied_by, call.channel, call.by)}"
 
 
-def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
+def format_proposing_tools(calls: Iterable[ProposedBy]) -> list[str]:
     """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
     texts = (f"by tool {format_name(call.tool)}, {_format_approval(call)}" for call in calls)
     return _limit_names(dict.fromkeys(texts))
@@ -380,7 +380,7 @@ class ComparedRecord:
         )
 
 
-def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+def diff_records(before: ComparedRecord, after: ComparedRecord) -> list[str]:
     """Return the differences as lines; empty if the records are equal."""
     found: list[str] = []
     if lines := diff_lines(before.beginning, after.beginning):
@@ -434,7 +434,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         f"{image.noun} of the request: {image.words}, {image.digest}" for image in turn.images
     )
     if turn.uncalled:
-        yield uncalled_words(turn.uncalled)
+        yield describe_uncalled_tool(turn.uncalled)
     if turn.left_out:
         end = f" ({turn.status})" if turn.status else ""
         yield f"no answer{end}: this turn is not sent to models"
@@ -493,7 +493,7 @@ def _call_lines(call: ToolCall) -> Iterator[str]:
         yield f"{INDENT}arguments edited by you"
         yield from _indent(_json_lines("model's arguments", dict(call.requested_arguments)))
     if call.rule is not None:
-        rule = f"rule ({call.rule['from']}): {recorded_rule(call.rule)}"
+        rule = f"rule ({call.rule['from']}): {format_recorded_rule(call.rule)}"
         yield f"{INDENT}{escape_invisible(one_line(rule, limit=MAX_CELL_CHARS))}"
     if call.content is None:
         yield f"{INDENT}no result"
@@ -530,8 +530,8 @@ def _change_lines(change: ConfigChange) -> Iterator[str]:
     yield "configuration reset" if change.begins_again else "configuration"
     if change.delta:
         yield from _indent(_json_lines("set", mask_secrets(dict(change.delta))))
-    yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
-    yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
+    yield from (f"{INDENT}unset {mask_path(path)}" for path in change.unsets)
+    yield from (f"{INDENT}{said}" for said in format_proposing_tools(change.proposed_by))
 
 
 def _text_lines(name: str, text: str) -> Iterator[str]:

@@ -59,16 +59,16 @@ _IMAGE = re.compile(
 _MARKUP = "[]<\\`~"
 """Characters of which `_escape` changes some."""
 _HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
-MAX_CHARS = 1_000_000
+MAX_MARKDOWN_CHARS = 1_000_000
 
 
-def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
+def sanitize_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
     """Return `text` as Markdown that neither runs nor loads anything in a front end.
 
     An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`).
     A front end would request the image from its host without a click of the user.
     """
-    lines = plain(text, limit=MAX_CHARS).split("\n")
+    lines = plain(text, limit=MAX_MARKDOWN_CHARS).split("\n")
     # Some parsers treat a byte order mark as blank.
     shown = ["" if not line.strip().strip("\ufeff") else line for line in lines]
     return "\n".join(_Sanitizer(shown, image_hosts).lines())
@@ -369,12 +369,12 @@ def break_math(text: str) -> str:
     return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
-def no_markup(line: str) -> str:
+def escape_markup(line: str) -> str:
     """Return one line of text without any Markdown, and without addresses that become links."""
     return escape_markdown(break_math(line))
 
 
-def code_span(text: str) -> str:
+def make_code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
     fence = "`" * (_longest_backticks(text) + 1)
@@ -382,19 +382,19 @@ def code_span(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
 
 
-def code_block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> str:
+def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_CHARS) -> str:
     """Return any `text` as a block of code in `language`."""
     text = plain(text, limit=limit).rstrip("\n")
     fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def details_block(title: str, markdown: str) -> str:
+def make_details_block(title: str, markdown: str) -> str:
     """Return a folded block. `markdown` must not contain HTML tags."""
     return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
 
 
-def quoted(markdown: str) -> str:
+def quote_markdown(markdown: str) -> str:
     """Return Markdown as a quotation."""
     return "\n".join(f"> {line}" if line else ">" for line in markdown.split("\n"))
 
@@ -406,7 +406,7 @@ def _longest_backticks(text: str) -> int:
 _MARKS: Final = re.compile(r"(?:[ \t>]|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))*+")
 _CODE_FENCE: Final = re.compile(r"(?:(`{3,}+)([^`]*+)|(~{3,}+)(.*+))")
 _LANGUAGE: Final = re.compile(r"\{?\.?([A-Za-z0-9_+#.-]*)")
-PYTHON: Final = frozenset(
+PYTHON_LANGUAGES: Final = frozenset(
     ("", "python", "py", "python3", "ipython", "ipython3", "pycon", "jupyter", "sage")
 )
 """Languages of blocks that a cell can run."""
@@ -427,7 +427,7 @@ class CodeBlock:
     @property
     def is_python(self) -> bool:
         """True if its language is Python, or it has none."""
-        return self.language in PYTHON
+        return self.language in PYTHON_LANGUAGES
 
     @property
     def first_line(self) -> str:
@@ -435,7 +435,7 @@ class CodeBlock:
         return next((line.strip() for line in self.text.split("\n") if line.strip()), "")
 
 
-def code_blocks(text: str) -> list[CodeBlock]:
+def find_code_blocks(text: str) -> list[CodeBlock]:
     """Return the fenced blocks of the Markdown `text`, in order, including an unclosed one.
 
     A fence may be indented, or be in a list or a quotation. Its prefix is removed from the lines of

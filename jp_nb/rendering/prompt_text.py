@@ -6,9 +6,8 @@ Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 from typing import Final, NamedTuple
 
@@ -16,7 +15,6 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_draft import FormDraft
 from jp_nb.agent.prompts import (
-    UNSET,
     ActionPrompt,
     Answered,
     AnyEnd,
@@ -25,28 +23,25 @@ from jp_nb.agent.prompts import (
     FormPrompt,
     NotAnswered,
     PromptEnd,
-    ProposedChange,
     QuestionPrompt,
     SimplePrompt,
     get_outcome,
 )
 from jp_nb.record.outcomes import NONE_OF_THESE, REFUSED, end_in_words
-from jp_nb.rendering.markdown import no_markup
+from jp_nb.rendering.change_text import summarize_changes
+from jp_nb.rendering.markdown import escape_markup
 from jp_nb.rendering.question_text import (
     MAX_ALTERNATIVES,
     NOT_ANSWERED,
     QuestionCard,
-    by_in_words,
-    card_markdown,
-    card_text,
+    format_author,
+    format_card_lines,
     format_marks,
-    question_card,
+    make_question_card,
+    render_card,
 )
-from jp_nb.rendering.report import MAX_CELL_CHARS
-from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
 from jp_nb.text import (
     ONE_LINE,
-    escape_invisible,
     escape_markdown,
     format_object,
     one_line,
@@ -62,27 +57,21 @@ from jp_nb.toolkit.answer_types import AnswerType, SelectAnswer, UrlAnswer
 from jp_nb.toolkit.question import FormAnswer
 from jp_nb.toolkit.web_address import WebAddress, read_web_address
 
-SUBMIT = "Submit"
-CANCEL = "Cancel"
-DECLINE: Final = "Decline"
-CONFIRM: Final = "Confirm"
+SUBMIT_LABEL = "Submit"
+CANCEL_LABEL = "Cancel"
+DECLINE_LABEL: Final = "Decline"
+CONFIRM_LABEL: Final = "Confirm"
 """Label of Submit for a form without fields."""
-DONE: Final = "Done"
+DONE_LABEL: Final = "Done"
 """Label of Submit for a question with a URL."""
-ADDRESS: Final = "The address"
+ADDRESS_LABEL: Final = "The address"
 OPEN_ADDRESS: Final = "Open {} in a new tab"
 ADDRESS_AT: Final = "an address at {}"
 NOT_OPENED: Final = "Open it yourself only if you are sure: copy the address"
 SUGGESTED = "suggested"
 """Mark of the tool's default on a button or in a list of keys."""
-COLUMNS = ("path", "now", "proposed")
-NOW_WHOLE = "The whole current value"
-PROPOSED_WHOLE = "The whole proposed value"
-MAX_CHANGES = 50
 SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
-MAX_DIFFERENCE_LINES = 100
-"""Limit of all changed values together in the record of a decision."""
-NOTHING_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
+NO_BUTTON_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
 NOTHING_CHANGED = "You changed nothing. To send the proposed value, press {}."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
 UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
@@ -90,7 +79,7 @@ NO_INPUT = "the page that ran the cell was reloaded or closed, or has run the ce
 STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
 
 
-def unseen(*, stdin: bool) -> str:
+def format_unseen_notice(*, stdin: bool) -> str:
     """Return the notice for a form that no page has shown in time.
 
     With `stdin`, an interrupt changes it to a prompt on stdin.
@@ -99,7 +88,7 @@ def unseen(*, stdin: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BooleanChoice:
     """One answer to a boolean question: its button in a form, and its key on stdin."""
 
     label: str
@@ -109,58 +98,60 @@ class Choice:
     remember: bool = False
 
 
-ONCE = (Choice("Yes", "y", "yes", True), Choice("No", "n", "no", False))
-FOR_THIS_TURN = (
-    Choice("Yes", "y", "yes, just this once", True),
-    Choice("Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True),
-    Choice("No", "n", "no, just this once", False),
-    Choice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
+CHOICES_ONCE = (BooleanChoice("Yes", "y", "yes", True), BooleanChoice("No", "n", "no", False))
+CHOICES_FOR_TURN = (
+    BooleanChoice("Yes", "y", "yes, just this once", True),
+    BooleanChoice(
+        "Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True
+    ),
+    BooleanChoice("No", "n", "no, just this once", False),
+    BooleanChoice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
 )
 
 
-def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
+def list_choices(prompt: QuestionPrompt) -> tuple[BooleanChoice, ...]:
     """Return the answers that a boolean question offers."""
     remember = prompt.remember and prompt.question.persistence == "turn"
-    return FOR_THIS_TURN if remember else ONCE
+    return CHOICES_FOR_TURN if remember else CHOICES_ONCE
 
 
-def suggested(prompt: QuestionPrompt) -> Choice | None:
+def find_suggested_choice(prompt: QuestionPrompt) -> BooleanChoice | None:
     """Return the tool's suggested answer to a boolean question; None without one."""
-    preset = preselected(prompt)
-    return next((c for c in choices(prompt) if c.value is preset and not c.remember), None)
+    preset = get_preselected(prompt)
+    return next((c for c in list_choices(prompt) if c.value is preset and not c.remember), None)
 
 
-def header(prompt: SimplePrompt) -> str | None:
+def format_header(prompt: SimplePrompt) -> str | None:
     """Return the label of the prompt in one line; None without a label."""
-    return one_name(prompt.label) if prompt.label else None
+    return spell_name(prompt.label) if prompt.label else None
 
 
-def asked_by(prompt: SimplePrompt) -> str | None:
+def format_asking_tool(prompt: SimplePrompt) -> str | None:
     """Return `asked by tool …`; None if the tool is hidden or no tool asks."""
     tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
-    return f"asked by tool {one_name(tool)}" if tool else None
+    return f"asked by tool {spell_name(tool)}" if tool else None
 
 
-def origin(prompt: SimplePrompt) -> str | None:
+def format_origin(prompt: SimplePrompt) -> str | None:
     """Return `asked by tool …`, or the kind of the tool to run, such as `Python tool`."""
     if isinstance(prompt, ActionPrompt) and prompt.origin:
-        return f"{one_name(prompt.origin)} tool"
-    return asked_by(prompt)
+        return f"{spell_name(prompt.origin)} tool"
+    return format_asking_tool(prompt)
 
 
-def head_line(prompt: SimplePrompt) -> str:
+def format_head_line(prompt: SimplePrompt) -> str:
     """Return header and asking tool in one line; "" without both."""
-    title = header(prompt)
-    by = asked_by(prompt)
+    title = format_header(prompt)
+    by = format_asking_tool(prompt)
     return f"{title} ({by})" if title and by else title or by or ""
 
 
-def one_name(text: str) -> str:
+def spell_name(text: str) -> str:
     """Return a name in one line, with invisible characters spelled out."""
     return plain(spell_invisible(text), limit=200)
 
 
-def context(prompt: SimplePrompt) -> str | None:
+def format_context(prompt: SimplePrompt) -> str | None:
     """Return the background text to show above the question; None without one."""
     background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
     return plain(background).strip("\n") if background else None
@@ -173,7 +164,7 @@ class CaptionedLines(NamedTuple):
     lines: list[str]
 
 
-def exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
+def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     """Return the complete details of the decision, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
@@ -187,48 +178,10 @@ def exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     return shown
 
 
-def question(prompt: SimplePrompt) -> str:
+def format_question(prompt: SimplePrompt) -> str:
     """Return the question in one line."""
     text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
     return plain(re.sub(r"[\n\t]+", " ", spell_prose(text)).strip(), limit=2000)
-
-
-def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
-    """Return `change` with invisible characters spelled out, and texts cut to `limit`."""
-
-    def shown(text: str | None) -> str | None:
-        return None if text is None else plain(escape_invisible(text), limit=limit)
-
-    path = plain(spell_invisible(change.path), limit=limit) or '""'
-    now, proposed, then = map(shown, (change.now, change.proposed, change.then))
-    return replace(change, path=path, now=now, proposed=proposed, then=then)
-
-
-class Decided(NamedTuple):
-    """Summary of a decided change: a line, and the differences of long values."""
-
-    line: str
-    difference: tuple[str, ...] = ()
-
-
-def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
-    """Return a summary of each of the first `MAX_CHANGES` changes, and the number of others."""
-    shown: list[Decided] = []
-    room = MAX_DIFFERENCE_LINES
-    for change in changes[:MAX_CHANGES]:
-        bounded = exactly(change, limit=MAX_CELL_CHARS)
-        if (found := diff_change(change)) is None:
-            shown.append(Decided(str(bounded)))
-            continue
-        lines = [plain(str(line), limit=MAX_CELL_CHARS) for line in found.lines[:room]]
-        if left := len(found.lines) - len(lines):
-            ending = "" if left == 1 else "s"
-            lines.append(f"… {left} more line{ending} that differ{'s' if left == 1 else ''}")
-        room -= min(room, len(lines))
-        shown.append(Decided(f"{bounded.path}: {found.sizes}", tuple(lines)))
-    left = len(changes) - len(shown)
-    more = f"… {left} more change{'' if left == 1 else 's'}"
-    return [*shown, Decided(more)] if left else shown
 
 
 def describe_expected(kind: AnswerType) -> str:
@@ -236,7 +189,7 @@ def describe_expected(kind: AnswerType) -> str:
     return kind.expects.replace("a string", "a text", 1)
 
 
-def picks_wanted(kind: SelectAnswer) -> str:
+def describe_expected_picks(kind: SelectAnswer) -> str:
     """Return the expected number of options as text; "" if any number is valid."""
     least = kind.min_picks
     most = kind.max_picks
@@ -254,40 +207,40 @@ class PromptSummary(NamedTuple):
     markdown: str
 
 
-def submit_label(prompt: QuestionPrompt) -> str:
+def get_submit_label(prompt: QuestionPrompt) -> str:
     """Return the label of the button that sends the answer to a single question."""
     if prompt.submit is not None:
         return prompt.submit
     kind = prompt.question.answer_type
     if isinstance(kind, FormAnswer) and not kind.fields:
-        return CONFIRM
-    return DONE if isinstance(kind, UrlAnswer) else SUBMIT
+        return CONFIRM_LABEL
+    return DONE_LABEL if isinstance(kind, UrlAnswer) else SUBMIT_LABEL
 
 
-def address(prompt: SimplePrompt) -> WebAddress | None:
+def find_address(prompt: SimplePrompt) -> WebAddress | None:
     """Return the URL that the user should open; None if the question has none."""
     if isinstance(prompt, ActionPrompt) or not isinstance(prompt.question.answer_type, UrlAnswer):
         return None
     return read_web_address(prompt.question.answer_type.url)
 
 
-def address_warnings(found: WebAddress) -> list[str]:
+def list_address_warnings(found: WebAddress) -> list[str]:
     """Return the reasons to be careful with a URL, each in one line."""
     lines = [f"⚠ {one_line(spell_invisible(warning))}." for warning in found.warnings]
     return lines if found.link else [*lines, f"{NOT_OPENED}."]
 
 
-def address_lines(prompt: SimplePrompt) -> list[str]:
+def format_address_lines(prompt: SimplePrompt) -> list[str]:
     """Return the whole URL in one line, its host, and the warnings, for a console."""
-    found = address(prompt)
+    found = find_address(prompt)
     if found is None:
         return []
     host = [f"  Host: {spell_invisible(found.host)}"] if found.host else []
-    warnings = [f"  {warning}" for warning in address_warnings(found)]
+    warnings = [f"  {warning}" for warning in list_address_warnings(found)]
     return [f"  {spell_invisible(found.text)}", *host, *warnings]
 
 
-def address_block(found: WebAddress) -> str:
+def render_address(found: WebAddress) -> str:
     """Return HTML that shows a URL as text with its host marked, and a link that opens it.
 
     The link is styled as a button. The new tab gets no access to the page and no referrer.
@@ -295,9 +248,9 @@ def address_block(found: WebAddress) -> str:
     parts = [escape(spell_invisible(part)) for part in (found.before, found.host, found.after)]
     marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}" if found.host else parts[0]
     # A long URL scrolls, also with the keys of the keyboard.
-    region = f'class="jp-nb-url" tabindex="0" role="region" aria-label="{ADDRESS}"'
+    region = f'class="jp-nb-url" tabindex="0" role="region" aria-label="{ADDRESS_LABEL}"'
     block = f'<div {region}><bdo dir="ltr">{marked}</bdo></div>'
-    for warning in address_warnings(found):
+    for warning in list_address_warnings(found):
         block += f'<div class="jp-nb-warning">{escape(warning)}</div>'
     if found.link is None:
         return block
@@ -308,16 +261,16 @@ def address_block(found: WebAddress) -> str:
     )
 
 
-def titled(prompt: SimplePrompt) -> str:
+def format_titled_question(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
-    title = header(prompt)
-    asked = f"{title}: {question(prompt)}" if title else question(prompt)
+    title = format_header(prompt)
+    asked = f"{title}: {format_question(prompt)}" if title else format_question(prompt)
     if isinstance(prompt, ActionPrompt) and prompt.changes:
-        asked = f"{asked}: {'; '.join(one.line for one in decided(prompt.changes))}"
-    return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
+        asked = f"{asked}: {'; '.join(one.line for one in summarize_changes(prompt.changes))}"
+    return f"{asked} ({by})" if (by := format_asking_tool(prompt)) else asked
 
 
-def format_answer(prompt: SimplePrompt, end: Answered) -> str:
+def format_prompt_answer(prompt: SimplePrompt, end: Answered) -> str:
     """Return the text of an answer."""
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
@@ -325,7 +278,7 @@ def format_answer(prompt: SimplePrompt, end: Answered) -> str:
     return prompt.question.answer_type.format_answer(end.value) or '""'
 
 
-def preselected(prompt: QuestionPrompt) -> JsonValue:
+def get_preselected(prompt: QuestionPrompt) -> JsonValue:
     """Return the default if it is a valid answer and not a secret, else None."""
     question = prompt.question
     return question.default if question.fits_default else None
@@ -343,9 +296,9 @@ class EditableText:
         return text if self.hint is None else unspell(text)
 
 
-def draft(prompt: QuestionPrompt) -> EditableText:
+def make_editable_text(prompt: QuestionPrompt) -> EditableText:
     """Return the initial content of the text box of a question."""
-    preset = preselected(prompt)
+    preset = get_preselected(prompt)
     text = preset if isinstance(preset, str) else ""
     shown = spell_editable(text)
     return EditableText(shown, SPELLED_OUT if shown != text else None)
@@ -354,33 +307,33 @@ def draft(prompt: QuestionPrompt) -> EditableText:
 OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
 
 
-def without_form(prompt: AnyPrompt) -> str:
+def format_without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
     if isinstance(prompt, FormPrompt):
-        lines = [*filter(None, [head_line(prompt.pages[0])])]
+        lines = [*filter(None, [format_head_line(prompt.pages[0])])]
         for number, page in enumerate(prompt.pages, start=1):
-            lines += [f"{number}. {question(page)}", *_option_lines(page)]
+            lines += [f"{number}. {format_question(page)}", *_option_lines(page)]
         return "\n".join([*lines, OPEN_ONLY])
     offered = [*_option_lines(prompt)] if isinstance(prompt, QuestionPrompt) else []
     if not offered:
-        return f"{titled(prompt)} {OPEN_ONLY}"
-    return "\n".join([titled(prompt), *offered, OPEN_ONLY])
+        return f"{format_titled_question(prompt)} {OPEN_ONLY}"
+    return "\n".join([format_titled_question(prompt), *offered, OPEN_ONLY])
 
 
-def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
+def summarize_prompt(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
     """Return the summary that replaces `prompt` after its `end`, with options and fields.
 
     It never contains a secret.
     """
     if not isinstance(prompt, FormPrompt):
         assert not isinstance(end, FormEnd)
-        return _record(titled(prompt), prompt, end, has_card=_has_card(prompt))
+        return _record(format_titled_question(prompt), prompt, end, has_card=_has_card(prompt))
     ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
     records = [
-        _record(question(page), page, one, has_card=True)
+        _record(format_question(page), page, one, has_card=True)
         for page, one in zip(prompt.pages, ends, strict=True)
     ]
-    head = [*filter(None, [head_line(prompt.pages[0])])]
+    head = [*filter(None, [format_head_line(prompt.pages[0])])]
     return PromptSummary(
         "\n".join([*head, *(record.plain for record in records)]),
         "\n\n".join([*map(escape_markdown, head), *(record.markdown for record in records)]),
@@ -404,21 +357,21 @@ def _record(
 ) -> PromptSummary:
     card = QuestionCard()
     if isinstance(end, Answered):
-        words = format_answer(prompt, end)
+        words = format_prompt_answer(prompt, end)
         if has_card and isinstance(prompt, QuestionPrompt):
             card = _card(prompt, end)
             words = card.headline
         for_turn = ", for this turn" if end.remember else ""
         said = f"{words}{for_turn}{format_marks(get_outcome(end))}"
     elif isinstance(end, NotAnswered):
-        said = f"{end_in_words(end.end, end.marks)}{by_in_words(end.by)}"
+        said = f"{end_in_words(end.end, end.marks)}{format_author(end.by)}"
     else:
         said = f"not asked ({one_line(end.reason)})"
-    below = (f"    {line}" for line in card_text(card))
-    head = f"{no_markup(asked)} → **{no_markup(said)}**"
+    below = (f"    {line}" for line in format_card_lines(card))
+    head = f"{escape_markup(asked)} → **{escape_markup(said)}**"
     return PromptSummary(
         "\n".join([f"{asked} → {said}", *below]),
-        "\n\n".join(filter(None, [head, card_markdown(card)])),
+        "\n\n".join(filter(None, [head, render_card(card)])),
     )
 
 
@@ -426,30 +379,30 @@ def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard
     kind = page.question.answer_type
     answered = isinstance(end, Answered)
     answer = kind.redacted(end.value) if isinstance(end, Answered) else None
-    return question_card(kind.to_record(), answer, answered=answered)
+    return make_question_card(kind.to_record(), answer, answered=answered)
 
 
 def _option_lines(page: QuestionPrompt) -> Iterator[str]:
     # Of a URL only the host: a page may make a link of the whole text.
-    if (found := address(page)) is not None and found.host:
+    if (found := find_address(page)) is not None and found.host:
         yield f"    {ADDRESS_AT.format(spell_invisible(found.host))}"
-    yield from (f"    {line}" for line in card_text(_card(page, None)))
+    yield from (f"    {line}" for line in format_card_lines(_card(page, None)))
 
 
-BACK: Final = "Back"
-NEXT: Final = "Next"
-REPLY: Final = "Reply to the assistant"
-STOP: Final = "Stop the turn"
-SEND: Final = "Send as it is"
-SEND_ALL: Final = "Send"
-DISCARD: Final = "Discard"
+BACK_LABEL: Final = "Back"
+NEXT_LABEL: Final = "Next"
+REPLY_BUTTON_LABEL: Final = "Reply to the assistant"
+STOP_TURN_LABEL: Final = "Stop the turn"
+SEND_AS_IS_LABEL: Final = "Send as it is"
+SEND_ALL_LABEL: Final = "Send"
+DISCARD_LABEL: Final = "Discard"
 NOT_ALL_ANSWERED: Final = "Not every question is answered. Go back to one, or send it as it is."
 ONE_NOT_ANSWERED: Final = "The question is not answered. Go back to it, or send it as it is."
 ALL_ANSWERED: Final = "Every question is answered. Send the answers, or go back to one."
 ONE_ANSWERED: Final = "The question is answered. Send the answer, or go back to it."
-MENU: Final = "Leave the questions?"
+MENU_QUESTION: Final = "Leave the questions?"
 MENU_HINT: Final = "Your answers are kept until you choose."
-DISCARDED: Final = "Your input would be lost."
+DISCARD_WARNING: Final = "Your input would be lost."
 REPLY_LABEL: Final = "Your reply, sent together with the answers so far:"
 REPLY_IS_BLANK: Final = "Please type what you want to say."
 DEMANDED: Final = "This question is required. Answer it before you send."
@@ -457,22 +410,22 @@ UNTOUCHED: Final = "You changed nothing here. Press {} to continue."
 FAILED: Final = "An error occurred ({}). Nothing was lost: try again, or cancel."
 UNCHECKED: Final = "Your input could not be checked ({}), so nothing is sent."
 TIME_WENT: Final = "The time for the previous question is over. Press Back to see it."
-ANSWER: Final = "Answer"
-CHANGE: Final = "Change"
-EMPTY_TEXT: Final = "Answer with an empty text"
+ANSWER_LABEL: Final = "Answer"
+CHANGE_LABEL: Final = "Change"
+EMPTY_TEXT_LABEL: Final = "Answer with an empty text"
 SECRET_KEPT: Final = "Entered. Type to replace it."
 STALE: Final = "Something else happened first, so your click changed nothing."
 
 
-def progress(draft: FormDraft) -> str | None:
+def format_progress(draft: FormDraft) -> str | None:
     """Return `Question 2 of 4`; None if there is one page."""
     count = len(draft.prompt.pages)
     return f"Question {draft.page + 1} of {count}" if count > 1 else None
 
 
-def page_header(page: QuestionPrompt) -> str | None:
+def format_page_header(page: QuestionPrompt) -> str | None:
     """Return the short topic of the page; None without one."""
-    return one_name(page.question.header) if page.question.header else None
+    return spell_name(page.question.header) if page.question.header else None
 
 
 class SummaryLine(NamedTuple):
@@ -487,14 +440,14 @@ class SummaryLine(NamedTuple):
     empty: str | None = None
 
 
-def summary_heading(draft: FormDraft) -> str:
+def get_summary_heading(draft: FormDraft) -> str:
     """Return the heading of the summary."""
     if len(draft.pages) == 1:
         return ONE_NOT_ANSWERED if draft.open_pages else ONE_ANSWERED
     return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
 
 
-def summary(draft: FormDraft) -> list[SummaryLine]:
+def summarize_form(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
     for page, held in zip(draft.prompt.pages, draft.pages, strict=True):
@@ -503,68 +456,12 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
         empty = None
         if held.empty and is_open:
             several = isinstance(kind, SelectAnswer) and kind.multi
-            empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
+            empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT_LABEL
         given = sentence(held.problem) or NOT_ANSWERED
         if held.answer:
-            given = format_answer(page, held.answer)
+            given = format_prompt_answer(page, held.answer)
         elif held.declined:
             given = REFUSED
             is_open = False
-        lines.append(SummaryLine(question(page), given, is_open, empty))
+        lines.append(SummaryLine(format_question(page), given, is_open, empty))
     return lines
-
-
-_TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}
-_KINDS = {"differs": "b", "fold": "i"}
-_BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
-
-
-def change_table(changes: Iterable[ProposedChange]) -> str:
-    """Return an HTML table with a row for each of `changes`, complete and exact.
-
-    Short values are next to each other. A long value shows its differences. If equal parts are
-    folded, the user can unfold both full values.
-    """
-    found = [(change, diff_change(change)) for change in changes]
-    body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)
-    columns = COLUMNS if any(d is None for _, d in found) else ()
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _short_row(change: ProposedChange) -> str:
-    shown = exactly(change)
-    texts = (UNSET if shown.now is None else shown.now, shown.becomes)
-    cells = (_path(change), *(f"<bdi>{escape(text)}</bdi>" for text in texts))
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _long_row(change: ProposedChange, found: Difference) -> str:
-    title = f"{_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
-    lines = "".join(map(_change_line, found.lines))
-    whole = ""
-    for caption, full in ((NOW_WHOLE, found.now), (PROPOSED_WHOLE, found.proposed)):
-        if full and found.is_folded:
-            text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in full)
-            count = f"{len(full):,} line{'' if len(full) == 1 else 's'}"
-            whole += (
-                f"<details><summary>{caption} ({count})</summary>"
-                f"<div class='jp-nb-lines'>{text}</div></details>"
-            )
-    return (
-        f"<tr class='jp-nb-long'><td colspan='3'>{title}"
-        f"<div class='jp-nb-lines'>{lines}</div>{whole}</td></tr>"
-    )
-
-
-def _change_line(line: DiffLine) -> str:
-    tag = _TAGS[line.sign]
-    pieces = ((_KINDS.get(piece.kind), escape(piece.text)) for piece in line.pieces)
-    text = "".join(f"<{kind}>{text}</{kind}>" if kind else text for kind, text in pieces)
-    sign = "" if line.sign == "…" else f"<span>{line.sign}</span>"
-    return f"<{tag}>{sign}<bdi>{text}</bdi></{tag}>"
-
-
-def _path(change: ProposedChange) -> str:
-    shown = escape(exactly(change).path)
-    return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"

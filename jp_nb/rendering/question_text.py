@@ -34,15 +34,15 @@ from jp_nb.record.outcomes import (
     QuestionOutcome,
     end_in_words,
 )
-from jp_nb.rendering.markdown import code_block, no_markup, quoted
+from jp_nb.rendering.markdown import escape_markup, make_code_block, quote_markdown
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     MAX_LINE_CHARS,
     Report,
-    bounded,
-    joined,
-    remark,
-    table,
+    bound_text,
+    join_reports,
+    make_remark,
+    make_table,
 )
 from jp_nb.text import (
     BAR,
@@ -109,7 +109,7 @@ class QuestionCard:
         return self.words if self.answered else NOT_ANSWERED
 
 
-def question_card(
+def make_question_card(
     answer_type: JsonValue, answer: JsonValue = None, *, answered: bool
 ) -> QuestionCard:
     """Return the card of a question whose recorded kind is `answer_type`.
@@ -191,7 +191,7 @@ def _option_labels(options: JsonValue) -> dict[str, str]:
         if not is_deeper(value, MAX_SHOWN_LEVELS):
             label = shape.get("label")
             found.setdefault(sorted_json(value), label if isinstance(label, str) else _text(value))
-    labels = (one_line(x, limit=MAX_CELL_CHARS) for x in option_labels(tuple(found.values())))
+    labels = (one_line(x, limit=MAX_CELL_CHARS) for x in spell_option_labels(tuple(found.values())))
     return dict(zip(found, labels, strict=True))
 
 
@@ -209,7 +209,7 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
         if isinstance(key, str):
             if as_object(kind).get("type") == "form":  # forms are not nested
                 kind = {}
-            card = question_card(kind, given.get(key), answered=answered and key in given)
+            card = make_question_card(kind, given.get(key), answered=answered and key in given)
             name = text if isinstance(text, str) and text.strip() else key
             cards.append((_format_label(name), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
@@ -252,10 +252,10 @@ def format_marks(outcome: QuestionOutcome) -> str:
     if "empty" in outcome.marks:
         said.append("left blank on purpose")
     marks = f" ({'; '.join(said)})" if said else ""
-    return f"{marks}{by_in_words(outcome.by)}"
+    return f"{marks}{format_author(outcome.by)}"
 
 
-def card_text(card: QuestionCard) -> list[str]:
+def format_card_lines(card: QuestionCard) -> list[str]:
     """Return the lines below a question as text, without indentation."""
     lines = _option_lines(card)
     if card.own is not None:
@@ -263,22 +263,26 @@ def card_text(card: QuestionCard) -> list[str]:
         lines += [f"{OWN_SIGN}{own[0]}"] if len(own) == 1 else [BAR + line for line in own]
     for name, inner in card.fields:
         lines.append(f"{name}: {inner.field_text}" if card.answered else name)
-        lines += [f"    {line}" for line in card_text(_field_card(inner))]
+        lines += [f"    {line}" for line in format_card_lines(_field_card(inner))]
     return lines
 
 
-def card_markdown(card: QuestionCard) -> str:
+def render_card(card: QuestionCard) -> str:
     """Return the lines below a question as Markdown; "" if there are none."""
-    blocks = ["\n".join(f"- {no_markup(line)}" for line in _option_lines(card))]
+    blocks = ["\n".join(f"- {escape_markup(line)}" for line in _option_lines(card))]
     if card.own is not None:
         own = _own_lines(card.own)
-        shown = no_markup(f"{OWN_SIGN}{own[0]}") if len(own) == 1 else code_block("\n".join(own))
-        blocks.append(quoted(shown))
+        shown = (
+            escape_markup(f"{OWN_SIGN}{own[0]}")
+            if len(own) == 1
+            else make_code_block("\n".join(own))
+        )
+        blocks.append(quote_markdown(shown))
     lines = []
     for name, inner in card.fields:
-        answer = f": **{no_markup(inner.field_text)}**" if card.answered else ""
-        lines.append(f"- {no_markup(name)}{answer}")
-        if below := card_markdown(_field_card(inner)):
+        answer = f": **{escape_markup(inner.field_text)}**" if card.answered else ""
+        lines.append(f"- {escape_markup(name)}{answer}")
+        if below := render_card(_field_card(inner)):
             lines += ["", *(f"  {line}" if line else "" for line in below.split("\n"))]
     return "\n\n".join(filter(None, [*blocks, "\n".join(lines)]))
 
@@ -296,10 +300,10 @@ def _option_lines(card: QuestionCard) -> list[str]:
 
 
 def _own_lines(text: str) -> list[str]:
-    return bounded(text, lines=50).split("\n") if text.strip() else [EMPTY]
+    return bound_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
 
 
-def option_labels(options: tuple[str, ...]) -> list[str]:
+def spell_option_labels(options: tuple[str, ...]) -> list[str]:
     """Return a distinct label for each of `options`.
 
     Options that look alike get their JSON escapes, and equal labels a number.
@@ -318,7 +322,7 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     return list(labels)
 
 
-def by_in_words(name: str | None) -> str:
+def format_author(name: str | None) -> str:
     """Return the sender of an answer as ` (by Ada)`; "" without a name."""
     return f" (by {format_user_name(name)})" if name is not None else ""
 
@@ -326,10 +330,10 @@ def by_in_words(name: str | None) -> str:
 QUESTION_CHARS: Final = 60
 ANSWER_CHARS: Final = 40
 NOT_YOURS: Final = "not signed by you"
-HEAD: Final = ("id", "question", "answer", "answered by")
+QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
 
 
-def question_table(answers: Sequence[LoggedAnswer]) -> Report:
+def render_question_table(answers: Sequence[LoggedAnswer]) -> Report:
     """Return `answers` as a table with shortened texts."""
     rows = [
         (
@@ -340,10 +344,10 @@ def question_table(answers: Sequence[LoggedAnswer]) -> Report:
         )
         for answer in answers
     ]
-    return table(HEAD, rows)
+    return make_table(QUESTION_COLUMNS, rows)
 
 
-def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
+def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
     """Return each of `answers` with its full text and its details."""
     sheets = []
     for answer in answers:
@@ -357,9 +361,9 @@ def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
         texts = [answer.question, answer.words]
         if answer.words != answer.answer:
             texts.append(f"value: {sorted_json(answer.answer)}")
-        blocks = (Report(code_block(text), text) for text in map(plain, texts))
-        sheets.append(joined([remark(" · ".join(about)), *blocks]))
-    return joined(sheets, between="\n\n")
+        blocks = (Report(make_code_block(text), text) for text in map(plain, texts))
+        sheets.append(join_reports([make_remark(" · ".join(about)), *blocks]))
+    return join_reports(sheets, between="\n\n")
 
 
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.rendering.markdown import MAX_CHARS, code_block, no_markup
+from jp_nb.rendering.markdown import MAX_MARKDOWN_CHARS, escape_markup, make_code_block
 from jp_nb.text import escape_markdown, one_line, plain, truncate
 
 MAX_CELL_CHARS = 200
@@ -32,7 +32,7 @@ class Report:
     live: str | None = None
 
 
-def joined(parts: Iterable[Report | str], *, between: str = "\n") -> Report:
+def join_reports(parts: Iterable[Report | str], *, between: str = "\n") -> Report:
     """Join `parts` to one report. `between` separates them in the plain text.
 
     A string is used unchanged as Markdown and as plain text. The `live` form of parts is dropped.
@@ -43,36 +43,36 @@ def joined(parts: Iterable[Report | str], *, between: str = "\n") -> Report:
     )
 
 
-def line(text: str, *, limit: int = MAX_LINE_CHARS) -> Report:
+def make_line(text: str, *, limit: int = MAX_LINE_CHARS) -> Report:
     """Return any `text` as one line."""
     shown = one_line(text, limit=limit)
-    return Report(no_markup(shown), shown)
+    return Report(escape_markup(shown), shown)
 
 
-def heading(text: str) -> Report:
+def make_heading(text: str) -> Report:
     """Return any `text` as one line, in Markdown as a heading."""
-    shown = line(text)
+    shown = make_line(text)
     return Report(f"**{shown.markdown}**", shown.text)
 
 
-def remark(text: str) -> Report:
+def make_remark(text: str) -> Report:
     """Return any `text` as one line, in Markdown emphasized."""
-    shown = line(text)
+    shown = make_line(text)
     return Report(f"*{shown.markdown}*", shown.text)
 
 
-def block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> Report:
+def make_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_CHARS) -> Report:
     """Return any `text` as a block of code. In plain text, it is indented."""
     shown = plain(text, limit=limit).rstrip("\n")
-    return Report(code_block(shown, language), indent(shown))
+    return Report(make_code_block(shown, language), indent_text(shown))
 
 
-def indent(text: str) -> str:
+def indent_text(text: str) -> str:
     """Return `text` with indentation, so that its lines do not look like lines of a report."""
     return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
 
 
-def bounded(text: str, *, lines: int | None = None) -> str:
+def bound_text(text: str, *, lines: int | None = None) -> str:
     """Return `text` as plain text of at most `lines` lines, with the number of omitted lines."""
     # `plain` spells out invisible characters. Its limit would count the longer spelling, and cut
     # text that the limits below allow.
@@ -85,20 +85,20 @@ def bounded(text: str, *, lines: int | None = None) -> str:
     return "\n".join([truncate("\n".join(cut), 100_000), *more])
 
 
-def with_note(report: Report, text: str) -> Report:
+def add_note(report: Report, text: str) -> Report:
     """Return `report` with a note below it."""
-    return joined([report, note(text)])
+    return join_reports([report, make_note(text)])
 
 
-def note(text: str) -> Report:
+def make_note(text: str) -> Report:
     """Return a note, in Markdown emphasized. A command such as `%jp undo` becomes code."""
     # Front ends may read a formula before code, so a note with TeX has no code.
     parts = [text] if "$" in text or "\\" in text else _COMMAND.split(text)
-    marked = [f"`{part}`" if place % 2 else no_markup(part) for place, part in enumerate(parts)]
+    marked = [f"`{part}`" if place % 2 else escape_markup(part) for place, part in enumerate(parts)]
     return Report(f"*{''.join(marked)}*", text)
 
 
-def table(
+def make_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
 ) -> Report:
     """Return a table with the column names `head`. Cells are cut after `limit` characters."""

@@ -41,7 +41,15 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
-from jp_nb.rendering.report import Report, block, heading, joined, note, remark, table
+from jp_nb.rendering.report import (
+    Report,
+    join_reports,
+    make_block,
+    make_heading,
+    make_note,
+    make_remark,
+    make_table,
+)
 from jp_nb.rendering.text_diff import compare_values, count_equal
 from jp_nb.text import escape_invisible, one_line
 
@@ -52,7 +60,7 @@ _CONTENT_KEYS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageRow:
     """A message of a request: role, content with descriptions of images, and estimated tokens.
 
     `images` are the digests of its images.
@@ -138,27 +146,27 @@ class TracedRequest:
         )
 
     @cached_property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[MessageRow]:
         """The messages, oldest first: one for each entry of the context and appended change."""
         names: dict[str, str] = {}
         changes = deque(self.sent.changes)
-        messages: list[Message] = []
+        messages: list[MessageRow] = []
         for index, item in enumerate(self.request.thread):
             while changes and changes[0].items <= index:
                 messages.append(self._change_message(changes.popleft()))
             messages.append(self._message(item, names))
         return [*messages, *map(self._change_message, changes)]
 
-    def _change_message(self, change: AppendedChange) -> Message:
+    def _change_message(self, change: AppendedChange) -> MessageRow:
         role = f"{change.part} (appended)"
         content = change.content
         hide = self.sent.hide
         if isinstance(content, str):
-            return Message(hide(role), hide(content), estimate_text_tokens(content))
+            return MessageRow(hide(role), hide(content), estimate_text_tokens(content))
         content = _hide_in(content, hide)
-        return Message(hide(role), _describe_file(content), estimate_attachment_tokens(content))
+        return MessageRow(hide(role), _describe_file(content), estimate_attachment_tokens(content))
 
-    def _message(self, item: ContextItem, names: dict[str, str]) -> Message:
+    def _message(self, item: ContextItem, names: dict[str, str]) -> MessageRow:
         entry = item.entry
         hide = self.sent.hide
         match entry:
@@ -187,7 +195,7 @@ class TracedRequest:
         )
         shown = [text, *(hide(f"[{image.noun}: {image.words_with_size}]") for image in item.images)]
         digests = tuple(image.digest for image in item.images)
-        return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
+        return MessageRow(hide(role), " ".join(filter(None, shown)), tokens, digests)
 
     @cached_property
     def reported_tokens(self) -> int | None:
@@ -247,34 +255,34 @@ def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
         yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
 
 
-MAX_TEXT: Final = 160
+MAX_MESSAGE_CHARS: Final = 160
 """Limit of characters of a text in the short report."""
-MAX_ROWS: Final = 40
+MAX_MESSAGE_ROWS: Final = 40
 """Limit of system texts, attachments and tools in the short report."""
 MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
-FIRST: Final = 3
-LAST: Final = 12
+FIRST_MESSAGES: Final = 3
+LAST_MESSAGES: Final = 12
 """Numbers of the first and the last messages that the short report shows."""
 
 
-def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
+def render_request(traced: TracedRequest, *, full: bool = False) -> Report:
     """Return a report of `traced`. With `full`, it has all messages and full texts."""
     parts: list[Report | str] = [
-        heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
-        table(("item", "value"), list(_facts(traced)), limit=2_000),
+        make_heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
+        make_table(("item", "value"), list(_facts(traced)), limit=2_000),
         *_content(traced, full=full),
-        remark(_format_tokens(traced)),
+        make_remark(_format_tokens(traced)),
     ]
     if not full and _is_cut(traced):
         parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
-    return joined(parts, between="\n\n")
+    return join_reports(parts, between="\n\n")
 
 
-def token_count_report(traced: TracedRequest, count: int) -> Report:
+def render_token_count(traced: TracedRequest, count: int) -> Report:
     """Return the number of tokens that the server has counted for `traced`, and the estimate."""
     estimate = sum(traced.estimated_tokens.values())
     counted = f"The next request to `{traced.model}` has {count:,} input tokens."
-    return note(
+    return make_note(
         f"{counted} The server has counted them, with a short placeholder for your next message. "
         f"The estimate of jp_nb is {estimate:,}: `%jp request next` shows its parts."
     )
@@ -295,7 +303,7 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     yield from (("note", each) for each in traced.remarks[1:])
     yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
     if sent.key is not None:
-        yield "key", key_in_words(sent)
+        yield "key", describe_key(sent)
     yield from sent.headers.items()
     yield "body", f"{len(sent.body):,} bytes"
     if not sent.is_exact:
@@ -309,7 +317,7 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
         yield "not sent", line
 
 
-def key_in_words(sent: SentRequest) -> str:
+def describe_key(sent: SentRequest) -> str:
     """Return the header and the source of the key of `sent`."""
     key = sent.key
     if key is None:
@@ -337,15 +345,17 @@ def _content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         part, word, columns, texts, rows = read(traced)
         if texts:
             many = f"{len(texts):,} {word}{'' if len(texts) == 1 else 's'}"
-            yield heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
+            yield make_heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
         elif read is _messages:
-            yield remark("no messages yet")
+            yield make_remark("no messages yet")
         if full:
-            yield from (joined([remark(title), block(text)]) for title, text in texts)
+            yield from (
+                join_reports([make_remark(title), make_block(text)]) for title, text in texts
+            )
         elif rows:
-            more = ("…", f"… and {len(rows) - MAX_ROWS:,} more", "", "")[: len(columns)]
-            shown = [*rows[:MAX_ROWS], more] if len(rows) > MAX_ROWS else rows
-            yield table(columns, shown, limit=MAX_TEXT + 40)
+            more = ("…", f"… and {len(rows) - MAX_MESSAGE_ROWS:,} more", "", "")[: len(columns)]
+            shown = [*rows[:MAX_MESSAGE_ROWS], more] if len(rows) > MAX_MESSAGE_ROWS else rows
+            yield make_table(columns, shown, limit=MAX_MESSAGE_CHARS + 40)
 
 
 def _system(traced: TracedRequest) -> _Section:
@@ -389,14 +399,18 @@ def _messages(traced: TracedRequest) -> _Section:
     numbered = list(enumerate(traced.messages, start=1))
     texts = [(f"{number} · {message.role}", message.text) for number, message in numbered]
     rows = [_message_row(number, message) for number, message in numbered]
-    left = len(rows) - FIRST - LAST
+    left = len(rows) - FIRST_MESSAGES - LAST_MESSAGES
     if left > 1:
-        tokens = sum(each.tokens for each in traced.messages[FIRST : FIRST + left])
-        rows[FIRST : FIRST + left] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
+        tokens = sum(
+            each.tokens for each in traced.messages[FIRST_MESSAGES : FIRST_MESSAGES + left]
+        )
+        rows[FIRST_MESSAGES : FIRST_MESSAGES + left] = [
+            ("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")
+        ]
     return _Section("messages", "message", MESSAGE_COLUMNS, texts, rows)
 
 
-def _message_row(number: int, message: Message) -> tuple[str, str, str, str]:
+def _message_row(number: int, message: MessageRow) -> tuple[str, str, str, str]:
     return str(number), message.role, _shorten(message.text) or "(empty)", f"{message.tokens:,}"
 
 
@@ -405,13 +419,13 @@ def _is_cut(traced: TracedRequest) -> bool:
     texts = [*request.system, *(each.text for each in traced.messages)]
     texts += [each.content for each in request.attachments if isinstance(each.content, str)]
     return (
-        any(len(text) > MAX_TEXT or "\n" in text for text in texts)
-        or len(traced.messages) > FIRST + LAST + 1
+        any(len(text) > MAX_MESSAGE_CHARS or "\n" in text for text in texts)
+        or len(traced.messages) > FIRST_MESSAGES + LAST_MESSAGES + 1
         or bool(request.tools)  # the short report has no schemas
     )
 
 
-def _shorten(text: str, limit: int = MAX_TEXT) -> str:
+def _shorten(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
@@ -423,12 +437,12 @@ _VARIABLE: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _HEADER_CHARS: Final = 2_000
 
 
-def body_text(traced: TracedRequest) -> str:
+def format_body(traced: TracedRequest) -> str:
     """Return the body as JSON in one line, with secrets masked and invisible characters escaped."""
     return escape_invisible(compact_json(traced.body))
 
 
-def curl_command(traced: TracedRequest) -> str:
+def format_curl_command(traced: TracedRequest) -> str:
     """Return the command line that sends `traced` again.
 
     Raises:
@@ -444,7 +458,7 @@ def curl_command(traced: TracedRequest) -> str:
     lines = [NOT_EXACT] if not sent.is_exact or masked else []
     lines.append(" \\\n  ".join(_curl_arguments(sent)))
     # JSON escapes line breaks, so the body cannot contain the end marker.
-    return "\n".join([*lines, body_text(traced), END_OF_BODY])
+    return "\n".join([*lines, format_body(traced), END_OF_BODY])
 
 
 def _curl_arguments(sent: SentRequest) -> Iterator[str]:
@@ -467,26 +481,26 @@ def _curl_arguments(sent: SentRequest) -> Iterator[str]:
 # --- two requests ----------------------------------------------------------------------
 
 
-def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
+def render_request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     """Report the differences between two requests, and their common prefix."""
     parts = [
-        heading(f"request {before.name} → request {after.name}"),
+        make_heading(f"request {before.name} → request {after.name}"),
         *_values(before, after),
         *_diff_parts(before, after),
         *_message_rows(before, after),
     ]
     if len(parts) == 1:
-        parts.append(remark("no differences"))
-    parts.append(remark(describe_shared_prefix(before, after)))
+        parts.append(make_remark("no differences"))
+    parts.append(make_remark(describe_shared_prefix(before, after)))
     for each in (before, after):
-        parts.append(remark(f"{each.name}: {_format_tokens(each)}; {each.remarks[0]}"))
-    return joined(parts, between="\n\n")
+        parts.append(make_remark(f"{each.name}: {_format_tokens(each)}; {each.remarks[0]}"))
+    return join_reports(parts, between="\n\n")
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     is_same_form = before.sent.members == after.sent.members
     if not is_same_form:
-        yield remark(
+        yield make_remark(
             "the bodies have different forms, so only their content is compared; see each with "
             f"`%jp request {before.name} --json` and `%jp request {after.name} --json`"
         )
@@ -512,9 +526,9 @@ def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
 
 def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
     about, lines = compare_values(label, old, new, limit=400)
-    yield remark(about)
+    yield make_remark(about)
     if lines:
-        yield block("\n".join(lines), "diff")
+        yield make_block("\n".join(lines), "diff")
 
 
 def _compared(before: TracedRequest, after: TracedRequest) -> tuple[ModelRequest, ModelRequest]:
@@ -540,7 +554,7 @@ def _diff_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]
     yield from _members("tool", tools, others)
     names = [[tool.name for tool in request.tools] for request in compared]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
-        yield remark("tools: the same in another order")
+        yield make_remark("tools: the same in another order")
 
 
 def _members(
@@ -550,7 +564,7 @@ def _members(
     added = [name for name in new if name not in old]
     for word, names in (("removed", removed), ("added", added)):
         if names:
-            yield remark(f"{label}s {word}: {_shorten(', '.join(names), 1_000)}")
+            yield make_remark(f"{label}s {word}: {_shorten(', '.join(names), 1_000)}")
     for name, value in old.items():
         if name in new and value != new[name]:
             yield from _changed_rows(f"{label} {name}", value, new[name])
@@ -562,7 +576,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
     same = count_equal(old, new)
     if same == len(old) == len(new):
         return
-    yield remark(
+    yield make_remark(
         f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
         f"{len(new) - same:,} in {after.name}"
     )
@@ -572,8 +586,8 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))
         if rows:
-            yield remark(f"from message {same + 1} on in {traced.name}:")
-            yield table(MESSAGE_COLUMNS, rows)
+            yield make_remark(f"from message {same + 1} on in {traced.name}:")
+            yield make_table(MESSAGE_COLUMNS, rows)
     if same < min(len(old), len(new)) and old[same].role == new[same].role:
         yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
 

@@ -30,11 +30,11 @@ from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turn_view import InterruptedTurn, OpenCall
-from jp_nb.rendering.prompt_text import one_name
+from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
 
-QUIET = 1.0
+QUIET_SECONDS = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
 
 CHARS_PER_TOKEN = 4
@@ -163,7 +163,7 @@ class Waiting:
         if self._interrupt is None:
             return self._waiting_line(now)
 
-        notice = interrupt_words(self._interrupt, self._function)
+        notice = describe_interrupt(self._interrupt, self._function)
         if self._interrupt.then != "continue":
             return notice
         return " · ".join(filter(None, [notice, self._waiting_line(now)]))
@@ -172,12 +172,14 @@ class Waiting:
         # Reasoning may be hidden, so the model still counts as awaited.
         last = None if self._is_reasoning else self._last_text_at
         waits = list(self._waits.values())
-        if last is not None and now - last < QUIET:
+        if last is not None and now - last < QUIET_SECONDS:
             waits = [wait for wait in waits if wait.what.key != MODEL_WAITS]
             if not waits:
                 return self._arriving_line(now)
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
-        sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
+        sentences = [
+            describe_retry(wait.what, now) for wait in waits if wait.what.until is not None
+        ]
         behind = self._count_decisions()
         if not others and not sentences:
             others = waits
@@ -208,7 +210,7 @@ class Waiting:
 
     def status(self, now: float) -> str:
         """Return `line` and the number of tokens of the turn so far, if known."""
-        tokens = tokens_line(self._sent, self._received)
+        tokens = format_tokens(self._sent, self._received)
         return " · ".join(filter(None, (self.line(now), tokens)))
 
     def end(self, now: float) -> TurnCounts:
@@ -228,37 +230,37 @@ class Waiting:
         return sum(wait.what.person for wait in self._waits.values())
 
 
-def tokens_line(sent: int | None, received: int | None) -> str:
+def format_tokens(sent: int | None, received: int | None) -> str:
     """Return the number of tokens of a turn so far; "" if it is unknown."""
     parts = [] if sent is None else [f"{sent:,} tokens in"]
     parts += [] if received is None else [f"{received:,} {'out' if parts else 'tokens out'}"]
     return ", ".join(parts)
 
 
-def interrupt_words(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
+def describe_interrupt(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
     """Return the notice of an interrupt, the tool `function` that it stops, and its effect."""
     after = [_AFTER[heard.then]] if heard.then is not None else []
     held = [f"stopping {function.name}"] if function is not None else []
     return ": ".join(filter(None, ["Interrupt received", "; ".join([*held, *after])]))
 
 
-def retry_words(wait: Waits, now: float) -> str:
+def describe_retry(wait: Waits, now: float) -> str:
     """Return the reason for a retry, and the seconds until the retry."""
     left = ceil((wait.until or now) - now)
     return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
 
 
-def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
+def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
     """Return the notice that `found` can be continued.
 
     `finished` are the names of the tools whose results the journal kept.
     """
     begins = [f"turn {shown_turn(found.turn)} was interrupted."]
-    begins += [finished_words(finished)] if finished else []
+    begins += [describe_finished_calls(finished)] if finished else []
     return " ".join([*begins, *_format_states(found.open_calls), "Continue it: `%jp resume`"])
 
 
-def finished_words(names: Sequence[str]) -> str:
+def describe_finished_calls(names: Sequence[str]) -> str:
     """Return the sentence about calls that finished before the interruption."""
     has, result, runs = (
         ("have", "results are", "they do") if len(names) > 1 else ("has", "result is", "it does")
@@ -266,7 +268,7 @@ def finished_words(names: Sequence[str]) -> str:
     return f"{_list_tools(names)} {has} finished: the {result} kept, and {runs} not run again."
 
 
-def skipped_words(names: Sequence[str]) -> str:
+def describe_skipped_calls(names: Sequence[str]) -> str:
     """Return the sentence about calls that the user chose not to run."""
     return f"{_list_tools(names)} skipped; the model is informed"
 
@@ -291,16 +293,16 @@ def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
 
 
 def _list_tools(names: Sequence[str]) -> str:
-    shown = [one_name(name) for name in dict.fromkeys(names)]
+    shown = [spell_name(name) for name in dict.fromkeys(names)]
     if more := shown[MAX_FEW:]:
         shown[MAX_FEW:] = [f"{len(more)} more"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
-FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
+FOR_ALL_HINT = "For every conversation: `%jp config --user PATH=VALUE`"
 
 
-def inherited_notices(change: Change) -> list[str]:
+def list_inherited_notices(change: Change) -> list[str]:
     """Return a notice about the settings that a conversation inherited, or an empty list."""
     if not change:
         return []
@@ -317,7 +319,7 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
         how = "Set them again: `-t NAME` or `-c PATH=VALUE` together with `-n`, or `%jp config`"
     return (
         "these settings of the previous conversation do not apply to the new one: "
-        f"{_join_settings(change, toolsets)}. {how}. {FOR_ALL}"
+        f"{_join_settings(change, toolsets)}. {how}. {FOR_ALL_HINT}"
     )
 
 

@@ -24,15 +24,22 @@ from jp_nb.record.events import USAGE, ChatRequest, Compaction, words_of
 from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.record.turn_numbers import shown_turn
-from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.report import Report, joined, note, remark, table, with_note
-from jp_nb.rendering.status import tokens_line
+from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.report import (
+    Report,
+    add_note,
+    join_reports,
+    make_note,
+    make_remark,
+    make_table,
+)
+from jp_nb.rendering.status import format_tokens
 from jp_nb.storage.trust import PendingConsent
 from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 
-UNKNOWN: Final = "-"
-ALL: Final = "all"
-MAX_ROWS: Final = 50
+UNKNOWN_VALUE: Final = "-"
+ALL_MODELS_LABEL: Final = "all"
+MAX_TABLE_ROWS: Final = 50
 """Limit of rows, because an untrusted record may have any number of models and compactions."""
 _REQUEST_CHARS: Final = 40
 _BY_REQUEST: Final = (
@@ -54,11 +61,11 @@ REPORTED_BY_BETA: Final = (
     "Anthropic reports this only with `thinking-binding-controls-2026-08-01` in "
     "`providers.llm.anthropic.beta_headers`."
 )
-NOTHING: Final = "No provider has reported any tokens in this conversation yet."
+NO_TOKENS_REPORTED: Final = "No provider has reported any tokens in this conversation yet."
 COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
 
-def usage_report(document: Document, last: int) -> Report:
+def render_usage(document: Document, last: int) -> Report:
     """Return the tokens of the active conversation: by request of `last` turns, and by model."""
     stream = document.conversation
     parts = list[Report]()
@@ -67,29 +74,33 @@ def usage_report(document: Document, last: int) -> Report:
     )
     notebook_total = _total_of_all(document)
     if not models and notebook_total is None:
-        return remark(NOTHING)
+        return make_remark(NO_TOKENS_REPORTED)
     turns = list(stream.turns())
     if models:
         rows = list(chain.from_iterable(map(_turn_rows, turns[-last:])))
-        tables = table(_BY_REQUEST, rows), table(_BY_MODEL, list(_model_rows(models)))
-        parts.append(joined(tables, between="\n\n"))
-    return joined([*parts, *map(note, _notes(stream, len(turns), last, notebook_total))])
+        tables = make_table(_BY_REQUEST, rows), make_table(_BY_MODEL, list(_model_rows(models)))
+        parts.append(join_reports(tables, between="\n\n"))
+    return join_reports([*parts, *map(make_note, _notes(stream, len(turns), last, notebook_total))])
 
 
-def input_change_report(document: Document, last: int) -> Report:
+def render_input_changes(document: Document, last: int) -> Report:
     """Return the reasoning of the `last` turns that did not fit the conversation, by reason."""
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
         asked = next((words_of(each) for each in turn.entries if isinstance(each, ChatRequest)), "")
-        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_ROWS)):
+        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_TABLE_ROWS)):
             number, request = ("", "") if row else (str(shown_turn(turn.number)), asked)
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
             what = "no" if is_dropped else "yes"
             short = one_line(request, limit=_REQUEST_CHARS)
             rows.append((number, short, _format_number(count), what, why))
-    told = note(REPORTED_BY_BETA)
-    return joined([table(_BY_REASON, rows), told]) if rows else joined([remark(ALL_USED), told])
+    told = make_note(REPORTED_BY_BETA)
+    return (
+        join_reports([make_table(_BY_REASON, rows), told])
+        if rows
+        else join_reports([make_remark(ALL_USED), told])
+    )
 
 
 def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
@@ -104,7 +115,7 @@ def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     asked = next((words_of(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
     first = str(shown_turn(turn.number)), one_line(asked, limit=_REQUEST_CHARS)
     used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
-    for row, one in enumerate(used[:MAX_ROWS] or [ModelUsage("", Usage())]):
+    for row, one in enumerate(used[:MAX_TABLE_ROWS] or [ModelUsage("", Usage())]):
         took = one.tokens
         counts = (
             took.input_tokens,
@@ -113,24 +124,28 @@ def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
             took.output_tokens,
             took.reasoning_tokens,
         )
-        yield *(("", "") if row else first), one.model or UNKNOWN, *map(_format_number, counts)
-    if len(used) > MAX_ROWS:
-        yield "", f"{len(used) - MAX_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
+        yield (
+            *(("", "") if row else first),
+            one.model or UNKNOWN_VALUE,
+            *map(_format_number, counts),
+        )
+    if len(used) > MAX_TABLE_ROWS:
+        yield "", f"{len(used) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
 
 
 def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
     most = sorted(models.items(), key=lambda item: -(sum(item[1], Usage()).input_tokens or 0))
-    for model, each in most[:MAX_ROWS]:
-        yield _model_row(model or UNKNOWN, each)
-    if len(models) > MAX_ROWS:
-        yield (f"{len(models) - MAX_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
+    for model, each in most[:MAX_TABLE_ROWS]:
+        yield _model_row(model or UNKNOWN_VALUE, each)
+    if len(models) > MAX_TABLE_ROWS:
+        yield (f"{len(models) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
     if len(models) > 1:
-        yield _model_row(ALL, [tokens for each in models.values() for tokens in each])
+        yield _model_row(ALL_MODELS_LABEL, [tokens for each in models.values() for tokens in each])
 
 
 def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
     took = sum(responses, Usage())
-    share = UNKNOWN
+    share = UNKNOWN_VALUE
     if took.cache_read_tokens is not None and took.input_tokens:
         share = f"{took.cache_read_tokens / took.input_tokens:.0%}"
     sent = map(_format_number, (len(responses), took.input_tokens, took.cache_read_tokens))
@@ -138,7 +153,7 @@ def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
     return (model, *sent, share, *map(_format_number, counts))
 
 
-def _format_number(count: int | None, unknown: str = UNKNOWN) -> str:
+def _format_number(count: int | None, unknown: str = UNKNOWN_VALUE) -> str:
     return unknown if count is None else f"{count:,}"
 
 
@@ -156,10 +171,10 @@ def _notes(
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
     took = sum_usage(entry for entry in stream.entries if isinstance(entry, Compaction))
     if took != Usage():
-        told = tokens_line(took.input_tokens, took.output_tokens)
+        told = format_tokens(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
     if notebook_total is not None:
-        told = tokens_line(notebook_total.input_tokens, notebook_total.output_tokens)
+        told = format_tokens(notebook_total.input_tokens, notebook_total.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
 
 
@@ -209,7 +224,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
 """Columns of the table of models. A column is omitted if it is empty for all models."""
 
 
-def model_table(
+def render_model_table(
     listed: ModelList,
     provider: str,
     *,
@@ -232,12 +247,12 @@ def model_table(
         if words and listed.models:
             count = len(listed.models)
             sought = " ".join(words)
-            return note(f"None of the {count} models of {provider} matches {sought!r}.")
-        return note(f"{provider} lists no models.")
+            return make_note(f"None of the {count} models of {provider} matches {sought!r}.")
+        return make_note(f"{provider} lists no models.")
     # Models in use first, then available ones, then the newest, then by name.
     found.sort(key=lambda model: (-(model.created or 0.0), model.id))
     found.sort(key=lambda x: (x.id != current, x.id not in named, x.state == "retired"))
-    shown = found[:MAX_ROWS]
+    shown = found[:MAX_TABLE_ROWS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
     uses = [
@@ -248,13 +263,13 @@ def model_table(
         columns["used as"] = uses
     ids = [f"{provider}/{model.id}" for model in shown]
     rows = list(zip(ids, *columns.values(), strict=True))
-    return with_note(table(("model", *columns), rows), _note(found, listed, provider))
+    return add_note(make_table(("model", *columns), rows), _note(found, listed, provider))
 
 
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
     of_all = "" if len(found) == len(listed.models) else f" of {len(listed.models)}"
     total = f"{provider}: {len(found)}{of_all} {'model' if len(listed.models) == 1 else 'models'}"
-    hidden = len(found) - MAX_ROWS
+    hidden = len(found) - MAX_TABLE_ROWS
     search = f"search with `%jp models {provider} WORD`"
     more = f"; {hidden} are not shown: {search}" if hidden > 0 else ""
     cut = "; the list of the provider was truncated" if listed.is_cut else ""
@@ -276,7 +291,7 @@ def _format_size(size: int | None) -> str:
 PENDING_HEAD: Final = ("path", "value", "file")
 
 
-def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
+def list_pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
     """Return the settings that wait for consent: path, value, and file."""
     return [
         (spell_invisible(path), format_consent_value(path, value), spell_invisible(file))
@@ -298,19 +313,19 @@ def format_consent_value(path: str, value: JsonValue) -> str:
     return f"{shown} [{'; '.join(risks)}]" if risks else shown
 
 
-def treatment_report(stream: ConversationStream) -> Report:
+def render_treatment(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
     words = list(map(format_treatment, turn_treatments(stream))) or [WHOLE] * stream.turn_count
     rows = []
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         first, *more = (str(turn) for turn, _ in grouped)
         rows.append((f"{first} to {more[-1]}" if more else first, said))
-    if len(rows) > MAX_ROWS:
-        rows[MAX_ROWS:] = [("…", f"{len(rows) - MAX_ROWS} more")]
-    return table(("turns", "sent"), rows)
+    if len(rows) > MAX_TABLE_ROWS:
+        rows[MAX_TABLE_ROWS:] = [("…", f"{len(rows) - MAX_TABLE_ROWS} more")]
+    return make_table(("turns", "sent"), rows)
 
 
-def compaction_report(
+def render_compactions(
     plan: CompactionPlan, stream: ConversationStream, entries: Sequence[Compaction], *, now: int
 ) -> Report:
     """Return the result of a compaction: treatment of turns, new summaries, and saved tokens.
@@ -318,22 +333,22 @@ def compaction_report(
     `stream` is the conversation after the compaction, `entries` are the recorded compactions, and
     `now` is the estimated number of message tokens that are sent now.
     """
-    parts = [treatment_report(stream)]
+    parts = [render_treatment(stream)]
     for entry in entries:
         if entry.summary is not None:
             turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
             said = entry.summary.summary
-            parts.append(joined([turns, Report(safe_markdown(said), plain(said))]))
+            parts.append(join_reports([turns, Report(sanitize_markdown(said), plain(said))]))
     note = (
         f"About {now:,} tokens of messages are sent instead of {plan.before:,}. The record keeps "
         "everything. Undo: `%jp compact --undo`"
     )
-    return with_note(joined(parts, between="\n\n"), note)
+    return add_note(join_reports(parts, between="\n\n"), note)
 
 
-def preview_report(plan: CompactionPlan) -> Report:
+def render_compaction_preview(plan: CompactionPlan) -> Report:
     """Return the expected result of `plan`."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(cut.rule.summary is not None for cut in plan.steps):
         note += ", plus the summary, which is not written yet"
-    return with_note(treatment_report(plan.outcome), f"{note}. Nothing has changed.")
+    return add_note(render_treatment(plan.outcome), f"{note}. Nothing has changed.")

@@ -39,9 +39,16 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import indented_json
 from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.markdown import code_span
-from jp_nb.rendering.report import MAX_LINE_CHARS, Report, block, joined, line, table
+from jp_nb.rendering.change_text import summarize_changes
+from jp_nb.rendering.markdown import make_code_span
+from jp_nb.rendering.report import (
+    MAX_LINE_CHARS,
+    Report,
+    join_reports,
+    make_block,
+    make_line,
+    make_table,
+)
 from jp_nb.text import escape_invisible, one_line
 from jp_nb.toolkit.parameters import Parameter, list_parameters
 from jp_nb.toolkit.python import PythonTool, suggest_improvements
@@ -64,7 +71,7 @@ _SWITCH_TEXTS: Mapping[str, str] = {
 }
 
 
-def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
+def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
     """Return all configured tools with their state, source and settings.
 
     With `toolset`, return only its tools.
@@ -88,7 +95,7 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
         if is_shown:
             state = _describe_source(name, config, offered)
             rows.append((f"{name}.*", state, name, name, "", "", ""))
-    return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
+    return make_table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
 
 
 def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
@@ -114,7 +121,7 @@ RuleRow = tuple[str, str]
 """A rule of the configuration, and its source; or a rule that the user kept, and its removal."""
 
 
-def tool_report(
+def render_tool(
     name: str, config: AppConfig, offer: MakeOffer, rules: Sequence[RuleRow] = ()
 ) -> Report:
     """Return all details of one tool, with its `rules`; for a toolset, its tools.
@@ -125,7 +132,7 @@ def tool_report(
     configured = config.conversation.tools.get(name)
     is_source = name in config.conversation.list_source_toolsets()
     if configured is None and (is_source or config.conversation.list_toolset_tools(name)):
-        return tools_report(config, offer, name)
+        return render_tools(config, offer, name)
     if configured is None or name == STAR:
         known = [x for x in config.conversation.tools if x != STAR]
         near = difflib.get_close_matches(name, known, n=1)
@@ -148,24 +155,24 @@ def tool_report(
         *(("advice", each) for each in advice),
         ("grants", _format_grants(configured.access)),
     ]
-    parts = [table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
+    parts = [make_table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
     if rules:
         titles = ("rule: the first one that matches a call applies", "set by")
-        parts.append(table(titles, rules, limit=MAX_LINE_CHARS))
+        parts.append(make_table(titles, rules, limit=MAX_LINE_CHARS))
     if configured.questions:
         rows = [_question_row(name, *entry) for entry in configured.questions.items()]
         head = ("question", "answered by", "configured answer", "label")
-        parts.append(table(head, rows, limit=MAX_LINE_CHARS))
+        parts.append(make_table(head, rows, limit=MAX_LINE_CHARS))
     if configured.options:
         above = ("conversation", "tools", name, "options")
         options = [(key, _value(value, (*above, key))) for key, value in configured.options.items()]
-        parts.append(table(("option", "value"), options, limit=MAX_LINE_CHARS))
+        parts.append(make_table(("option", "value"), options, limit=MAX_LINE_CHARS))
     if found:
         parts += _parameters(found)
         text = found.definition.description
-        about = joined(["Description for the model:", block(text)])
-        parts.append(about if text else line("It has no description for the model."))
-    return joined(parts, between="\n\n")
+        about = join_reports(["Description for the model:", make_block(text)])
+        parts.append(about if text else make_line("It has no description for the model."))
+    return join_reports(parts, between="\n\n")
 
 
 def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
@@ -228,7 +235,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
     ]
     rows += [(others, "-", "-", "-", "-")] if others else []
     head = ("parameter", "type", "required", "values", "description")
-    return [table(head, rows, limit=MAX_LINE_CHARS)] if rows else []
+    return [make_table(head, rows, limit=MAX_LINE_CHARS)] if rows else []
 
 
 def _parameter_values(parameter: Parameter) -> Iterator[str]:
@@ -280,11 +287,11 @@ def _config_verbs(rule: ConfigRule) -> str:
     return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"
 
 
-DEBUG = "%debug opens the debugger where it failed"
-NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway."
+DEBUG_HINT = "%debug opens the debugger where it failed"
+NOT_OFFERED_NOTE = "The tool {} is not offered to the model: {}. It was called anyway."
 
 
-def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
+def render_call_outcome(outcome: CallOutcome, *, timed: bool) -> Report:
     """Return the input and output of the call's processes, and its result for the model.
 
     `timed` adds the duration, which differs in each run.
@@ -297,15 +304,15 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
     if timed:
         facts.append(f"{outcome.seconds:.1f} s")
     kind = " as an error" if outcome.is_error else ""
-    parts.append(line(f"The model reads{kind} ({', '.join(facts)}):"))
-    parts.append(block(outcome.content) if outcome.content.strip() else line("(nothing)"))
+    parts.append(make_line(f"The model reads{kind} ({', '.join(facts)}):"))
+    parts.append(make_block(outcome.content) if outcome.content.strip() else make_line("(nothing)"))
     if outcome.structured is not None:
-        parts.append(line("The record would also keep:"))
-        parts.append(block(indented_json(outcome.structured), "json"))
-    parts += (line(f"The model also sees {image.words_with_size}") for image in outcome.images)
+        parts.append(make_line("The record would also keep:"))
+        parts.append(make_block(indented_json(outcome.structured), "json"))
+    parts += (make_line(f"The model also sees {image.words_with_size}") for image in outcome.images)
     if outcome.exception is not None:
-        parts.append(line(DEBUG))
-    return joined(parts)
+        parts.append(make_line(DEBUG_HINT))
+    return join_reports(parts)
 
 
 def _processes(outcome: CallOutcome) -> Iterator[Report]:
@@ -314,16 +321,16 @@ def _processes(outcome: CallOutcome) -> Iterator[Report]:
     for run in outcome.processes:
         number += not run.formats
         about = "Its formatter" if run.formats else f"Run {number}" if several else "The command"
-        yield line(f"{about} got on stdin:")
-        yield block(run.stdin, "json")
+        yield make_line(f"{about} got on stdin:")
+        yield make_block(run.stdin, "json")
         for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
             if text.strip():
-                yield line(f"printed on {name}:")
-                yield block(text)
+                yield make_line(f"printed on {name}:")
+                yield make_block(text)
         nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
         code = run.exit_code
         ended = f"exit status {code}" if code >= 0 else f"signal {-code}"
-        yield line(f"{nothing}ended with {ended}")
+        yield make_line(f"{nothing}ended with {ended}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +352,7 @@ class Replayed:
         return not self.note and self.then == self.now
 
 
-def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
+def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> Report:
     """Return the differences, a table of all results, and `note`."""
     parts = list[Report]()
     rows = []
@@ -356,20 +363,20 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         if not (each.same or each.then is None or each.now is None):
             label = f"{place} {one_line(each.name, limit=80)}"
             change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
-            [shown] = prompt_text.decided((change,))
-            parts.append(Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}"))
+            [shown] = summarize_changes((change,))
+            parts.append(Report(f"≠ {make_code_span(shown.line)}", f"≠ {shown.line}"))
             if shown.difference:
-                parts.append(block("\n".join(shown.difference), "diff"))
+                parts.append(make_block("\n".join(shown.difference), "diff"))
     same = sum(each.same for each in results)
-    head = line(
+    head = make_line(
         f"Turn {shown_turn(number)} with the current tools: {same} of {len(results)} results are "
         "the same. The conversation is unchanged."
     )
-    listed = table(("call", "tool", "then", "now", "same?"), rows, limit=80)
-    return joined([*parts, head, listed, *([line(note)] if note else [])])
+    listed = make_table(("call", "tool", "then", "now", "same?"), rows, limit=80)
+    return join_reports([*parts, head, listed, *([make_line(note)] if note else [])])
 
 
-def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
+def find_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
     """Return Python code that repeats `call` with the arguments of its run.
 
     A function of the notebook is called directly if its arguments are JSON values. Otherwise the

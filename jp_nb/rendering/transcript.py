@@ -40,34 +40,35 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.prepared_answers import ANSWERS
+from jp_nb.agent.provider import TextKind
 from jp_nb.agent.questions import no_user_error
 from jp_nb.images import count_images
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
 from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.change_text import ChangeSummary, summarize_changes
 from jp_nb.rendering.markdown import (
-    code_block,
-    code_span,
-    details_block,
-    no_markup,
-    quoted,
-    safe_markdown,
+    escape_markup,
+    make_code_block,
+    make_code_span,
+    make_details_block,
+    quote_markdown,
+    sanitize_markdown,
 )
-from jp_nb.rendering.prompt_text import Decided, decided
 from jp_nb.rendering.question_text import (
     QuestionCard,
-    card_markdown,
-    card_text,
+    format_card_lines,
     format_outcome,
-    question_card,
+    make_question_card,
+    render_card,
 )
 from jp_nb.rendering.report import (
     MAX_LINE_CHARS,
     Report,
-    bounded,
-    indent,
-    line,
-    note,
+    bound_text,
+    indent_text,
+    make_line,
+    make_note,
 )
 from jp_nb.text import (
     MAX_LISTED,
@@ -81,12 +82,12 @@ from jp_nb.text import (
 )
 from jp_nb.toolkit.base import remove_frame
 
-EDITED = " (arguments edited by you)"
-BY_RULE = " (rule: {})"
+EDITED_NOTE = " (arguments edited by you)"
+RULE_NOTE = " (rule: {})"
 MAX_RULE_CHARS = 160
 """Maximum length of the rule in the line of a call."""
-MAX_CALL_CHARS = 120
-MAX_REASON_CHARS = 300
+MAX_CALL_LINE_CHARS = 120
+MAX_CALL_REASON_CHARS = 300
 MAX_OPEN_LINES = 40
 """Limit of lines of code in the arguments. Longer code is folded."""
 MAX_FOLDED_LINES = 200
@@ -100,23 +101,25 @@ def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
     """Return the line of a call, and the blocks below it, which are indented in the text."""
     mark, seconds, about = _format_state(ends)
     head = _format_head(begins)
-    edited = EDITED if begins.edited else ""
+    edited = EDITED_NOTE if begins.edited else ""
     rule = "" if begins.rule is None else format_rule_note(begins.rule)
-    line = f"{mark} {code_span(head)}{edited}{no_markup(rule)}"
+    line = f"{mark} {make_code_span(head)}{edited}{escape_markup(rule)}"
     blocks = [block for block in _blocks_below(begins, ends) if block.markdown]
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
-        below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
+        below.append(
+            make_details_block("Traceback", make_code_block(normalize_traceback(ends.traceback)))
+        )
     return Report(
-        "\n\n".join([f"{line}{no_markup(about)}", *below]),
+        "\n\n".join([f"{line}{escape_markup(about)}", *below]),
         "\n".join([f"{mark} {head}{edited}{rule}{about}", *(x.text for x in blocks if x.text)]),
-        "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
+        "\n\n".join([f"{line}{escape_markup(seconds + about)}", *below]),
     )
 
 
 def format_rule_note(words: str) -> str:
     """Return the part of a call's line about the rule that decided about the call."""
-    return BY_RULE.format(one_line(escape_invisible(words), limit=MAX_RULE_CHARS))
+    return RULE_NOTE.format(one_line(escape_invisible(words), limit=MAX_RULE_CHARS))
 
 
 def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
@@ -126,18 +129,18 @@ def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
     about = "".join(f" · {words}" for words in _format_images(ends))
     if (ends.skipped or ends.is_error) and not _format_result(ends):
         # Text after a blank line, such as advice for the model, is only in the record.
-        first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
-        if reason := one_line(first, limit=MAX_REASON_CHARS):
+        first = format_content_for_user(ends.name, ends.content).strip().partition("\n\n")[0]
+        if reason := one_line(first, limit=MAX_CALL_REASON_CHARS):
             about += f" — {reason}"
-    return call_mark(ends), f" {ends.seconds:.1f} s", about
+    return get_call_mark(ends), f" {ends.seconds:.1f} s", about
 
 
-def call_mark(ended: ToolEnds | ToolCall) -> str:
+def get_call_mark(ended: ToolEnds | ToolCall) -> str:
     """Return the sign of a call that has ended."""
     return "⊘" if ended.skipped else "✗" if ended.is_error else "✓"
 
 
-def for_user(tool: str, content: str) -> str:
+def format_content_for_user(tool: str, content: str) -> str:
     """Return the response of a call for the user.
 
     The error for the model mentions a terminal if no user is available (`no_user_error`). A
@@ -153,7 +156,9 @@ def for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    omitted = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]]
+    omitted = [
+        one_line(text, limit=MAX_CALL_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]
+    ]
     more = len(ends.omitted_images) - len(omitted)
     return [*count_images(ends.images), *omitted, *([f"{more} more omitted"] if more else [])]
 
@@ -161,7 +166,7 @@ def _format_images(ends: ToolEnds) -> list[str]:
 def _format_head(begins: ToolBegins) -> str:
     # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
-        return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
+        return plain(spell_invisible(begins.name), limit=MAX_CALL_LINE_CHARS)
     texts = {}
     for each in begins.texts:
         count = str(begins.arguments[each.name]).removesuffix("\n").count("\n") + 1
@@ -180,23 +185,25 @@ def format_call(
         for key, value in _drop_empty(arguments).items()
     ]
     # Cut before escaping: an argument may have a megabyte.
-    text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
-    cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
-    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_CHARS, cut=cut)
+    text = ", ".join(
+        f"{key}={escape_invisible(value[:MAX_CALL_LINE_CHARS])}" for key, value in given
+    )
+    cut = sum(max(len(value) - MAX_CALL_LINE_CHARS, 0) for _, value in given)
+    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_LINE_CHARS, cut=cut)
 
 
 def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
     if begins.formatted is not None:
-        yield _block_below(bounded(begins.formatted))
+        yield _block_below(bound_text(begins.formatted))
     elif begins.parameters != "off":
         if begins.parameters == "json":
             below = {each.name for each in begins.texts}
             others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
-            yield _block_below(bounded(format_visible_json(others)) if others else "", "json")
+            yield _block_below(bound_text(format_visible_json(others)) if others else "", "json")
         is_shown_by_prompt = begins.asked and ends is None
         for each in () if is_shown_by_prompt else begins.texts:
             _, lines = spell_lines(str(begins.arguments[each.name]))
-            yield _block_below(bounded("\n".join(lines)), each.language, folds=True)
+            yield _block_below(bound_text("\n".join(lines)), each.language, folds=True)
     if ends is not None:
         yield _block_below(_format_result(ends))
         yield _folded_result(ends)
@@ -204,11 +211,11 @@ def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]
 
 def _folded_result(ends: ToolEnds) -> Report:
     # The result for pages. A text cannot be unfolded, so it has none.
-    content = remove_frame(for_user(ends.name, ends.content))
+    content = remove_frame(format_content_for_user(ends.name, ends.content))
     if not ends.folds_result or not content.strip() or _is_reason(ends):
         return Report("", "")
 
-    shown = bounded(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
+    shown = bound_text(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
     left = len(content) - MAX_FOLDED_CHARS
     if left > 0:
         ending = "" if left == 1 else "s"
@@ -217,17 +224,17 @@ def _folded_result(ends: ToolEnds) -> Report:
     noun = "error" if ends.is_error else "result"
     ending = "" if len(content) == 1 else "s"
     title = f"{noun} ({len(content):,} character{ending})"
-    return Report(details_block(title, code_block(shown)), "")
+    return Report(make_details_block(title, make_code_block(shown)), "")
 
 
 def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
     if not text:
         return Report("", "")
-    block = code_block(text, language)
+    block = make_code_block(text, language)
     count = text.count("\n") + 1
     if folds and count > MAX_OPEN_LINES:
-        block = details_block(f"{count} lines of {language}", block)
-    return Report(block, indent(text))
+        block = make_details_block(f"{count} lines of {language}", block)
+    return Report(block, indent_text(text))
 
 
 def _add_printed(call: Report, printed: str) -> Report:
@@ -235,11 +242,11 @@ def _add_printed(call: Report, printed: str) -> Report:
     text = plain(printed, limit=len(printed)).strip("\n")
     if not text.strip():
         return call
-    block = code_block(text, limit=len(text))
+    block = make_code_block(text, limit=len(text))
     live = None
     if call.live is not None:
         live = f"{call.live}\n\n{block}"
-    return Report(f"{call.markdown}\n\n{block}", f"{call.text}\n{indent(text)}", live)
+    return Report(f"{call.markdown}\n\n{block}", f"{call.text}\n{indent_text(text)}", live)
 
 
 def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -249,24 +256,26 @@ def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def _format_result(ends: ToolEnds) -> str:
     if ends.skipped or ends.result_lines == 0 or _is_reason(ends):
         return ""
-    return bounded(for_user(ends.name, ends.content).strip("\n"), lines=ends.result_lines)
+    return bound_text(
+        format_content_for_user(ends.name, ends.content).strip("\n"), lines=ends.result_lines
+    )
 
 
 def _is_reason(ends: ToolEnds) -> bool:
     # True if the line of the call has the whole content, as the reason of its failure.
-    text = for_user(ends.name, ends.content).strip("\n")
-    return ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS
+    text = format_content_for_user(ends.name, ends.content).strip("\n")
+    return ends.is_error and "\n" not in text and len(text) <= MAX_CALL_REASON_CHARS
 
 
-def stable_traceback(text: str) -> str:
+def normalize_traceback(text: str) -> str:
     """Return `text` with `<cell>` for file names of cells, which differ in each run."""
     return _CELL_FILE.sub('File "<cell>"', text)
 
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 NO_BREAK_SPACE = "\u00a0"
-TextKind = Literal["message", "reasoning", "structured"]
-Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
+
+ShownEvent = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
 """An event that is shown as it is."""
 
 
@@ -304,13 +313,13 @@ class CallPiece(_Piece):
 class EventPiece(_Piece):
     """An event that is shown as it is: a decision, a notice, or a message of the user."""
 
-    event: Event
+    event: ShownEvent
 
 
-Piece = TextPiece | CallPiece | EventPiece
+TranscriptPiece = TextPiece | CallPiece | EventPiece
 
 
-def _deciding_call(piece: Piece) -> str | None:
+def _deciding_call(piece: TranscriptPiece) -> str | None:
     # The call that a decision belongs to; None for other pieces.
     event = piece.event if isinstance(piece, EventPiece) else None
     return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
@@ -322,16 +331,16 @@ def _render_text(
     if kind == "structured":
         with suppress(ValueError):
             text = indented_json(read_json(text))
-        return Report(code_block(text), plain(text))
+        return Report(make_code_block(text), plain(text))
     if kind == "reasoning" and not (show_reasoning and text.strip()):
         return Report("", "")
-    markdown = safe_markdown(text, image_hosts=image_hosts)
+    markdown = sanitize_markdown(text, image_hosts=image_hosts)
     if kind == "reasoning":  # not shown in terminals
-        return Report(details_block("Reasoning", markdown), "")
+        return Report(make_details_block("Reasoning", markdown), "")
     return Report(markdown.strip("\n"), plain(text).strip("\n"))
 
 
-def _render_event(event: Event) -> Report:
+def _render_event(event: ShownEvent) -> Report:
     match event:
         case QuestionEnds():
             return _render_question(event)
@@ -340,11 +349,11 @@ def _render_event(event: Event) -> Report:
         case Notice(text=text):
             return _render_notice(text)
         case ShowRequest(text=text):
-            block = details_block("Request", code_block(text, limit=len(text)))
+            block = make_details_block("Request", make_code_block(text, limit=len(text)))
             lines = plain(text, limit=len(text)).split("\n")
             return Report(block, "\n".join(f"> {line}".rstrip() for line in lines))
         case UserMessage(text=text):
-            shown = line(text)
+            shown = make_line(text)
             return Report(f"> 💬 {shown.markdown}", f"> {shown.text}")
         case _:
             assert_never(event)
@@ -357,29 +366,33 @@ def _render_question(ends: QuestionEnds) -> Report:
     card = QuestionCard()
     if ends.outcome.stored == "answered":
         kind = ends.question.answer_type.to_record()
-        card = question_card(kind, ends.answer, answered=True)
+        card = make_question_card(kind, ends.answer, answered=True)
     outcome = format_outcome(ends.outcome, card.headline)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
-    marked = f"**{no_markup(label)}**: " if label else ""
-    markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
-    quotation = quoted("\n\n".join(filter(None, [markdown, card_markdown(card)])))
+    marked = f"**{escape_markup(label)}**: " if label else ""
+    markdown = f"❓ {marked}{escape_markup(question)} **{escape_markup(outcome)}**"
+    quotation = quote_markdown("\n\n".join(filter(None, [markdown, render_card(card)])))
     if ends.question.context and ends.question.context_is_text:
         lines = plain(ends.question.context, limit=2000).split("\n")
         quotation = (
-            quoted("\n\n".join(map(no_markup, filter(str.strip, lines)))) + "\n\n" + quotation
+            quote_markdown("\n\n".join(map(escape_markup, filter(str.strip, lines))))
+            + "\n\n"
+            + quotation
         )
     elif ends.question.context:
         # Sanitize the quotation, not its content, because `> ` may change which lines are code.
-        context = quoted(plain(ends.question.context, limit=2000))
-        quotation = f"{safe_markdown(context)}\n\n{quotation}"
-    return Report(quotation, "\n".join([asked, *(f"    {line}" for line in card_text(card))]))
+        context = quote_markdown(plain(ends.question.context, limit=2000))
+        quotation = f"{sanitize_markdown(context)}\n\n{quotation}"
+    return Report(
+        quotation, "\n".join([asked, *(f"    {line}" for line in format_card_lines(card))])
+    )
 
 
 def _render_change(ends: ChangeEnds) -> Report:
     # The decision about configuration changes. Several changes have a line each.
     tool = one_line(ends.tool, limit=80)
-    several = decided(ends.changes)
-    about = Decided(f"{tool}: {len(ends.changes)} configuration changes")
+    several = summarize_changes(ends.changes)
+    about = ChangeSummary(f"{tool}: {len(ends.changes)} configuration changes")
     if len(several) == 1:
         about = several[0]._replace(line=f"{tool}: {several[0].line}")
         several = []
@@ -387,16 +400,18 @@ def _render_change(ends: ChangeEnds) -> Report:
     text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
     for one in several:
         text += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
-    head = f"⟳ {code_span(about.line)} — {no_markup(decision)}"
-    items = "\n".join(_add_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
+    head = f"⟳ {make_code_span(about.line)} — {escape_markup(decision)}"
+    items = "\n".join(
+        _add_difference(f"- {make_code_span(one.line)}", one, "  ") for one in several
+    )
     markdown = "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
     return Report(markdown, "\n".join(text))
 
 
-def _add_difference(line: str, about: Decided, indentation: str) -> str:
+def _add_difference(line: str, about: ChangeSummary, indentation: str) -> str:
     if not about.difference:
         return line
-    block = code_block("\n".join(about.difference), "diff").split("\n")
+    block = make_code_block("\n".join(about.difference), "diff").split("\n")
     return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
 
 
@@ -425,20 +440,20 @@ def format_name(text: str) -> str:
 
 
 def _render_notice(text: str) -> Report:
-    shown = bounded(text, lines=50)
+    shown = bound_text(text, lines=50)
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
     for each in shown.split("\n"):
         if said := one_line(each, limit=MAX_LINE_CHARS):
             indentation = len(each) - len(each.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}{note(said).markdown}")
+            lines.append(f"{NO_BREAK_SPACE * indentation}{make_note(said).markdown}")
     return Report("  \n".join(lines), shown)
 
 
 class TranscriptPart:
     """The pieces of a turn in one output."""
 
-    def __init__(self, transcript: Transcript, pieces: list[Piece]) -> None:
+    def __init__(self, transcript: Transcript, pieces: list[TranscriptPiece]) -> None:
         self.pieces = pieces
         self._transcript = transcript
 
@@ -455,13 +470,13 @@ class TranscriptPart:
         rendered = list(map(self._transcript.render, self._in_call_order()))
         markdown = [(each.live if live else None) or each.markdown for each in rendered]
         if status:
-            markdown.append(f"*{no_markup(status)}*")
+            markdown.append(f"*{escape_markup(status)}*")
         return {
             "text/markdown": "\n\n".join(filter(None, markdown)),
             "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
         }
 
-    def _in_call_order(self) -> Iterator[Piece]:
+    def _in_call_order(self) -> Iterator[TranscriptPiece]:
         # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
         # that each run shows the same order.
         calls = self._transcript.calls
@@ -495,12 +510,12 @@ class Transcript:
             _render_text, show_reasoning=show_reasoning, image_hosts=image_hosts
         )
         self._running: dict[str, CallPiece] = {}
-        self._last: Piece | None = None
-        self._response: list[Piece] = []  # the pieces that `DiscardText` removes
+        self._last: TranscriptPiece | None = None
+        self._response: list[TranscriptPiece] = []  # the pieces that `DiscardText` removes
         self.calls: dict[str, int] = {}
         self.parts = [TranscriptPart(self, [])]
 
-    def add(self, event: DisplayEvent) -> Piece | None:
+    def add(self, event: DisplayEvent) -> TranscriptPiece | None:
         """Process `event`, and return the piece that it adds or changes, if there is one."""
         match event:
             case ShowText(kind=kind, text=text):
@@ -535,7 +550,7 @@ class Transcript:
                 assert_never(event)
         return None
 
-    def _append(self, piece: Piece) -> None:
+    def _append(self, piece: TranscriptPiece) -> None:
         self.parts[-1].pieces.append(piece)
         self._response.append(piece)
         self._last = piece
@@ -585,13 +600,13 @@ class Transcript:
         """Return True if the transcript shows the call."""
         return self._show_tools and not event.hidden
 
-    def render(self, piece: Piece) -> Report:
+    def render(self, piece: TranscriptPiece) -> Report:
         """Return `piece` as it is now. Each of its states is rendered once."""
         if piece.rendered is None:
             piece.rendered = self._render(piece)
         return piece.rendered
 
-    def _render(self, piece: Piece) -> Report:
+    def _render(self, piece: TranscriptPiece) -> Report:
         match piece:
             case TextPiece(kind=kind, texts=texts):
                 texts[:] = ["".join(texts)]

@@ -50,9 +50,9 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream, TurnEntries, proposed_by
 from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turn_view import ToolCall, read_turn
-from jp_nb.rendering.prompt_text import one_name
-from jp_nb.rendering.report import Report, joined, line
-from jp_nb.rendering.tool_text import NOT_OFFERED, Replayed, call_report, replay_report
+from jp_nb.rendering.prompt_text import spell_name
+from jp_nb.rendering.report import Report, join_reports, make_line
+from jp_nb.rendering.tool_text import NOT_OFFERED_NOTE, Replayed, render_call_outcome, render_replay
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turn_runner import TurnRunner
@@ -155,7 +155,7 @@ class ToolBench:
                 "may have been added by someone else. If they run, they run"
             )
         exhibits = tuple(
-            PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
+            PromptDetail(f"{number}. {spell_name(call.name)}", call.arguments or "(no arguments)")
             for number, call in enumerate(calls, start=1)
         )
         text = f"{text} here, with your rights."
@@ -192,11 +192,15 @@ class ToolBench:
         if outcome is not None:
             front_end = self.turns.runner.front_end
             config = self.active.settings.config
-            report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
+            report = render_call_outcome(
+                outcome, timed=front_end.unavailable_reason(config) is None
+            )
             if tool.name not in tools.offered.tools:
                 off = f"it is off; turn it on with `%%jp -t {tool.name}`"
                 why_not = tools.offered.missing.get(tool.name) or off
-                report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
+                report = join_reports(
+                    [make_line(NOT_OFFERED_NOTE.format(outcome.name, why_not)), report]
+                )
             self.show(report)
             for image in outcome.images:
                 if data := image.display_data:
@@ -257,7 +261,7 @@ def _to_json(arguments: Mapping[str, Any], name: str) -> dict[str, JsonValue]:
 def untrusted_call(name: str, distrust: str) -> str:
     """Return the first sentence of a prompt about an untrusted call of `name`."""
     return (
-        f"This notebook's history is not trusted ({distrust}), so the call of {one_name(name)} "
+        f"This notebook's history is not trusted ({distrust}), so the call of {spell_name(name)} "
         "may have been added by someone else"
     )
 
@@ -346,7 +350,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
         note = ANSWERS_IGNORED
     run = bench.run(tools, calls, answers)
     results = list(_compare(run, batches, recorded))
-    bench.show(replay_report(number, results, note))
+    bench.show(render_replay(number, results, note))
     raise_for_end(run)
     if strict and (different := [result.name for result in results if not result.same]):
         raise ReplayError(

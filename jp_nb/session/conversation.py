@@ -333,9 +333,9 @@ class ActiveConversation:
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
-            from jp_nb.rendering.status import interrupted_turn
+            from jp_nb.rendering.status import describe_interrupted_turn
 
-            self.notices.append(interrupted_turn(turn, recovered))
+            self.notices.append(describe_interrupted_turn(turn, recovered))
 
     def _changed(self) -> None:
         head = self.document.conversation.head

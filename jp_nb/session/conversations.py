@@ -22,7 +22,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turn_view import Turn, read_turn
-from jp_nb.rendering.status import format_dropped_settings, inherited_notices
+from jp_nb.rendering.status import format_dropped_settings, list_inherited_notices
 from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
@@ -224,7 +224,9 @@ class NextConversation:
         is_empty = not len(self.stream)
         if settings is None:
             settings = self.settings(active)
-            active.notices += inherited_notices(settings.inherit(active.settings, self.inherits))
+            active.notices += list_inherited_notices(
+                settings.inherit(active.settings, self.inherits)
+            )
         active.document.archive_active()
         active.document.conversation = self.stream
         trust.follow(is_local=self.trusted)

@@ -25,8 +25,8 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import NoAnswer, make_no_answer
 from jp_nb.record.turn_view import InterruptedTurn, OpenCall, Turn, find_interrupted_turn
-from jp_nb.rendering.prompt_text import one_name
-from jp_nb.rendering.status import finished_words, skipped_words
+from jp_nb.rendering.prompt_text import spell_name
+from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
@@ -90,9 +90,9 @@ class TurnResumption:
         again, skipped = self._ask_user(turn)
         notices = self._active.notices
         if turn.finished:
-            notices.append(finished_words([call.name for call in turn.finished]))
+            notices.append(describe_finished_calls([call.name for call in turn.finished]))
         if skipped:
-            notices.append(skipped_words([call.request.name for call in skipped]))
+            notices.append(describe_skipped_calls([call.request.name for call in skipped]))
         if turn.untrusted_changes:
             notices.append(
                 "options of this turn are not applied again, because the history of this notebook "
@@ -174,7 +174,7 @@ def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
     for name in dict.fromkeys(call.request.name for call in found.open_calls):
         if name in tools.offered.tools:
             continue
-        shown = one_name(name)
+        shown = spell_name(name)
         reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
         if name in tools.possible.tools:
             turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
@@ -194,7 +194,7 @@ def resume_prompt(
     `distrust` is the reason why the record is not trusted: then skipping is the first choice.
     """
     which = f" ({number} of {count})" if count > 1 else ""
-    name = one_name(call.name)
+    name = spell_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
     if distrust is not None:
         about = untrusted_call(call.name, distrust)

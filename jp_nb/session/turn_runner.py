@@ -65,8 +65,8 @@ from jp_nb.record.marks import (
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turn_view import UNTYPED, InterruptedTurn, OpenCall, Turn, read_turn
-from jp_nb.rendering.prompt_text import record_of
-from jp_nb.rendering.status import inherited_notices
+from jp_nb.rendering.prompt_text import summarize_prompt
+from jp_nb.rendering.status import list_inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.base_config import MODEL
 from jp_nb.session.code_questions import CodeQuestions, format_questions
@@ -409,7 +409,7 @@ class TurnRunner:
             stream = other.stream
             settings = other.settings(active)
             paths = [path for path in other.inherits if model is None or path != MODEL]
-            inherited = inherited_notices(settings.inherit(active.settings, paths))
+            inherited = list_inherited_notices(settings.inherit(active.settings, paths))
         names = self._host.namespace
         folder = active.files.folder
         directives, notices = resolve_variables(directives, names, folder)
@@ -849,7 +849,7 @@ class TurnRunner:
             with _waits_for_user(output, run):
                 end = ask() if in_turn or line.is_held_here else line.run(ask)
             if output is not None and not isinstance(end, Unavailable):
-                output(Notice(record_of(prompt, end).plain))
+                output(Notice(summarize_prompt(prompt, end).plain))
             return end
 
         prepared = self.runner.load_answers(config)

@@ -17,7 +17,7 @@ from jp_nb.errors import PromptUnavailable
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.stream import ProposedBy, proposed_by
-from jp_nb.rendering.log import by_tools
+from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
@@ -68,7 +68,7 @@ async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
     await bench.run()
     [delta] = bench.of(ConfigDelta)
     assert [one.by for one in proposed_by(delta)] == ["Bo"]
-    assert by_tools(proposed_by(delta)) == ["by tool change, applied by Bo (form)"]
+    assert format_proposing_tools(proposed_by(delta)) == ["by tool change, applied by Bo (form)"]
     assert bench.shown_of(ChangeEnds)[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
     bench = make_bench(tool, person=FakePrompter(*ada))

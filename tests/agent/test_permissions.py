@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.partial import merge
 from jp_nb.record.events import ConfigDelta, ToolCallRequest, ToolCallResponse
-from jp_nb.rendering.prompt_text import asked_by
+from jp_nb.rendering.prompt_text import format_asking_tool
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
@@ -219,7 +219,7 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
         yes("edit"), yes({"city": "Delft"}), yes("reason"), yes("No."), calls=2
     )
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
-    assert not any(map(asked_by, bench.person.asked))  # the tool has not even begun
+    assert not any(map(format_asking_tool, bench.person.asked))  # the tool has not even begun
     contents = [r.content for r in bench.of(ToolCallResponse)]
     assert contents == ["rain in Delft", "Tool skipped by user: No."]
 

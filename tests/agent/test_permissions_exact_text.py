@@ -29,9 +29,9 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.prompt_text import record_of
-from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering import prompt_text
+from jp_nb.rendering.prompt_text import summarize_prompt
+from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.text import (
     escape_invisible,
     format_object,
@@ -238,7 +238,7 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[
 @given(objects)
 async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt, ran = await ran_with(arguments)
-    [(caption, lines)] = prompt_text.exhibits(prompt)
+    [(caption, lines)] = prompt_text.list_exhibits(prompt)
     assert (caption, same(parse_object(lines), ran)) == ("Arguments", True)
     assert same(parse_object(on_stdin(prompt)["Arguments"]), ran)
 
@@ -295,7 +295,7 @@ async def test_displayed_command_line_and_folder_are_the_executed_ones(tmp_path:
         )
         words, place = json.loads(response.content)
         assert words[0] == word
-        for shown in (dict(prompt_text.exhibits(prompt)), on_stdin(prompt)):
+        for shown in (dict(prompt_text.list_exhibits(prompt)), on_stdin(prompt)):
             said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
             assert list(said) == ["Command line", "Folder", "Arguments"]
             line, cwd = (
@@ -338,7 +338,7 @@ async def test_shell_command_is_shown_as_the_shell_reads_it(tmp_path: Path) -> N
         tmp_path, command, yes("run"), text='{"x": "b; echo c"}', parameters={"x": {}}
     )
     assert response.content == "a\nb; echo c\n"
-    [shell, *_] = prompt_text.exhibits(prompt)
+    [shell, *_] = prompt_text.list_exhibits(prompt)
     assert shell.caption == "Command line, run by a shell (sh -c)"
     assert shell.lines == ["echo a; echo 'b; echo c'"]
 
@@ -355,7 +355,7 @@ async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) ->
     ]:
         command: JsonValue = {"program": "echo", "args": [word]}
         [prompt], _ = await run_command(tmp_path, command, yes("run"))
-        [line, *_] = prompt_text.exhibits(prompt)
+        [line, *_] = prompt_text.list_exhibits(prompt)
         said = "Command line (for the first run; the next run gets the answers to its questions)"
         assert line.caption == (said if first else "Command line")
 
@@ -363,7 +363,7 @@ async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) ->
 @posix
 async def test_invalid_command_template_is_shown_as_an_error(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
-    [problem] = prompt_text.exhibits(prompt)
+    [problem] = prompt_text.list_exhibits(prompt)
     assert problem.caption == "The tool cannot run: it has no command line"
     assert problem.lines == ["Template error: ZeroDivisionError"]
     assert response.is_error
@@ -388,7 +388,7 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
         format="unattended",
         style={"parameters": "cat shown"},
     )
-    captions = [caption for caption, _ in prompt_text.exhibits(prompt)]
+    captions = [caption for caption, _ in prompt_text.list_exhibits(prompt)]
     assert captions == [
         "Command line",
         "Folder",
@@ -419,7 +419,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         form = bench.person.asked[-1]
         assert isinstance(form, FormPrompt)
         [prompt] = form.pages[0].fields
-        box = prompt_text.draft(prompt)
+        box = prompt_text.make_editable_text(prompt)
         assert_all_is_seen(box.shown.replace("\n", ""))
         assert same(json.loads(box.shown), expected)
         if on_a_console:
@@ -471,7 +471,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     async def submit() -> PromptEnd[Answered]:
         prompt = bench.person.asked[-1]
         assert isinstance(prompt, QuestionPrompt)
-        box = prompt_text.draft(prompt)
+        box = prompt_text.make_editable_text(prompt)
         assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
         return Answered(box.unspell_edited(f"{box.shown}!"), "form")
 
@@ -482,14 +482,14 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
         config=for_tool("tool", result="ask"),
     )
     await bench.run()
-    [(caption, lines)] = prompt_text.exhibits(prompts[0])
+    [(caption, lines)] = prompt_text.list_exhibits(prompts[0])
     assert parse_text(count_in(caption), lines) == content
     assert bench.of(ToolCallResponse)[0].content == f"{content}!"
 
 
 def test_options_with_invisible_characters_look_different() -> None:
     options = ("delete", "delete\u200b", "delete ", "del\u00adete", "dele\ufe0fte", "a b", "a  b")
-    labels = option_labels(options)
+    labels = spell_option_labels(options)
     assert labels == [
         "delete",
         "delete⟨U+200B⟩",
@@ -502,7 +502,7 @@ def test_options_with_invisible_characters_look_different() -> None:
     asked = QuestionPrompt(
         Question.select("q", "Which?", list(options)), label="Bot\u200b", tool="t\u3164"
     )
-    assert record_of(asked, Answered("delete\u200b", "form")).plain == (
+    assert summarize_prompt(asked, Answered("delete\u200b", "form")).plain == (
         "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
     )
     reader = Reader("2")
@@ -517,10 +517,10 @@ def test_options_with_lookalike_letters_are_distinguished_by_their_code() -> Non
         ("\u05d01", "1\u05d0"),
         ("A", "\u0391"),
     ]:
-        first, second = option_labels((one, other))
+        first, second = spell_option_labels((one, other))
         assert first in (one, f"{one} ({json.dumps(one)})")
         assert second == f"{other} ({json.dumps(other)})"
-        assert option_labels((other, "else")) == [other, "else"]
+        assert spell_option_labels((other, "else")) == [other, "else"]
 
 
 @pytest.mark.deep

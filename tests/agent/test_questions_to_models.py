@@ -24,7 +24,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.rendering.log import log_report
+from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
@@ -148,7 +148,7 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     transcript = Transcript()
     for event in bench.shown:
         transcript.add(event)
-    shown = log_report(Document(bench.stream), [bench.turn])
+    shown = render_log(Document(bench.stream), [bench.turn])
     everything = [
         json.dumps(list(bench.stream.raw)),
         *[repr(item.entry) for item in bench.thread],

@@ -881,7 +881,7 @@ def test_report_of_a_tool_shows_no_secret() -> None:
         executors: dict[str, dict[str, Tool]] = {"local": {"fetch": MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 
-    shown = tools.tool_report("fetch", config, offered)
+    shown = tools.render_tool("fetch", config, offered)
     assert "SECRET" not in shown.text + shown.markdown
     assert "curl -H 'Authorization: Bearer (set, not shown)'" in shown.text
     for row in (["n", "[1]"], ["unit", "string", "no", 'default "km"', "-"]):
@@ -908,7 +908,7 @@ def test_report_of_a_tool_escapes_markup() -> None:
         executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 
-    for shown in (tools.tool_report(HOSTILE, config, offered), tools.tools_report(config, offered)):
+    for shown in (tools.render_tool(HOSTILE, config, offered), tools.render_tools(config, offered)):
         assert dangers(shown.markdown) == []
         assert "\x1b" not in shown.markdown + shown.text
         assert "<h1" not in "".join(renderings(shown.markdown))

@@ -103,7 +103,7 @@ class Watched:
         self.rendered = self.sent = 0
         self.outputs: list[str] = []
         monkeypatch.setattr(displayed_turn, "monotonic", lambda: self.now)
-        safe_markdown = markdown.safe_markdown
+        safe_markdown = markdown.sanitize_markdown
 
         def counted(text: str, **settings: Any) -> str:
             self.rendered += len(text)

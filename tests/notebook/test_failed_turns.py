@@ -102,7 +102,7 @@ def test_cell_shows_one_notice_and_the_log_names_the_failure(session: Session) -
         "⚠ The request failed. Run the cell again, or `%jp resume`. Its options, such as `-m`, "
         "were not kept."
     )
-    log = log_module.log_report(session.document, session.conversations.log()).text
+    log = log_module.render_log(session.document, session.conversations.log()).text
     line = "✗ failed: no answer (this turn is not sent to models; its settings were reverted)"
     assert log.count(line) == 2
 

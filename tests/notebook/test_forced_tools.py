@@ -256,7 +256,7 @@ def test_demanded_tool_that_was_not_called_is_reported(
     assert missing is None or said(missing) in shown[-1]
     [turn] = session.conversations.log()
     assert turn.uncalled == missing
-    log = log_module.log_report(session.document, [turn]).text
+    log = log_module.render_log(session.document, [turn]).text
     assert (f"⚠ a call of {missing} was required, but the model made none" in log) is (
         missing is not None
     )

@@ -12,7 +12,7 @@ from typing import Any
 import nbconvert
 import pytest
 
-from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.markdown import sanitize_markdown
 from tests.support.browser import Lab
 from tests.support.page_actions import LOAD
 from tests.support.prompt_pages import Opened
@@ -136,6 +136,6 @@ def test_no_image_is_fetched_unless_its_server_is_allowed(
 
 
 def test_saved_markdown_has_no_image(server: CountingServer) -> None:
-    shown = safe_markdown(every_spelling(server.host))
+    shown = sanitize_markdown(every_spelling(server.host))
     assert "![" not in shown
     assert "mermaid\n" not in shown.replace("text mermaid\n", "")

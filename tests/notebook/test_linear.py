@@ -13,8 +13,13 @@ from jp_nb import text as text_module
 from jp_nb.agent.display import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
-from jp_nb.rendering.markdown import code_block, code_span, no_markup, safe_markdown
-from jp_nb.rendering.transcript import Transcript, render_call, stable_traceback
+from jp_nb.rendering.markdown import (
+    escape_markup,
+    make_code_block,
+    make_code_span,
+    sanitize_markdown,
+)
+from jp_nb.rendering.transcript import Transcript, normalize_traceback, render_call
 from jp_nb.session.notebook_text import interpolate
 from jp_nb.values.base import ValueBudget
 
@@ -104,9 +109,9 @@ def shown(text: str) -> None:
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     render_call(begins, result)
     text_module.escape_invisible(text)
-    no_markup(text_module.one_line(text))
-    stable_traceback(text)
-    code_span(text)
+    escape_markup(text_module.one_line(text))
+    normalize_traceback(text)
+    make_code_span(text)
 
 
 def asked(text: str) -> None:
@@ -128,7 +133,7 @@ def test_shown_markdown_has_a_bounded_length(subtests: pytest.Subtests) -> None:
     for kind in HOSTILE:
         with subtests.test(kind=kind):
             text = HOSTILE[kind](UNIT)
-            assert len(safe_markdown(text)) < 7 * len(text) + 1000
+            assert len(sanitize_markdown(text)) < 7 * len(text) + 1000
 
 
 def test_deeply_nested_data_is_not_indented() -> None:
@@ -146,6 +151,6 @@ def test_deeply_nested_data_is_not_indented() -> None:
 def test_data_is_shown_with_a_line_for_each_item() -> None:
     transcript = Transcript()
     transcript.add(ShowText("structured", '{"a":[1]}'))
-    assert transcript.parts[-1].bundle()["text/markdown"] == code_block(
+    assert transcript.parts[-1].bundle()["text/markdown"] == make_code_block(
         '{\n  "a": [\n    1\n  ]\n}'
     )

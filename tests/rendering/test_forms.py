@@ -16,7 +16,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.rendering.prompt_text import PromptSummary, record_of, without_form
+from jp_nb.rendering.prompt_text import PromptSummary, format_without_form, summarize_prompt
 from jp_nb.toolkit.answer_types import Option
 from jp_nb.toolkit.question import FormAnswer, Question
 
@@ -45,7 +45,7 @@ def not_answered(end: Any) -> NotAnswered:
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
 def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
     ends = (answered("rd"), answered({"selected": ["SQLite", "pg"], "custom": "files"}))
-    record = record_of(FORM, FormEnd((*ends, answered("because"), answered(3))))
+    record = summarize_prompt(FORM, FormEnd((*ends, answered("because"), answered(3))))
     assert record.plain == (
         "Assistant (asked by tool ask)\n"
         "Which store? → Redis\n"
@@ -85,16 +85,16 @@ def test_every_outcome_has_its_own_text() -> None:
     found = {}
     for words, end in ends.items():
         if isinstance(end, Unavailable):
-            record = record_of(FormPrompt((QuestionPrompt(MANY),)), end)
+            record = summarize_prompt(FormPrompt((QuestionPrompt(MANY),)), end)
         else:
-            record = record_of(FormPrompt((QuestionPrompt(MANY),)), FormEnd((end,)))
+            record = summarize_prompt(FormPrompt((QuestionPrompt(MANY),)), FormEnd((end,)))
         found[words] = record.plain.split("\n")[0].partition(" → ")[2]
     assert found == {w: w + (" (left blank on purpose)" if w == '""' else "") for w in ends}
 
 
 def test_outcome_of_a_whole_form_is_shown_for_each_question() -> None:
     for end, text in [("cancelled",) * 2, ("interrupted",) * 2, ("timed_out", "timed out")]:
-        record = record_of(FORM, not_answered(end))
+        record = summarize_prompt(FORM, not_answered(end))
         assert record.plain.count(f"→ {text}") == 4
         assert "◉" not in record.plain
         assert "☑" not in record.plain
@@ -102,7 +102,7 @@ def test_outcome_of_a_whole_form_is_shown_for_each_question() -> None:
 
 @pytest.mark.req("RPI-86")
 def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
-    assert without_form(FORM) == (
+    assert format_without_form(FORM) == (
         "Assistant (asked by tool ask)\n"
         "1. Which store?\n    ○ Postgres\n    ○ Redis\n    ○ SQLite\n"
         "2. Which extras?\n    ☐ Postgres\n    ☐ Redis\n    ☐ SQLite\n"
@@ -110,28 +110,31 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
         "4. How many?\n"
         "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
-    assert without_form(QuestionPrompt(ONE)).split("\n")[:2] == ["Which store?", "    ○ Postgres"]
+    assert format_without_form(QuestionPrompt(ONE)).split("\n")[:2] == [
+        "Which store?",
+        "    ○ Postgres",
+    ]
 
 
 def test_single_choice_among_plain_values_is_one_line() -> None:
     bare = QuestionPrompt(Question.select("q", "Which?", ["a", "b"]))
-    assert record_of(bare, answered("b")) == PromptSummary("Which? → b", "Which? → **b**")
+    assert summarize_prompt(bare, answered("b")) == PromptSummary("Which? → b", "Which? → **b**")
     worded = QuestionPrompt(Question.select("q", "Which?", STORES))
-    assert "    ○ Postgres\n    ◉ Redis" in record_of(worded, answered("rd")).plain
-    kept = record_of(worded, Answered("rd", "form", remember=True)).plain
+    assert "    ○ Postgres\n    ◉ Redis" in summarize_prompt(worded, answered("rd")).plain
+    kept = summarize_prompt(worded, Answered("rd", "form", remember=True)).plain
     assert kept.startswith("Which? → Redis, for this turn\n")
-    labelled = record_of(QuestionPrompt(ONE), answered("rd")).plain
+    labelled = summarize_prompt(QuestionPrompt(ONE), answered("rd")).plain
     assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
 
 
 @pytest.mark.req("RPI-35", "RPI-85")
 def test_custom_text_keeps_its_lines() -> None:
     own = "first\n  second\n\n- third"
-    record = record_of(QuestionPrompt(MANY), answered({"selected": ["pg"], "custom": own}))
+    record = summarize_prompt(QuestionPrompt(MANY), answered({"selected": ["pg"], "custom": own}))
     assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
     assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
     assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
-    prose = record_of(FormPrompt((QuestionPrompt(WHY),)), FormEnd((answered(own),)))
+    prose = summarize_prompt(FormPrompt((QuestionPrompt(WHY),)), FormEnd((answered(own),)))
     assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
 
 
@@ -141,7 +144,7 @@ def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
         Question(id="all", text="Set it up", answer_type=FormAnswer(fields=tuple(fields)))
     )
     answer: JsonValue = {"count": 3, "extras": ["rd"], "key": "hunter2"}
-    record = record_of(page, answered(answer))
+    record = summarize_prompt(page, answered(answer))
     assert "hunter2" not in record.plain + record.markdown
     assert record.plain.split("\n") == [
         "Set it up → 3 of 4 fields",
@@ -170,18 +173,18 @@ def test_choice_among_many_options_shows_the_picks_and_their_number(
     ]
     for question, answer, words in rows:
         with subtests.test(answer=answer):
-            record = record_of(QuestionPrompt(question), answered(answer))
+            record = summarize_prompt(QuestionPrompt(question), answered(answer))
             assert record.plain == f"Which? → {words}"
             assert record.markdown.count("column_") == record.plain.count("column_")
 
-    with_own = record_of(QuestionPrompt(many), answered(own)).plain
+    with_own = summarize_prompt(QuestionPrompt(many), answered(own)).plain
     assert with_own.split("\n") == ['Which? → column_3, "mine", 1 of 60', "    ✎ mine"]
 
 
 @pytest.mark.req("RPI-84", "RPI-89")
 def test_options_of_an_open_form_are_listed_up_to_a_number() -> None:
     many = Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
-    lines = without_form(QuestionPrompt(many)).split("\n")
+    lines = format_without_form(QuestionPrompt(many)).split("\n")
     assert sum("☐" in line for line in lines) == 20
     assert lines[-2] == "    … 980 more options"
 
@@ -191,7 +194,7 @@ def test_question_without_an_answer_leaves_no_options(subtests: pytest.Subtests)
         with subtests.test(end=end):
             for question in (ONE, MANY):
                 page = QuestionPrompt(question)
-                single = record_of(page, not_answered(end))
-                paged = record_of(FormPrompt((page,)), FormEnd((not_answered(end),)))
+                single = summarize_prompt(page, not_answered(end))
+                paged = summarize_prompt(FormPrompt((page,)), FormEnd((not_answered(end),)))
                 assert "\n" not in single.plain + single.markdown
                 assert "\n" not in paged.plain + paged.markdown

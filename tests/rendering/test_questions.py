@@ -13,12 +13,12 @@ from pydantic import JsonValue
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.question_text import (
-    card_markdown,
-    card_text,
+    format_card_lines,
     format_outcome,
-    question_card,
+    make_question_card,
+    render_card,
 )
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.answer_types import Option
@@ -50,12 +50,12 @@ def test_labels_and_custom_texts_are_safe() -> None:
     question = Question.select("q", evil, [Option(value=1, label=evil)], multi=True, other=True)
     answer: JsonValue = {"selected": [1], "custom": evil}
     for markdown in (
-        record_of(QuestionPrompt(question), answered(answer)).markdown,
+        summarize_prompt(QuestionPrompt(question), answered(answer)).markdown,
         shown(question, QuestionOutcome("answered"), answer)["text/markdown"],
     ):
         assert dangers(markdown) == []
         assert "\u202e" not in markdown
-    plain = record_of(QuestionPrompt(question), answered(answer)).plain
+    plain = summarize_prompt(QuestionPrompt(question), answered(answer)).plain
     assert [line[:5] for line in plain.split("\n")[1:]] == ["    ☑", "    │", "    │"]
 
 
@@ -116,10 +116,10 @@ ANSWERS = JSON | st.fixed_dictionaries({"selected": JSON, "custom": JSON})
 @example({"type": "select"}, {"selected": [], "custom": None}, True)
 @example({"type": "form", "fields": []}, {}, True)
 def test_any_json_in_a_record_has_a_card(kind: Any, answer: Any, answered: bool) -> None:
-    card = question_card(kind, answer, answered=answered)
+    card = make_question_card(kind, answer, answered=answered)
     assert bool(card.words) is answered
-    assert dangers(card_markdown(card)) == []
-    assert not any("\n" in line for line in card_text(card))
+    assert dangers(render_card(card)) == []
+    assert not any("\n" in line for line in format_card_lines(card))
 
 
 @pytest.mark.req("RPI-84", "RPI-90")
@@ -142,8 +142,8 @@ def test_readable_parts_of_a_damaged_record_are_shown(subtests: pytest.Subtests)
     ]  # fmt: skip
     for kind, answer, lines in rows:
         with subtests.test(kind=kind):
-            card = question_card(kind, answer, answered=True)
-            assert [card.words, *card_text(card)] == lines
+            card = make_question_card(kind, answer, answered=True)
+            assert [card.words, *format_card_lines(card)] == lines
 
 
 @given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | ONE_LINE)
@@ -152,7 +152,7 @@ def test_text_of_a_valid_answer_is_that_of_its_type(
 ) -> None:
     picked = values[:count]
     answer: JsonValue = picked if own is None else {"selected": picked, "custom": own}
-    card = question_card(MANY.answer_type.to_record(), answer, answered=True)
+    card = make_question_card(MANY.answer_type.to_record(), answer, answered=True)
     assert card.words == MANY.answer_type.format_answer(answer)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.log import ComparedRecord, record_difference
+from jp_nb.rendering.log import ComparedRecord, diff_records
 from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.record_strategies import damaged, json_values, records, texts
 
@@ -32,8 +32,8 @@ def test_any_two_records_can_be_compared(
 ) -> None:
     before = compared(one, title, others)
     after = compared(two, title)
-    assert record_difference(before, before) == []
-    found = record_difference(before, after)
+    assert diff_records(before, before) == []
+    found = diff_records(before, after)
     assert not {category(char) for line in found for char in line} & UNSEEN
     assert bool(found) is (before != after)
-    assert bool(record_difference(after, before)) is bool(found)
+    assert bool(diff_records(after, before)) is bool(found)

@@ -15,8 +15,8 @@ from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.request_text import (
     TracedRequest,
     describe_shared_prefix,
-    request_difference,
-    request_report,
+    render_request,
+    render_request_difference,
 )
 from jp_nb.rendering.text_diff import compare_values
 from tests.providers.helpers import (
@@ -64,7 +64,7 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         attachments=(Attachment("a.md", "text/plain", "A"),),
         tool_choice="none",
     )
-    text = request_difference(traced(before), traced(after, "1.1")).text
+    text = render_request_difference(traced(before), traced(after, "1.1")).text
     for part in (
         "request 0.1 → request 1.1",
         'model: "openai/test-model" → "openai/other"',
@@ -120,10 +120,10 @@ def test_appended_changes_are_messages(dialect: str) -> None:
     ]
     assert after.shown.system == ("Be short.",)
     assert not after.shown.attachments
-    text = request_difference(before, after).text
+    text = render_request_difference(before, after).text
     assert "messages: 6 identical, then 0 in 0.1 and 3 in 1.1" in text
     assert "shared prefix for a prompt cache: all of request 0.1" in text
-    report = request_report(after).text
+    report = render_request(after).text
     for row in (
         "4  attachment notes.md (appended)  Notes.",
         "5  instructions (appended)         These instructions replace all earlier ones: Be long.",
@@ -137,7 +137,9 @@ def test_appended_changes_are_messages(dialect: str) -> None:
 def test_content_of_requests_in_different_forms_is_compared() -> None:
     requests = [ask(*TALK[: 1 + 2 * n], system=("s",), tools=(WEATHER,)) for n in range(2)]
     for dialect in DIALECTS:
-        text = request_difference(traced(requests[0]), traced(requests[1], "1.1", dialect)).text
+        text = render_request_difference(
+            traced(requests[0]), traced(requests[1], "1.1", dialect)
+        ).text
         assert "messages: 1 identical, then 0 in 0.1 and 2 in 1.1" in text
         assert "removed" not in text
         hint = "different forms" in text and "`%jp request 1.1 --json`" in text
@@ -151,8 +153,8 @@ def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None
     other = traced(request, "1.1", "anthropic")
     assert "today" in str(one.shown.tools)
     assert "today" not in str(other.shown.tools)
-    assert "today" not in request_difference(one, other).text
-    assert request_difference(one, one).text.splitlines()[2] == "no differences"
+    assert "today" not in render_request_difference(one, other).text
+    assert render_request_difference(one, one).text.splitlines()[2] == "no differences"
 
 
 async def test_line_about_the_shared_beginning_agrees_with_the_notice(
@@ -188,8 +190,8 @@ def test_messages_with_different_images_differ() -> None:
         )
         return traced(ModelRequest("m", RequestContext([item])))
 
-    same = request_difference(with_image(b"1"), with_image(b"1")).text
-    other = request_difference(with_image(b"1"), with_image(b"2")).text
+    same = render_request_difference(with_image(b"1"), with_image(b"1")).text
+    other = render_request_difference(with_image(b"1"), with_image(b"2")).text
     assert "no differences" in same
     assert "messages: 0 identical" in other
 

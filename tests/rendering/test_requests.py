@@ -20,7 +20,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, build_context
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.request_text import TracedRequest, request_difference, request_report
+from jp_nb.rendering.request_text import TracedRequest, render_request, render_request_difference
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
@@ -54,7 +54,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         ContextItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
     )
     shown = traced(request)
-    text = request_report(shown).text
+    text = render_request(shown).text
     for line in (
         "request 0.1 · openai/test-model · exact request",
         "sent to          POST http://127.0.0.1:1/v1/chat/completions",
@@ -72,7 +72,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
     ):
         assert line in text, text
     assert shown.estimated_tokens["attachments"] == 100 + 2 + 410 + 2
-    assert "iVBOR" not in text + request_report(shown, full=True).text
+    assert "iVBOR" not in text + render_request(shown, full=True).text
     assert f"about {sum(shown.estimated_tokens.values()):,} tokens" in text
 
 
@@ -93,8 +93,8 @@ def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
         *(plain.name, plain.provider, plain.request, plain.sent, plain.remarks),
         ({}, {"usage": {"input_tokens": 1234, "output_tokens": 5}}),
     )
-    assert "the provider counted" not in request_report(plain).text
-    assert "tokens (messages 1); the provider counted 1,234" in request_report(counted).text
+    assert "the provider counted" not in render_request(plain).text
+    assert "tokens (messages 1); the provider counted 1,234" in render_request(counted).text
 
 
 # --- hostile, secret and huge content ------------------------------------------------------------
@@ -113,8 +113,8 @@ def test_hostile_text_is_shown_as_text(full: bool) -> None:
     )
     other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
     for report in (
-        request_report(traced(request), full=full),
-        request_difference(traced(request), traced(other)),
+        render_request(traced(request), full=full),
+        render_request_difference(traced(request), traced(other)),
     ):
         assert dangers(report.markdown) == []
         for shown in (report.markdown, report.text):
@@ -124,7 +124,7 @@ def test_hostile_text_is_shown_as_text(full: bool) -> None:
 @given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
 def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> None:
     request = ask(*(user(text) for text in texts), system=tuple(texts))
-    assert dangers(request_report(traced(request), full=full).markdown) == []
+    assert dangers(render_request(traced(request), full=full).markdown) == []
 
 
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
@@ -135,22 +135,22 @@ def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) 
     sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())
     shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
     before = traced(ask(user("Hi")))
-    assert request_report(shown, full=full).text
-    assert request_difference(before, shown).text
-    assert "no differences" in request_difference(shown, shown).text
+    assert render_request(shown, full=full).text
+    assert render_request_difference(before, shown).text
+    assert "no differences" in render_request_difference(shown, shown).text
 
 
 def test_huge_conversation_has_a_short_report() -> None:
     entries = [user("x" * 5_000) for _ in range(2_000)]
     request = ask(*entries, system=("y" * 20_000,) * 100, tools=(TODAY,) * 300)
     shown = traced(request)
-    report = request_report(shown)
+    report = render_request(shown)
     assert len(report.text) < 60_000
     assert len(report.markdown) < 60_000
     assert "… 1,985 messages not shown" in report.text
     assert "… and 60 more" in report.text
     assert "Show the full texts: `%jp request 0.1 --full`" in report.text
-    full = request_report(shown, full=True)
+    full = render_request(shown, full=True)
     assert "1999 · user" in full.text
     assert "not shown" not in full.text
 
@@ -173,10 +173,10 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
     shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
     other = traced(ask(user("Hi")))
     for report in (
-        request_report(shown),
-        request_report(shown, full=True),
-        request_difference(shown, other),
-        request_difference(other, shown),
+        render_request(shown),
+        render_request(shown, full=True),
+        render_request_difference(shown, other),
+        render_request_difference(other, shown),
     ):
         assert key not in report.text + report.markdown
 
@@ -185,6 +185,6 @@ def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
     sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
     shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("exact request",))
-    assert "hush" not in request_report(shown).text
+    assert "hush" not in render_request(shown).text
     assert shown.body["password"] == "(set, not shown)"
     assert shown.body["temperature"] == 1

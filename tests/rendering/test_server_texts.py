@@ -13,7 +13,7 @@ from jp_nb.mcp.elicitations import make_question
 from jp_nb.mcp.exchange import ServerQuestion, ServerResult
 from jp_nb.mcp.results import read_result
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.outcome import Success
 from tests.rendering.markdown_readers import dangers, renderings
@@ -65,7 +65,7 @@ def test_question_and_answer_are_text() -> None:
     assert_not_live(shown(ends))
     assert_not_live(shown(replace(ends, outcome=QuestionOutcome("cancelled", "form"), answer=None)))
     prompt = FormPrompt((QuestionPrompt(question(), label="books asks"),), declines=True)
-    assert_not_live(record_of(prompt, FormEnd((Answered(answer, "form"),))).markdown)
+    assert_not_live(summarize_prompt(prompt, FormEnd((Answered(answer, "form"),))).markdown)
 
 
 @pytest.mark.req("R-MCP-62")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.rendering.tables import MAX_ROWS, model_table
+from jp_nb.rendering.tables import MAX_TABLE_ROWS, render_model_table
 from tests.rendering.markdown_readers import dangers
 
 
@@ -19,7 +19,7 @@ GONE = ModelInfo("gone", created=9.0, state="retired")
 
 def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> None:
     listed = ModelList((OLD, GONE, NEW, ModelInfo("mine", created=0.0)))
-    shown = model_table(listed, "p", current="old", aliases={"mine": ["fast", "f"]})
+    shown = render_model_table(listed, "p", current="old", aliases={"mine": ["fast", "f"]})
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
     head, first, second, *_ = shown.text.splitlines()
     assert head.split() == ["model", "name", "context", "tools", "ends", "used", "as"]
@@ -29,21 +29,21 @@ def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> Non
 
 
 def test_empty_columns_are_omitted() -> None:
-    assert model_table(ModelList((ModelInfo("m"),)), "p").text.splitlines()[0] == "model"
+    assert render_model_table(ModelList((ModelInfo("m"),)), "p").text.splitlines()[0] == "model"
 
 
 def test_models_are_searched_by_id_and_name() -> None:
     listed = ModelList((NEW, OLD, GONE))
-    assert ids(model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
-    none = model_table(listed, "p", words=["o", "zz"]).text
+    assert ids(render_model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
+    none = render_model_table(listed, "p", words=["o", "zz"]).text
     assert "None of the 3 models of p matches 'o zz'." in none
-    assert "p lists no models." in model_table(ModelList(), "p").text
+    assert "p lists no models." in render_model_table(ModelList(), "p").text
 
 
 def test_long_list_is_cut_with_a_hint_to_search() -> None:
     many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
-    shown = model_table(many, "p").text
-    assert len(ids(shown)) == MAX_ROWS
+    shown = render_model_table(many, "p").text
+    assert len(ids(shown)) == MAX_TABLE_ROWS
     assert (
         "350 are not shown: search with `%jp models p WORD`; the list of the provider was truncated"
         in shown
@@ -52,7 +52,7 @@ def test_long_list_is_cut_with_a_hint_to_search() -> None:
 
 def test_hostile_name_from_a_server_is_shown_as_text() -> None:
     name = "<img src=x onerror=alert(1)>|[a](javascript:x)`\u202e\x1b[31m"
-    shown = model_table(ModelList((ModelInfo(name, name, parameters=name, ends=name),)), "p")
+    shown = render_model_table(ModelList((ModelInfo(name, name, parameters=name, ends=name),)), "p")
     assert not dangers(shown.markdown)
     for sign in ("\u202e", "\x1b"):
         assert sign not in shown.markdown + shown.text

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 import jp_nb as jp
 from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering.tool_text import call_source
+from jp_nb.rendering.tool_text import find_call_source
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.python import PythonTool
 
@@ -46,7 +46,7 @@ TOOLS = {f.__name__: PythonTool(f) for f in (weather, dated, greet, later)}
 
 def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | None = None) -> str:
     known = {"jp": jp, **TOOLS} if namespace is None else namespace
-    return call_source(ToolCall("c1", name, arguments), TOOLS.get(name), known)
+    return find_call_source(ToolCall("c1", name, arguments), TOOLS.get(name), known)
 
 
 def test_call_is_written_as_python(subtests: pytest.Subtests) -> None:
@@ -91,5 +91,5 @@ def test_long_call_has_one_line_for_each_argument() -> None:
 
 def test_failed_call_has_a_comment_with_the_error() -> None:
     failed = ToolCall("c", "weather", {"city": "x"}, "KeyError: '\x1b[31mx\u202e'\nmore", True)
-    written = call_source(failed, TOOLS["weather"], TOOLS)
+    written = find_call_source(failed, TOOLS["weather"], TOOLS)
     assert written == "# failed: KeyError: 'x⟨U+202E⟩'\nweather(city='x')"

@@ -41,7 +41,7 @@ GO = Text("Go.", by_person=True)
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
     question = Inquiry("i", HOSTILE, QuestionOutcome("answered", HOSTILE, by=HOSTILE), HOSTILE)
     turn = Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
-    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.render_log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
     assert "<img" not in rendered(shown.markdown)
@@ -50,7 +50,7 @@ def test_every_entry_of_a_log_is_one_plain_line() -> None:
 def log_of(*entries: Any, status: str = "") -> Report:
     made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
     turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
-    return log_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+    return log_module.render_log(Document.new(clock=utc_now, made="live"), turns)
 
 
 def test_log_names_the_collaborator_who_asked() -> None:
@@ -63,7 +63,7 @@ def test_log_names_the_collaborator_who_asked() -> None:
     for name, line in names:
         asked = {**ASKED, "content": "Go.", "metadata": {"by": name}}
         [turn] = new_stream(START, asked, SAID).turns()
-        shown = log_module.log_report(
+        shown = log_module.render_log(
             Document.new(clock=utc_now, made="live"), [read_turn(0, turn.entries)]
         )
         assert shown.text.splitlines()[0] == line
@@ -167,10 +167,10 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 def test_log_counts_the_hidden_turns() -> None:
     document = Document.new(clock=utc_now, made="live")
     turn = Turn(7, (GO, Text("Gone.")))
-    shown = log_module.log_report(document, [turn], total=8)
+    shown = log_module.render_log(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
-    assert "earlier" not in log_module.log_report(document, [turn], total=1).text
+    assert "earlier" not in log_module.render_log(document, [turn], total=1).text
 
 
 def test_declined_call_is_not_marked_as_successful() -> None:
@@ -190,7 +190,7 @@ def test_call_that_the_user_stopped_is_marked_by_its_metadata() -> None:
 def test_log_names_the_images_of_requests_and_results() -> None:
     call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
     turn = Turn(0, (GO, call), images=(figure("asked"),))
-    text = log_module.log_report(Document(new_stream()), [turn]).text
+    text = log_module.render_log(Document(new_stream()), [turn]).text
     assert "[image: asked, image/png 4×3]" in text
     assert "✓ plot() → a plot · figure 1, image/png 4×3" in text
 
@@ -206,7 +206,7 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     """Return the line of the log about one change."""
     change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
     turn = Turn(0, (GO, change))
-    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.render_log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
     logged = shown.text.splitlines()[-1]
@@ -215,7 +215,9 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
 
 def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
-    logged = log_module.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
+    logged = log_module.format_proposing_tools(
+        [ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls]
+    )
     assert len(logged) == MAX_FEW + 1
     assert logged[-1] == "and 996 more"
     assert len(logged[0]) < 300
@@ -276,7 +278,7 @@ def test_log_names_tools_that_were_switched_without_paths(
     change = ConfigChange({"conversation": {"tools": SWITCHED}})
     turn = Turn(0, (GO, change))
     document = Document.new(clock=utc_now, made="live")
-    shown = log_module.log_report(document, [turn], toolsets=toolsets)
+    shown = log_module.render_log(document, [turn], toolsets=toolsets)
     assert shown.text.splitlines()[-1] == f"  ⟳ {says}"
 
 
@@ -303,15 +305,15 @@ def test_log_shows_what_was_sent_unless_the_record_is_trusted() -> None:
     [turn] = new_stream(START, asked, SAID).turns()
     document = Document.new(clock=utc_now, made="live")
     read = read_turn(0, turn.entries)
-    sent = log_module.log_report(document, [read]).text
+    sent = log_module.render_log(document, [read]).text
     assert "Obey." in sent
     assert "Hello." not in sent
-    typed = log_module.log_report(document, [read], as_typed=True).text
+    typed = log_module.render_log(document, [read], as_typed=True).text
     assert "Hello." in typed
     for words in (7, "", " \n", None, ["Hello."]):
         metadata = {**asked, "metadata": {"typed": words}}
         [other] = new_stream(START, metadata, SAID).turns()
-        shown = log_module.log_report(document, [read_turn(0, other.entries)], as_typed=True)
+        shown = log_module.render_log(document, [read_turn(0, other.entries)], as_typed=True)
         assert "Obey." in shown.text
 
 
@@ -327,7 +329,7 @@ def test_log_shows_results_without_the_delimiters_of_data() -> None:
 def test_log_keeps_the_line_breaks_of_a_request() -> None:
     made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
     turns = [read_turn(turn.number, turn.entries) for turn in made]
-    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+    shown = log_module.render_log(Document.new(clock=utc_now, made="live"), turns)
     assert "Look:  \na" in shown.markdown
 
 
@@ -388,7 +390,7 @@ def test_log_shows_edited_arguments_of_a_call() -> None:
         {"path": "a.txt"},
     )
     assert (call.edited_by, call.channel) == ("person", "form")
-    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.render_log(Document.new(clock=utc_now, made="live"), [turn])
     for text in (shown.text, shown.markdown):
         assert 'path="b\\u200b.txt"' in text.replace("` ", "").replace(" `", "")
         assert "(arguments edited by you, form)" in text

@@ -19,7 +19,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turn_view import RejectedAnswer, StructuredData, Turn
-from jp_nb.rendering.log import log_report
+from jp_nb.rendering.log import render_log
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.session import Session
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -298,7 +298,7 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
     read: ConversationList = session.conversations
     [turn] = read.log()
     assert turn.data == turn.json == BONN
-    text = log_report(session.document, [turn]).text
+    text = render_log(session.document, [turn]).text
     assert "1 answer rejected:" in text
     assert "write it with small letters" in text
 

@@ -16,7 +16,7 @@ from jp_nb.agent.provider import KeyReference, ModelRequest, SentRequest
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.record.context import RequestContext
-from jp_nb.rendering.request_text import TracedRequest, curl_command
+from jp_nb.rendering.request_text import TracedRequest, format_curl_command
 from jp_nb.session.requests import PLACEHOLDER, PastRequests
 from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -271,7 +271,7 @@ def test_invalid_variable_name_is_not_used_in_a_command() -> None:
         "0.1", "openai", ModelRequest("m", RequestContext()), sent, ("exact request",)
     )
     with pytest.raises(UsageError, match="a shell cannot read the variable"):
-        curl_command(traced)
+        format_curl_command(traced)
 
 
 def test_json_and_dict_equal_the_sent_body(

@@ -14,7 +14,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.turn_view import Turn
-from jp_nb.rendering.prompt_text import question
+from jp_nb.rendering.prompt_text import format_question
 from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
 from tests.session.killed_session import (
@@ -227,7 +227,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
 def test_hostile_tool_name_hides_no_part_of_the_question() -> None:
     call = ToolCallRequest(id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
     prompt = resume_prompt(call, 1, 2, distrust="it is not signed")
-    shown = question(prompt)
+    shown = format_question(prompt)
     assert shown.startswith("This notebook's history is not trusted (it is not signed)")
     assert shown.endswith("(1 of 2). If it runs, it runs here, with your rights.")
 

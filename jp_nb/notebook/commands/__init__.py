@@ -184,12 +184,12 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
     described = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
         groups = [
-            report.joined([report.heading(title), report.table(HEAD, rows)])
+            report.join_reports([report.make_heading(title), report.make_table(HEAD, rows)])
             for title, rows in subcommand_groups()
         ]
-        display(shell, report.joined([*groups, _TO_ASK], between="\n\n"))
+        display(shell, report.join_reports([*groups, _TO_ASK], between="\n\n"))
     elif described is not None and described.name != name and not text:  # `%jp config?`
-        display(shell, report.joined([report.table(HEAD, described.rows), _TO_ASK]))
+        display(shell, report.join_reports([report.make_table(HEAD, described.rows), _TO_ASK]))
     elif name not in SUBCOMMANDS:
         hint = suggest_name(name, SUBCOMMANDS)
         request = one_line(f"{name} {text}".strip(), limit=200) if text else "REQUEST"

@@ -23,14 +23,14 @@ from jp_nb.record.config_history import NOT_FOLLOWED
 from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
 from jp_nb.record.events import ChatRequest, words_of
 from jp_nb.record.turn_numbers import shown_turn, stored_turn
-from jp_nb.rendering.log import conversations_table
-from jp_nb.rendering.report import table
+from jp_nb.rendering.log import render_conversations
+from jp_nb.rendering.report import make_table
 from jp_nb.rendering.tables import (
     PENDING_HEAD,
-    compaction_report,
     format_consent_value,
-    pending_rows,
-    preview_report,
+    list_pending_rows,
+    render_compaction_preview,
+    render_compactions,
 )
 from jp_nb.session.manual_compaction import CompactionOptions, ManualCompaction
 from jp_nb.session.resume import TurnResumption
@@ -76,7 +76,7 @@ def undo(call: Invocation) -> None:
 def switch(call: Invocation) -> None:
     """Run `%jp switch`: activate another conversation, or list all."""
     if call.word is None:
-        call.show(conversations_table(call.session.document, with_active=True))
+        call.show(render_conversations(call.session.document, with_active=True))
         return
     left = _active(call)
     if call.session.conversations.switch(call.word):
@@ -184,11 +184,11 @@ def compact(call: Invocation) -> None:
             message = f"There is no turn {wanted}. This conversation has {turns}."
         print(f"jp_nb: {message}")
     elif call.options.dry_run:
-        call.show(preview_report(plan))
+        call.show(render_compaction_preview(plan))
     else:
         entries = compaction.carry_out(plan, options)
         tokens = compaction.tokens()
-        call.show(compaction_report(plan, compaction.stream, entries, now=tokens))
+        call.show(render_compactions(plan, compaction.stream, entries, now=tokens))
 
 
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
@@ -324,7 +324,7 @@ def _trust_workspace(call: Invocation) -> None:
     if not pending and not is_moved:
         print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_LINE)}")
         return
-    rows = pending_rows(pending)
+    rows = list_pending_rows(pending)
     if is_moved:
         rows += _moved_rows(call)
     with files.discard_notices():  # no notices about ignored files: the user is about to decide
@@ -340,7 +340,7 @@ def _trust_workspace(call: Invocation) -> None:
 
 
 def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    call.show(table(head, rows, limit=sys.maxsize))  # the user must see everything
+    call.show(make_table(head, rows, limit=sys.maxsize))  # the user must see everything
     text = "Trust the settings above? They can run code and send data to other hosts."
     questions = [Question.boolean("trust", text)]
     answers = call.session.turns.ask_questions(questions, label="Trust", tool=None)

@@ -13,7 +13,7 @@ from typing import Final
 
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.rendering.report import Report, joined, note, table
+from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.mcp_import import (
     IMPORT_HEAD,
     ImportChoice,
@@ -71,9 +71,9 @@ def _make_report(call: Invocation, found: ServerFiles) -> Report:
         for row in import_rows(found, call.session.config.providers.mcp, shorten)
     ]
     # The user has to see everything before a decision.
-    parts: list[Report | str] = [table(IMPORT_HEAD, rows, limit=sys.maxsize)] if rows else []
-    parts += [note(escape_invisible(call.session.files.relative(x))) for x in found.problems]
-    return joined(parts, between="\n\n")
+    parts: list[Report | str] = [make_table(IMPORT_HEAD, rows, limit=sys.maxsize)] if rows else []
+    parts += [make_note(escape_invisible(call.session.files.relative(x))) for x in found.problems]
+    return join_reports(parts, between="\n\n")
 
 
 def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[ImportPlan, Target]:

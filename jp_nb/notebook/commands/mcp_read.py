@@ -12,7 +12,7 @@ from jp_nb.errors import UsageError
 from jp_nb.images import Image
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.mcp_servers import NONE_CONFIGURED, check_name, find_running
-from jp_nb.rendering.report import block, joined, line, note
+from jp_nb.rendering.report import join_reports, make_block, make_line, make_note
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
 from jp_nb.toolkit.outcome import Success
@@ -68,11 +68,11 @@ def _find_only_server(session: Session) -> str:
 
 
 def _show(call: Invocation, found: Success, title: str) -> None:
-    parts = [line(title), block(found.content, limit=MAX_RESOURCE_CHARS)]
+    parts = [make_line(title), make_block(found.content, limit=MAX_RESOURCE_CHARS)]
     more = len(found.images) - MAX_RESOURCE_IMAGES
     if more > 0:
-        parts.append(note(f"Images that are not shown: {more}"))
-    call.show(joined(parts))
+        parts.append(make_note(f"Images that are not shown: {more}"))
+    call.show(join_reports(parts))
 
     for image in found.images[:MAX_RESOURCE_IMAGES]:
         _publish(call, image)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.rendering.report import Report, joined, note, table
+from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.session import Session
 from jp_nb.text import escape_invisible, one_line
 
@@ -33,10 +33,10 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
         return
 
     rows = [_make_row(call.session, name) for name in servers]
-    parts = [table(HEAD, rows)]
+    parts = [make_table(HEAD, rows)]
     for name in servers:
         parts += _make_notes(call.session, name)
-    call.show(joined(parts, between="\n\n"))
+    call.show(join_reports(parts, between="\n\n"))
 
 
 def show_log(call: Invocation, words: Sequence[str]) -> None:
@@ -143,16 +143,18 @@ def _make_notes(session: Session, name: str) -> list[Report]:
     notes: list[Report] = []
     if connection.server_title:
         words = one_line(connection.server_title, limit=80)
-        notes.append(note(f"{name} calls itself {escape_invisible(words)}"))
+        notes.append(make_note(f"{name} calls itself {escape_invisible(words)}"))
     if connection.last_error:
         notes.append(_make_error_note(name, connection.last_error))
     if connection.discarded_lines:
         notes.append(
-            note(f"{name} wrote {connection.discarded_lines} lines to stdout that are no messages")
+            make_note(
+                f"{name} wrote {connection.discarded_lines} lines to stdout that are no messages"
+            )
         )
     return notes
 
 
 def _make_error_note(name: str, error: str) -> Report:
     words = one_line(error, limit=400)
-    return note(f"{name}, last error: {escape_invisible(words)}")
+    return make_note(f"{name}, last error: {escape_invisible(words)}")

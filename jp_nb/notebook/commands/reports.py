@@ -38,18 +38,18 @@ from jp_nb.record.outcomes import (
 from jp_nb.rendering import report, tables
 from jp_nb.rendering import tool_text as tools_module
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
-from jp_nb.rendering.log import log_report
-from jp_nb.rendering.question_text import question_sheets, question_table
-from jp_nb.rendering.report import MAX_LINE_CHARS, with_note
+from jp_nb.rendering.log import render_log
+from jp_nb.rendering.question_text import render_question_sheets, render_question_table
+from jp_nb.rendering.report import MAX_LINE_CHARS, add_note
 from jp_nb.rendering.request_text import (
-    body_text,
-    curl_command,
-    key_in_words,
-    request_difference,
-    request_report,
-    token_count_report,
+    describe_key,
+    format_body,
+    format_curl_command,
+    render_request,
+    render_request_difference,
+    render_token_count,
 )
-from jp_nb.rendering.tables import model_table
+from jp_nb.rendering.tables import render_model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
@@ -66,7 +66,7 @@ def request(call: Invocation) -> None:
     _validate_request_options(call)
     requests = PastRequests(call.session.active, call.session.turns)
     if options.diff:
-        call.show(request_difference(*requests.find_pair(tuple(options.words))))
+        call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return
     found = requests.find(call.word)
     if options.out is not None:
@@ -77,13 +77,13 @@ def request(call: Invocation) -> None:
             "method": found.sent.method,
             "url": found.sent.url,
             "headers": dict(found.sent.headers),
-            "key": key_in_words(found.sent),
+            "key": describe_key(found.sent),
             "body": found.body,
             "estimated_tokens": dict(found.estimated_tokens),
         }
         print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
     elif options.json or options.curl:
-        printed = body_text(found) if options.json else curl_command(found)
+        printed = format_body(found) if options.json else format_curl_command(found)
         if len(printed) > MAX_PRINTED and not options.full:
             raise UsageError(
                 f"The request is too long to print here ({len(printed):,} characters). "
@@ -91,7 +91,7 @@ def request(call: Invocation) -> None:
             )
         print(printed)
     else:
-        call.show(request_report(found, full=options.full))
+        call.show(render_request(found, full=options.full))
 
 
 def _validate_request_options(call: Invocation) -> None:
@@ -123,7 +123,7 @@ def models(call: Invocation) -> None:
         )
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
-    table = model_table(
+    table = render_model_table(
         listed, name, current=current, aliases=_aliases_by_model(name, config), words=words
     )
     others = []
@@ -134,7 +134,7 @@ def models(call: Invocation) -> None:
             others.append(f"`%jp models {other}`")
     if others:
         also = f"List their models: {', '.join(others)}."
-        table = with_note(table, f"Keys are set for other providers as well. {also}")
+        table = add_note(table, f"Keys are set for other providers as well. {also}")
     call.show(table)
 
 
@@ -189,7 +189,7 @@ def _show_question(call: Invocation, words: Sequence[str]) -> None:
         found = history.get(int(words[0]))
         if not found:
             raise UsageError(history.format_unknown_id(int(words[0])))
-        call.show(question_sheets(found))
+        call.show(render_question_sheets(found))
 
 
 def _search_questions(call: Invocation, words: Sequence[str]) -> None:
@@ -254,8 +254,8 @@ def _show_latest(
             f"{history.left_out} not signed by you: models do not get them before "
             "`%jp trust --workspace`"
         )
-    table = question_table(latest)
-    call.show(with_note(table, "; ".join(notes)) if notes else table)
+    table = render_question_table(latest)
+    call.show(add_note(table, "; ".join(notes)) if notes else table)
 
 
 def _read_limit(call: Invocation) -> int:
@@ -430,11 +430,11 @@ def tools(call: Invocation) -> None:
         forget_rule(call, name, number)
         return
     if name is None:
-        call.show(tools_module.tools_report(call.session.config, turns.tools))
+        call.show(tools_module.render_tools(call.session.config, turns.tools))
         return
     turns.discover_tools(name)
     rules = list(list_rules(call.session, name))
-    call.show(tools_module.tool_report(name, call.session.config, turns.tools, rules))
+    call.show(tools_module.render_tool(name, call.session.config, turns.tools, rules))
 
 
 def log(call: Invocation) -> None:
@@ -444,7 +444,7 @@ def log(call: Invocation) -> None:
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
     toolsets = _tools_by_toolset(call.session)
-    shown = log_report(
+    shown = render_log(
         document,
         turns,
         total=total,
@@ -461,10 +461,10 @@ def usage(call: Invocation) -> None:
         if call.options.words or call.options.why:
             raise UsageError("`--count` counts the next request, and takes nothing else.")
         requests = PastRequests(call.session.active, call.session.turns)
-        call.show(token_count_report(*requests.count_next()))
+        call.show(render_token_count(*requests.count_next()))
         return
     last = call.number(at_least=1) or DEFAULT_TURNS
-    make = tables.input_change_report if call.options.why else tables.usage_report
+    make = tables.render_input_changes if call.options.why else tables.render_usage
     call.show(make(call.session.document, last))
 
 
@@ -485,4 +485,4 @@ def _tools_by_toolset(session: Session) -> dict[str, list[str]]:
 
 def doctor(call: Invocation) -> None:
     """Run `%jp doctor`: check the setup."""
-    call.show(report.table(("check", "result"), run_checks(call.session)))
+    call.show(report.make_table(("check", "result"), run_checks(call.session)))

@@ -23,10 +23,10 @@ from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import last_turn_to_repeat
 from jp_nb.record.turn_numbers import shown_turn, stored_turn
-from jp_nb.rendering.log import by_tools
-from jp_nb.rendering.markdown import CodeBlock, code_blocks
-from jp_nb.rendering.report import table
-from jp_nb.rendering.tool_text import call_source
+from jp_nb.rendering.log import format_proposing_tools
+from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
+from jp_nb.rendering.report import make_table
+from jp_nb.rendering.tool_text import find_call_source
 from jp_nb.session.bench import find_call, read_assignments, read_object, replay_turn
 from jp_nb.session.session import Session
 from jp_nb.session.settings import write_config_file
@@ -107,7 +107,7 @@ def code(call: Invocation) -> None:
             raise UsageError("The model has not called a tool in this conversation.")
         call_id = call.options.call[-1]
         made = calls[-1] if call_id is None else find_call(calls, call_id)
-        text = call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
+        text = find_call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
         description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
     kernel = getattr(call.shell, "kernel", None)
     if kernel is not None and is_headless(kernel):
@@ -134,7 +134,7 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
     turns = call.session.conversations.log(1)
     if not turns:
         raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
-    blocks = code_blocks(turns[-1].text)
+    blocks = find_code_blocks(turns[-1].text)
     if not blocks:
         last = shown_turn(turns[-1].number)
         raise UsageError(f"The last answer (turn {last}) has no code block.")
@@ -240,7 +240,7 @@ def _show_values(call: Invocation, paths: Sequence[str]) -> None:
         source = _effective_source(sources[path])
         set_by = _describe_source(source, path) if source else "default"
         rows.append((path, value_at(path), set_by))
-    call.show(table(("path", "value", "set by"), rows))
+    call.show(make_table(("path", "value", "set by"), rows))
 
 
 def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
@@ -255,7 +255,7 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
                 value = "reverted" if source.is_reverted else format_masked(each, source.value)
                 rows.append((each, _describe_source(source, each), value))
         rows.append((path, "effective", value_at(applies or path)))
-    call.show(table(("path", "set by", "value"), rows))
+    call.show(make_table(("path", "set by", "value"), rows))
 
 
 def _path_for_all_tools(path: str) -> str | None:
@@ -294,4 +294,4 @@ def _effective_source(sources: Sequence[Provenance]) -> Provenance | None:
 def _describe_source(source: Provenance, path: str) -> str:
     """Return the layer, and the file, variable, turn, or tools that set `path`."""
     parts = [source.source, *filter(None, (source.file, source.when))]
-    return ", ".join([*parts, *by_tools(source.tools(path))])
+    return ", ".join([*parts, *format_proposing_tools(source.tools(path))])

@@ -23,7 +23,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.notebook.prompt.presence import SeparateOutput
 from jp_nb.rendering.prompt_text import PromptSummary
-from jp_nb.rendering.status import interrupt_words, retry_words
+from jp_nb.rendering.status import describe_interrupt, describe_retry
 from jp_nb.rendering.transcript import CallPiece, EventPiece, TextPiece, Transcript, render_call
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
@@ -60,7 +60,7 @@ class PrintedTurn:
             case EndOfText():
                 self.end_line()
             case Waits(until=float()):
-                self._print_line(f"… {one_line(retry_words(event, monotonic()))}")
+                self._print_line(f"… {one_line(describe_retry(event, monotonic()))}")
             case FunctionBegins():
                 self._function = event
             case FunctionEnds():
@@ -109,7 +109,7 @@ class PrintedTurn:
             self._is_start, self._in_line = False, not text.endswith("\n")
 
     def _interrupted(self, event: InterruptReceived) -> None:
-        line = one_line(interrupt_words(event, self._function))
+        line = one_line(describe_interrupt(event, self._function))
         if line != self._interrupt_line:
             self._print_line(line)
         self._interrupt_line = line

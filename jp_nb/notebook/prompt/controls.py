@@ -17,8 +17,8 @@ from anywidget import AnyWidget
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import EMPTY_MARK, ActionPrompt, Answered, QuestionPrompt
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering import prompt_text
+from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.text import plain, spell_prose
 from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
@@ -132,7 +132,7 @@ class FormControl:
     widget: widgets.DOMWidget | None = None
     buttons: Mapping[str, Answered] | None = None
     separated: frozenset[str] = frozenset()
-    read: Read = lambda _: NoValidAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
+    read: Read = lambda _: NoValidAnswer(prompt_text.NO_BUTTON_CHOSEN, blank=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
 
@@ -188,7 +188,7 @@ def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     values = kind.values
     initial = _initial_picks(prompt, kind).indices
     index = initial[0] if initial else None
-    listed = widgets.RadioButtons(options=option_labels(kind.labels), index=index)
+    listed = widgets.RadioButtons(options=spell_option_labels(kind.labels), index=index)
 
     def read(message: Message) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)
@@ -200,15 +200,15 @@ def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
 
 def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed = Choices(
-        question=prompt_text.question(prompt),
+        question=prompt_text.format_question(prompt),
         options=[
             {"label": label, "description": plain(spell_prose(x.description or "")).strip("\n")}
-            for label, x in zip(option_labels(kind.labels), kind.options, strict=True)
+            for label, x in zip(spell_option_labels(kind.labels), kind.options, strict=True)
         ],
         multi=kind.multi,
         other=OTHER if kind.other else "",
         recommended=None if kind.multi else kind.recommended_index,
-        wanted=prompt_text.picks_wanted(kind),
+        wanted=prompt_text.describe_expected_picks(kind),
         optional=not prompt.question.required,
     )
     initial = _initial_picks(prompt, kind)
@@ -233,7 +233,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
 def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
     # Without a default, a single choice starts with the recommended option. A multiple choice
     # starts empty.
-    preset = prompt_text.preselected(prompt)
+    preset = prompt_text.get_preselected(prompt)
     given = None if preset is None else kind.picks(preset)
     if given is None and not kind.multi and kind.recommended_index is not None:
         return Picks((kind.recommended_index,))
@@ -261,7 +261,7 @@ def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answere
         return NoValidAnswer(NO_OPTION, blank=True)
     answer = kind.answer(picks)
     if kind.misfit(answer):  # the number of options is the only possible error
-        return NoValidAnswer(prompt_text.picks_wanted(kind), blank=picks == Picks())
+        return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
             return NoValidAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
@@ -282,7 +282,7 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
         return _date_control(prompt, kind)
-    draft = prompt_text.draft(prompt)
+    draft = prompt_text.make_editable_text(prompt)
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         answer = draft.unspell_edited(text if kind.format is None else text.strip())
@@ -312,7 +312,7 @@ def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
 def _number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
-    preset = prompt_text.preselected(prompt)
+    preset = prompt_text.get_preselected(prompt)
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         if not text.strip():
@@ -360,7 +360,7 @@ def _is_one_line(text: str) -> bool:
 
 
 def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
-    preset = prompt_text.preselected(prompt)
+    preset = prompt_text.get_preselected(prompt)
     picker = widgets.DatePicker(
         value=date.fromisoformat(preset) if isinstance(preset, str) else None,
         max=date.max,  # browsers accept years of five digits, which `date` does not
@@ -384,7 +384,7 @@ def question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormCo
 def action_buttons(prompt: ActionPrompt) -> FormControl:
     """Return a button for each action that a form offers."""
     offered = [action for action in prompt.actions if action.on_form]
-    labels = option_labels(tuple(action.label for action in offered))
+    labels = spell_option_labels(tuple(action.label for action in offered))
     answers = [Answered(action.value, "form") for action in offered]
     separated = [x for x, action in zip(labels, offered, strict=True) if action.is_separated]
     return FormControl(
@@ -394,13 +394,19 @@ def action_buttons(prompt: ActionPrompt) -> FormControl:
 
 def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if in_form:  # a button would answer before the user fills in the other fields
-        options = tuple(Option(value=each.value, label=each.label) for each in prompt_text.ONCE)
+        options = tuple(
+            Option(value=each.value, label=each.label) for each in prompt_text.CHOICES_ONCE
+        )
         kind = SelectAnswer(options=options)
         question = prompt.question.model_copy(update={"answer_type": kind})
         return _select_control(replace(prompt, question=question), in_form)
     buttons = {}
-    for choice in prompt_text.choices(prompt):
-        mark = f" ({prompt_text.SUGGESTED})" if choice is prompt_text.suggested(prompt) else ""
+    for choice in prompt_text.list_choices(prompt):
+        mark = (
+            f" ({prompt_text.SUGGESTED})"
+            if choice is prompt_text.find_suggested_choice(prompt)
+            else ""
+        )
         buttons[choice.label + mark] = Answered(choice.value, "form", choice.remember)
     return FormControl(buttons=buttons)
 

@@ -43,9 +43,10 @@ from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, action_button
 from jp_nb.notebook.prompt.form_messages import guard_widgets, walk_widgets
 from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompt_text import PromptSummary, change_table, without_form
+from jp_nb.rendering import prompt_text
+from jp_nb.rendering.change_text import render_change_table
+from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.prompt_text import PromptSummary, format_without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import sentence
 
@@ -134,12 +135,14 @@ _LATE_MESSAGES = _LateMessages()
 
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the widgets of the context, of the question, and of the hint."""
-    if context := prompt_text.context(prompt):
+    if context := prompt_text.format_context(prompt):
         yield _background(prompt, context, "context")
-    yield text(prompt_text.question(prompt), "question")
-    if (address := prompt_text.address(prompt)) is not None:
-        yield html(prompt_text.address_block(address), "address")
-    if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
+    yield text(prompt_text.format_question(prompt), "question")
+    if (address := prompt_text.find_address(prompt)) is not None:
+        yield html(prompt_text.render_address(address), "address")
+    if not isinstance(prompt, ActionPrompt) and (
+        hint := prompt_text.make_editable_text(prompt).hint
+    ):
         yield text(hint, "hint")
 
 
@@ -150,7 +153,7 @@ def _background(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget
 
 def field_description(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
     """Yield the widget of the description of a field, if it has one."""
-    if context := prompt_text.context(prompt):
+    if context := prompt_text.format_context(prompt):
         yield _background(prompt, context, "about")
 
 
@@ -184,7 +187,7 @@ def html(code: str, name: str) -> widgets.HTML:
 
 def prose(source: str, name: str) -> widgets.Output:
     """Return a widget `jp-nb-<name>` that shows `source` as sanitized Markdown."""
-    shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(source)}))
+    shown = widgets.Output(outputs=outputs({"text/markdown": sanitize_markdown(source)}))
     shown.add_class(f"jp-nb-{name}")
     return shown
 
@@ -222,7 +225,7 @@ def button(
 
 def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
     """Return the row of `buttons`, with the name of the asking tool."""
-    by = prompt_text.origin(prompt)
+    by = prompt_text.format_origin(prompt)
     row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
     row.add_class("jp-nb-actions")
     return row
@@ -261,7 +264,7 @@ class PromptForm(ABC):
     """
 
     def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
-        self._text = without_form(prompt)
+        self._text = format_without_form(prompt)
         self._title = title
         self._context = context
         self._loop = context.loop
@@ -419,7 +422,7 @@ class Form(PromptForm):
     """A form for one question or one decision."""
 
     def __init__(self, prompt: SimplePrompt, context: FormContext) -> None:
-        super().__init__(prompt, prompt_text.header(prompt), context)
+        super().__init__(prompt, prompt_text.format_header(prompt), context)
         self._prompt = prompt
         self._control = (
             action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_control(prompt)
@@ -433,14 +436,14 @@ class Form(PromptForm):
         if not (isinstance(prompt, ActionPrompt) and prompt.only_buttons):
             self._actions |= {"cancel": lambda _: self._finish(NotAnswered("cancelled", "form"))}
         entry = [] if self._control.widget is None else [self._control.widget]
-        header = prompt_text.header(prompt)
+        header = prompt_text.format_header(prompt)
         head = [*([text(header, "header")] if header else []), *question_head(prompt)]
         if isinstance(prompt, ActionPrompt):
-            exhibits = zip(prompt.exhibits, prompt_text.exhibits(prompt), strict=True)
+            exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
             for detail, (caption, lines) in exhibits:
                 head += show_exact_text(caption, lines, detail.language)
             if prompt.changes:
-                head.append(html(change_table(prompt.changes), "table"))
+                head.append(html(render_change_table(prompt.changes), "table"))
                 self._form.add_class("jp-nb-wide")
         self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
@@ -468,9 +471,9 @@ class Form(PromptForm):
         if isinstance(self._prompt, QuestionPrompt):
             if self._control.buttons is None:
                 submit = partial(self._press, "submit")
-                label = prompt_text.submit_label(self._prompt)
+                label = prompt_text.get_submit_label(self._prompt)
                 yield button(label, submit, does="submit", primary=True)
-            yield button(prompt_text.CANCEL, partial(self._press, "cancel"))
+            yield button(prompt_text.CANCEL_LABEL, partial(self._press, "cancel"))
 
     def _submit(self, message: Message) -> None:
         self._reported = message
@@ -487,7 +490,7 @@ class Form(PromptForm):
         if isinstance(found, NoValidAnswer):
             self._show_note(found.why)
         elif isinstance(self._prompt, QuestionPrompt):
-            label = prompt_text.submit_label(self._prompt)
+            label = prompt_text.get_submit_label(self._prompt)
             self._show_note(prompt_text.NOTHING_CHANGED.format(label))
 
     def _changed(self) -> None:

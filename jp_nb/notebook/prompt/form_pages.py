@@ -36,7 +36,7 @@ from jp_nb.notebook.prompt.form import (
     text,
 )
 from jp_nb.notebook.prompt.form_messages import guard_widgets
-from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import SummaryLine
 from jp_nb.text import sentence
 from jp_nb.toolkit.base import error_summary
@@ -178,7 +178,7 @@ class _Page:
                     confirmable.add(number)
                 if found.blank and not question.required:
                     # A deleted proposal is an empty answer, if that is valid and kept.
-                    is_proposed = prompt_text.preselected(each.prompt) is not None
+                    is_proposed = prompt_text.get_preselected(each.prompt) is not None
                     cleared = is_proposed and form.keeps_cleared
                     if empty is None or not cleared:
                         continue
@@ -217,20 +217,20 @@ class _Page:
 
 
 def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
-    name = isolate_direction(prompt_text.question(prompt))
+    name = isolate_direction(prompt_text.format_question(prompt))
     if prompt.question.required:
         name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
     yield html(name, "field-name")
-    if (address := prompt_text.address(prompt)) is not None:
-        yield html(prompt_text.address_block(address), "address")
+    if (address := prompt_text.find_address(prompt)) is not None:
+        yield html(prompt_text.render_address(address), "address")
     yield from field_description(prompt)
-    if hint := prompt_text.draft(prompt).hint:
+    if hint := prompt_text.make_editable_text(prompt).hint:
         yield text(hint, "hint")
 
 
 def _summary_row(number: int, line: SummaryLine) -> str:
     # The rows are HTML of one widget, because many widgets are slow.
-    change = prompt_text.ANSWER if line.is_open else prompt_text.CHANGE
+    change = prompt_text.ANSWER_LABEL if line.is_open else prompt_text.CHANGE_LABEL
     buttons = [_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
         buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
@@ -250,15 +250,15 @@ def _inner_button(does: str, label: str, about: str) -> str:
 
 
 LABELS: Final = {
-    "back": prompt_text.BACK,
-    "next": prompt_text.NEXT,
-    "submit": prompt_text.SUBMIT,
-    "decline": prompt_text.DECLINE,
-    "cancel": prompt_text.CANCEL,
-    "discard": prompt_text.DISCARD,
-    "reply": prompt_text.REPLY,
-    "stop": prompt_text.STOP,
-    "resume": prompt_text.BACK,
+    "back": prompt_text.BACK_LABEL,
+    "next": prompt_text.NEXT_LABEL,
+    "submit": prompt_text.SUBMIT_LABEL,
+    "decline": prompt_text.DECLINE_LABEL,
+    "cancel": prompt_text.CANCEL_LABEL,
+    "discard": prompt_text.DISCARD_LABEL,
+    "reply": prompt_text.REPLY_BUTTON_LABEL,
+    "stop": prompt_text.STOP_TURN_LABEL,
+    "resume": prompt_text.BACK_LABEL,
 }
 """Label of each button, by its action. The label of `send` depends on the answers."""
 
@@ -271,7 +271,7 @@ class PagedForm(PromptForm):
 
     def __init__(self, prompt: FormPrompt, context: FormContext) -> None:
         first = prompt.pages[0]
-        title = prompt_text.header(first) or prompt_text.page_header(first)
+        title = prompt_text.format_header(first) or prompt_text.format_page_header(first)
         super().__init__(prompt, title, context)
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
@@ -334,7 +334,10 @@ class PagedForm(PromptForm):
     def _menu(self) -> widgets.VBox:
         field = box("field", text(prompt_text.REPLY_LABEL, "field-name"), self._reply_box)
         return box(
-            "page", text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
+            "page",
+            text(prompt_text.MENU_QUESTION, "question"),
+            text(prompt_text.MENU_HINT, "hint"),
+            field,
         )
 
     def _changed(self, is_new: bool = True) -> None:
@@ -350,10 +353,10 @@ class PagedForm(PromptForm):
             case "page":
                 self._draw_page()
             case "summary":
-                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summary(draft)))
+                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summarize_form(draft)))
                 screen = box(
                     "page",
-                    text(prompt_text.summary_heading(draft), "question"),
+                    text(prompt_text.get_summary_heading(draft), "question"),
                     html(f"<ol>{''.join(rows)}</ol>", "summary"),
                 )
                 others = {
@@ -372,7 +375,7 @@ class PagedForm(PromptForm):
                     controls=[self._reply_box.model_id],
                 )
             case "discard":
-                screen = box("page", text(prompt_text.DISCARDED, "question"))
+                screen = box("page", text(prompt_text.DISCARD_WARNING, "question"))
                 buttons = {"resume": resume, "discard": lambda _: draft.discard()}
                 self._show_step(screen, buttons, unchosen, is_kept=False)
             case other:
@@ -448,17 +451,21 @@ class PagedForm(PromptForm):
 
     def _label(self, name: str) -> str:
         if name == "send":
-            return prompt_text.SEND if self._draft.open_pages else prompt_text.SEND_ALL
+            return (
+                prompt_text.SEND_AS_IS_LABEL
+                if self._draft.open_pages
+                else prompt_text.SEND_ALL_LABEL
+            )
         if name == "submit" and len(self._prompt.pages) == 1:
-            return prompt_text.submit_label(self._prompt.pages[0])
+            return prompt_text.get_submit_label(self._prompt.pages[0])
         return LABELS[name]
 
     def _progress(self) -> str:
         asked = self._draft.asked
         on_page = self._draft.screen == "page"
-        label = prompt_text.header(asked)
-        topic = prompt_text.page_header(asked)
-        parts = [label, prompt_text.progress(self._draft) if on_page else None]
+        label = prompt_text.format_header(asked)
+        topic = prompt_text.format_page_header(asked)
+        parts = [label, prompt_text.format_progress(self._draft) if on_page else None]
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
@@ -521,7 +528,7 @@ class PagedForm(PromptForm):
             self._bridge.focus(0)
 
     def _report_no_choice(self, _: Message) -> None:
-        self._show_note(prompt_text.NOTHING_CHOSEN)
+        self._show_note(prompt_text.NO_BUTTON_CHOSEN)
 
 
 def _parse_page_number(message: Message) -> int:

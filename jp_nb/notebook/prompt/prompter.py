@@ -46,8 +46,8 @@ from jp_nb.notebook.prompt.presence import (
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import InputConsole, StdinChannel, ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.prompt_text import PromptSummary, record_of
+from jp_nb.rendering import prompt_text
+from jp_nb.rendering.prompt_text import PromptSummary, summarize_prompt
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class NotebookPrompter:
         try:
             if self._queue.remove(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
-                self._remove_form(record_of(waiting.prompt, end) if kept else None)
+                self._remove_form(summarize_prompt(waiting.prompt, end) if kept else None)
         finally:  # an interrupt must not leave the asking code waiting forever
             waiting.future.set_result(end)
         self._queue.show_next()
@@ -290,7 +290,7 @@ class NotebookPrompter:
             if route.stdin:  # before the notice, which tells the user to interrupt the kernel
                 self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
             self._unseen = SeparateOutput(of_turn=self._place is not None)
-            self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
+            self._unseen.show_note(prompt_text.format_unseen_notice(stdin=route.stdin))
             if self._form is not None:
                 self._form.stay()
         elif route.stdin:

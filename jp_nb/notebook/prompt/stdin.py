@@ -21,8 +21,9 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.rendering import prompt_text as prompt_text
-from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering import prompt_text
+from jp_nb.rendering.change_text import NOW_WHOLE, PROPOSED_WHOLE, spell_change
+from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import BAR, MAX_DIGITS, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.toolkit.answer_types import (
@@ -286,24 +287,24 @@ def ask_on_stdin(
 
 
 def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
-    question = prompt_text.question(prompt)
-    if prompt_text.header(prompt):
-        yield prompt_text.head_line(prompt)
-    elif by := prompt_text.origin(prompt):
+    question = prompt_text.format_question(prompt)
+    if prompt_text.format_header(prompt):
+        yield prompt_text.format_head_line(prompt)
+    elif by := prompt_text.format_origin(prompt):
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
-        if context := prompt_text.context(prompt):
+        if context := prompt_text.format_context(prompt):
             yield context
         yield question
         return
     yield f"{question}:" if prompt.changes else question
-    for caption, detail in prompt_text.exhibits(prompt):
+    for caption, detail in prompt_text.list_exhibits(prompt):
         yield caption
         yield from bar_lines(detail)
     if prompt.changes:
         yield ""
         for change in prompt.changes:
-            exact = prompt_text.exactly(change)
+            exact = spell_change(change)
             found = diff_change(change)
             yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
             for line in bar_lines(map(str, found.lines)) if found is not None else ():
@@ -316,10 +317,10 @@ def _full_values(prompt: ActionPrompt) -> Iterator[str]:
         found = diff_change(change)
         if found is None or not found.is_folded:
             continue
-        values = {prompt_text.NOW_WHOLE: found.now, prompt_text.PROPOSED_WHOLE: found.proposed}
+        values = {NOW_WHOLE: found.now, PROPOSED_WHOLE: found.proposed}
         for title, value in values.items():
             if value:
-                path = prompt_text.exactly(change).path
+                path = spell_change(change).path
                 yield f"  {path}: {title[0].lower()}{title[1:]}"
                 yield from (f"  {line}" for line in bar_lines(value))
 
@@ -350,12 +351,12 @@ def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
 
 def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     # The tool's default is only marked. An empty line does not send it.
-    offered = prompt_text.choices(prompt)
+    offered = prompt_text.list_choices(prompt)
     answers = {each.key: Answered(each.value, STDIN, each.remember) for each in offered}
     answers |= {"yes": answers["y"], "no": answers["n"]}
     meanings = {choice.key: choice.meaning for choice in offered}
     hint = ""
-    if (suggested := prompt_text.suggested(prompt)) is not None:
+    if (suggested := prompt_text.find_suggested_choice(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
     return key_dialogue(meanings, answers, hint=hint)
@@ -366,8 +367,8 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         return _code_dialogue(prompt)
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
-    preset = prompt_text.preselected(prompt)
-    draft = prompt_text.draft(prompt)
+    preset = prompt_text.get_preselected(prompt)
+    draft = prompt_text.make_editable_text(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
     words = "the text above" if shown_above else plain(spell_invisible(default), limit=80)
@@ -409,8 +410,8 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    draft = prompt_text.draft(prompt)
-    preset = prompt_text.preselected(prompt)
+    draft = prompt_text.make_editable_text(prompt)
+    preset = prompt_text.get_preselected(prompt)
     lines = draft.shown.split("\n")
     width = len(str(len(lines)))
     numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
@@ -453,7 +454,7 @@ def _please_type(kind: AnswerType, *, suggests: bool = False) -> str:
 def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
-    preset = prompt_text.preselected(prompt)
+    preset = prompt_text.get_preselected(prompt)
     default = None if prompt.question.exclusive else preset
 
     def parse(line: str) -> Answered | str:
@@ -481,10 +482,10 @@ class _Selection:
         assert isinstance(kind, SelectAnswer)
         self._kind = kind
         self._exclusive = prompt.question.exclusive
-        self._labels = option_labels(kind.labels)
+        self._labels = spell_option_labels(kind.labels)
         self._highest = len(self._labels) + kind.other
         self._may_be_none = kind.multi and not kind.min_picks
-        preset = prompt_text.preselected(prompt)
+        preset = prompt_text.get_preselected(prompt)
         self._default = None if preset is None else kind.picks(preset)
 
     def dialogue(self) -> StdinDialogue:
@@ -534,7 +535,7 @@ class _Selection:
             yield f"  {self._highest:>{width}}  {OTHER}"
         if self._may_be_none:
             yield f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}"
-        if wanted := prompt_text.picks_wanted(kind):
+        if wanted := prompt_text.describe_expected_picks(kind):
             yield f"  {wanted}"
 
     def _parse(self, line: str) -> Parsed:
@@ -562,7 +563,7 @@ class _Selection:
     def _check_picks(self, picks: Picks) -> Answered | str:
         answer = self._answer(picks)
         misfit = self._kind.misfit(answer.value)
-        return prompt_text.picks_wanted(self._kind) if misfit else answer
+        return prompt_text.describe_expected_picks(self._kind) if misfit else answer
 
     def _refusal(self) -> str:
         numbers = f"a number from 1 to {self._highest}"
@@ -610,7 +611,7 @@ class _Selection:
 
 
 def _url_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    lines = prompt_text.address_lines(prompt)
+    lines = prompt_text.format_address_lines(prompt)
     meanings = {"y": "done", SHOW_AGAIN: "try again: show the address again"}
     dialogue = key_dialogue(meanings, {"y": Answered(True, STDIN)}, above=lines)
     return replace(dialogue, key_help={**dialogue.key_help, SHOW_AGAIN: lines})

@@ -29,7 +29,7 @@ from jp_nb.notebook.prompt.stdin import (
     key_dialogue,
 )
 from jp_nb.record.outcomes import EMPTY
-from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering import prompt_text
 from jp_nb.text import lower_first, one_line, sentence
 from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
@@ -75,7 +75,7 @@ class _StdinForm:
     def run(self) -> PromptEnd[FormEnd]:
         first = self._prompt.pages[0]
         draft = self._draft
-        if head := prompt_text.head_line(first):
+        if head := prompt_text.format_head_line(first):
             self._write(head)
         if self._prompt.pages[1:]:
             self._write(f"{len(self._prompt.pages)} questions.")
@@ -131,14 +131,18 @@ class _StdinForm:
     def _page_lines(self, page: QuestionPrompt) -> Iterator[str]:
         if self._reviews:
             yield ""
-        label = prompt_text.header(page)
-        if label == prompt_text.header(self._prompt.pages[0]):
+        label = prompt_text.format_header(page)
+        if label == prompt_text.format_header(self._prompt.pages[0]):
             label = None  # already shown above the first question
-        title = (prompt_text.progress(self._draft), label, prompt_text.page_header(page))
+        title = (
+            prompt_text.format_progress(self._draft),
+            label,
+            prompt_text.format_page_header(page),
+        )
         if line := " · ".join(filter(None, title)):
             yield line
         yield from _context_lines(page)
-        yield prompt_text.question(page)
+        yield prompt_text.format_question(page)
         if self._draft.demanded:
             problem = self._draft.pages[self._draft.page].problem
             yield sentence(problem) or prompt_text.DEMANDED
@@ -156,11 +160,11 @@ class _StdinForm:
             dialogue = _confirm_empty_text(dialogue)
         default = current or dialogue.default
         if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
-            preset = prompt_text.preselected(page)
+            preset = prompt_text.get_preselected(page)
             default = default or (None if preset is None else Answered(preset, STDIN))
         if default is not None:
             verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
-            words = one_line(prompt_text.format_answer(page, default), limit=200) or EMPTY
+            words = one_line(prompt_text.format_prompt_answer(page, default), limit=200) or EMPTY
             enter = f"Enter {verb}: {words}"
         else:
             enter = f"Enter skips the question{'' if may_stay_open else ' for now'}"
@@ -184,7 +188,7 @@ class _StdinForm:
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         given = self._fields.setdefault(self._draft.page, {})
-        preset = prompt_text.preselected(self._draft.asked)
+        preset = prompt_text.get_preselected(self._draft.asked)
         if not given and isinstance(preset, dict):
             given |= preset
         fields = list(kind.fields)
@@ -218,7 +222,9 @@ class _StdinForm:
         """Ask `field`, and hold all fields; return the typed key, and the current problems."""
         number = kind.fields.index(field)
         page = self._draft.asked.fields[number]
-        self._write(f"Field {number + 1} of {len(kind.fields)}: {prompt_text.question(page)}")
+        self._write(
+            f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
+        )
         self._write(*_context_lines(page))
         if field.id in shown:
             self._write(f"  ✗ {sentence(one_line(shown[field.id]))}")
@@ -233,7 +239,9 @@ class _StdinForm:
         if problems:
             first = next((x for x in kind.fields if x.id in problems), None)
             why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
-            asked = "" if first is None else f"{prompt_text.question(QuestionPrompt(first))}: "
+            asked = (
+                "" if first is None else f"{prompt_text.format_question(QuestionPrompt(first))}: "
+            )
             held = PageDraft(problem=f"{asked}{why}")
         self._draft.hold(held)
         return "" if isinstance(typed, Answered) else typed, problems
@@ -241,7 +249,7 @@ class _StdinForm:
     def _review(self) -> None:
         draft = self._draft
         count = len(self._prompt.pages)
-        lines = enumerate(prompt_text.summary(draft), start=1)
+        lines = enumerate(prompt_text.summarize_form(draft), start=1)
         width = len(str(count))
         above = ["", "Your answers:"]
         above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
@@ -276,7 +284,7 @@ class _StdinForm:
         ways = {DECLINE: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
         if not on_page:  # the question is not on screen
             del ways[DECLINE]
-        chosen = choose(self._console, [prompt_text.MENU], ways)
+        chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
         if chosen == DECLINE:
             self._draft.decline()
         elif chosen == "c":
@@ -285,8 +293,12 @@ class _StdinForm:
             self._resume()
 
     def _menu(self) -> None:
-        ways = {"r": prompt_text.REPLY, "s": prompt_text.STOP, "b": BACK_TO_QUESTIONS}
-        chosen = choose(self._console, [prompt_text.MENU], ways)
+        ways = {
+            "r": prompt_text.REPLY_BUTTON_LABEL,
+            "s": prompt_text.STOP_TURN_LABEL,
+            "b": BACK_TO_QUESTIONS,
+        }
+        chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
         if chosen == "r":
             self._write(prompt_text.REPLY_LABEL, "  An empty line goes back.")
             if (text := self._console.read("Your reply: ", secret=False)).strip():
@@ -297,8 +309,8 @@ class _StdinForm:
             self._resume()
 
     def _discard(self) -> None:
-        ways = {"y": prompt_text.DISCARD, "n": BACK_TO_QUESTIONS}
-        above = [f"{prompt_text.DISCARDED} {prompt_text.DISCARD}?"]
+        ways = {"y": prompt_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
+        above = [f"{prompt_text.DISCARD_WARNING} {prompt_text.DISCARD_LABEL}?"]
         if choose(self._console, above, ways) == "y":
             self._draft.discard()
         else:
@@ -332,5 +344,5 @@ def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
 
 
 def _context_lines(page: QuestionPrompt) -> Iterator[str]:
-    context = prompt_text.context(page)
+    context = prompt_text.format_context(page)
     return bar_lines(context.split("\n") if context else ())

@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_text import address_block, record_of, without_form
+from jp_nb.rendering.prompt_text import format_without_form, render_address, summarize_prompt
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.web_address import read_web_address
 from tests.notebook.prompt.paged_forms import FormUser, context_of
@@ -174,20 +174,20 @@ def test_question_without_fields_is_a_confirmation() -> None:
     user.send("submit")
     assert user.ends == [FormEnd((Answered({}, "form"),))]
     prompt = user.form._prompt
-    assert record_of(prompt, user.ends[0]).plain == "Delete all? → confirmed"
+    assert summarize_prompt(prompt, user.ends[0]).plain == "Delete all? → confirmed"
 
 
 def test_declined_question_is_shown_as_declined() -> None:
     user = asked(TRIP)
     user.send("decline")
-    assert record_of(user.form._prompt, user.ends[0]).plain == "Which trip? → declined"
+    assert summarize_prompt(user.form._prompt, user.ends[0]).plain == "Which trip? → declined"
 
 
 # --- addresses -------------------------------------------------------------------------------
 
 
 def test_address_is_text_with_its_host_marked_and_one_link_without_opener() -> None:
-    shown = address_block(read_web_address("https://login.example.org/start?a=1&b=<>"[:-2]))
+    shown = render_address(read_web_address("https://login.example.org/start?a=1&b=<>"[:-2]))
     assert "https://<mark>login.example.org</mark>/start?a=1&amp;b=" in shown
     assert 'tabindex="0" role="region" aria-label="The address"' in shown  # a long one scrolls
     [link] = re.findall("<a [^>]*>", shown)
@@ -214,11 +214,11 @@ def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
     finally:
         form.discard()
     assert ends == [Answered(True, "form")]
-    assert record_of(QuestionPrompt(SIGN_IN), ends[0]).plain == "Please sign in. → done"
+    assert summarize_prompt(QuestionPrompt(SIGN_IN), ends[0]).plain == "Please sign in. → done"
 
 
 def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
-    saved = without_form(QuestionPrompt(SIGN_IN))
+    saved = format_without_form(QuestionPrompt(SIGN_IN))
     assert "an address at login.example.org" in saved
     assert "https://" not in saved
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import form_pages
-from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering import prompt_text
 from jp_nb.toolkit.question import FormAnswer, Question
 from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
 

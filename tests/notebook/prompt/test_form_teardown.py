@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.rendering import prompt_text as prompt_text
+from jp_nb.rendering import prompt_text
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [

@@ -11,7 +11,12 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.prompt_text import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD, SUBMIT
+from jp_nb.rendering.prompt_text import (
+    NO_BUTTON_CHOSEN,
+    NOTHING_CHANGED,
+    STDIN_INSTEAD,
+    SUBMIT_LABEL,
+)
 from jp_nb.rendering.prompt_text import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
 
@@ -97,22 +102,22 @@ def test_no_option_is_no_answer(user: FrontEnd) -> None:
     assert "NotAnswered(end='cancelled', channel='form'" in user.printed(cell)
 
 
-SEND_IT = NOTHING_CHANGED.format(SUBMIT)
+SEND_IT = NOTHING_CHANGED.format(SUBMIT_LABEL)
 UNCHOSEN: list[tuple[str, str, dict[str, object], str]] = [
-    ("PERMISSION", "Run local rename tool?", {}, NOTHING_CHOSEN),
-    (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NOTHING_CHOSEN),
+    ("PERMISSION", "Run local rename tool?", {}, NO_BUTTON_CHOSEN),
+    (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NO_BUTTON_CHOSEN),
     (
         f"QuestionPrompt({SELECT}.with_default('blue'))",
         "Which?",
         {"index": 1},
-        NOTHING_CHANGED.format(SUBMIT),
+        NOTHING_CHANGED.format(SUBMIT_LABEL),
     ),
     (f"QuestionPrompt({SELECT})", "Which?", {"index": None}, "choose an option first"),
     (
         f"QuestionPrompt({TEXT}.with_default('x'))",
         "Why?",
         {"value": "x"},
-        NOTHING_CHANGED.format(SUBMIT),
+        NOTHING_CHANGED.format(SUBMIT_LABEL),
     ),
 ]
 

@@ -21,7 +21,7 @@ from jp_nb.notebook.prompt.stdin import (
     ask_on_stdin,
 )
 from jp_nb.record.events import RECORDED_KINDS, ChatResponse, InquiryRequest, InquirySource, decode
-from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.toolkit.answer_types import AnswerType, Misfit, TextAnswer
 from jp_nb.toolkit.outcome import NeedsInput, read_outcome
 from jp_nb.toolkit.question import QUESTION_KINDS, FormAnswer, Question
@@ -127,7 +127,7 @@ def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
     assert ends == [Answered(3, "form")]
     (end,) = ends
     assert isinstance(end, Answered)
-    assert record_of(prompt, end).plain == "How many? → No. 3"
+    assert summarize_prompt(prompt, end).plain == "How many? → No. 3"
 
 
 def test_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:

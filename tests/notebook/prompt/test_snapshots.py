@@ -26,9 +26,9 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
-from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompt_text import record_of, without_form
-from jp_nb.rendering.question_text import option_labels
+from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.prompt_text import format_without_form, summarize_prompt
+from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.question import Question
@@ -98,7 +98,7 @@ def snapshot(prompt: SimplePrompt, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
-    record = record_of(prompt, end)
+    record = summarize_prompt(prompt, end)
     match end:
         case Answered(value=value, remember=remember):
             answer = repr(value) + (", remembered" if remember else "")
@@ -147,11 +147,13 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
     ],
 )
 def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd[Answered], told: str) -> None:
-    assert record_of(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
+    assert summarize_prompt(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
 def test_empty_text_and_no_answer_look_different() -> None:
-    assert record_of(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
+    assert (
+        summarize_prompt(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
+    )
 
 
 def test_actions_of_stdin_have_no_button(shown: Any) -> None:
@@ -177,7 +179,7 @@ def test_many_options_are_a_list_and_labels_are_distinct(shown: Any) -> None:
 
 
 def test_many_equal_labels_are_numbered_in_linear_time() -> None:
-    labels = option_labels(("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000))
+    labels = spell_option_labels(("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000))
     assert labels[:5] == ["a", "a (2)", "a (3)", "a (3) (2)", "a (4)"]
     assert labels[-1] == "b (3000)"
     assert len(set(labels)) == len(labels)
@@ -215,12 +217,12 @@ def test_change_is_shown_whole_before_it_is_approved(
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
-    record = record_of(approval_of(*many), Answered("apply", "form")).plain
+    record = summarize_prompt(approval_of(*many), Answered("apply", "form")).plain
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
 
 def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
-    assert without_form(prompt_of("text", "turn", "Assistant")) == (
+    assert format_without_form(prompt_of("text", "turn", "Assistant")) == (
         "Assistant: Why? [You can answer only while the form is shown. Without a form, you are "
         "asked as text.]"
     )
@@ -237,7 +239,7 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     assert not any("<img" in text.value for text in texts)
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
     (context,) = [w for w in shown_form.children if isinstance(w, ipywidgets.Output)]
-    assert context.outputs[0]["data"] == {"text/markdown": safe_markdown(evil)}
+    assert context.outputs[0]["data"] == {"text/markdown": sanitize_markdown(evil)}
     form.discard()
-    record = record_of(prompt, Answered(evil, "form")).markdown
+    record = summarize_prompt(prompt, Answered(evil, "form")).markdown
     assert record.startswith("` <img")  # code: nothing is read in it

@@ -15,7 +15,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Ques
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_text import record_of
+from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.toolkit.answer_types import Option, SelectAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
 from tests.notebook.prompt.scribe import Scribe, parts_of
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[FormPrompt, list[str]]] = {
 def shown(prompt: FormPrompt, typed: list[str]) -> str:
     scribe = Scribe(typed)
     end = ask_form_on_stdin(prompt, scribe, "stdin")
-    record = record_of(prompt, end).plain.split("\n")
+    record = summarize_prompt(prompt, end).plain.split("\n")
     blocks = {"stdin": [*scribe.read_so_far, *said(end)], "record": record}
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
     return "\n".join(line.rstrip() for line in lines)
