@@ -268,10 +268,10 @@ def ask(
     """
     from jp_nb.session.code_questions import read_questions
 
-    turns = _loaded().turns
+    cell_questions = _loaded().turns.cell_questions
     questions = read_questions(question, title=title)
     try:
-        answers = turns.ask_questions(questions, label=label, tool=tool)
+        answers = cell_questions.ask(questions, label=label, tool=tool)
     except (JpNbError, KeyboardInterrupt) as exc:
         # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__

@@ -26,8 +26,8 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
-from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.session.kept_rules import PermissionRules

@@ -130,10 +130,10 @@ class ToolBench:
     def tools(self, *names: str) -> BenchTools:
         """Return the tools of the effective configuration. The sources of `names` start."""
         self.active.refuse_while_running()
-        self.turns.discover_tools(*names)
-        offered = self.turns.tools(self.active.settings.config, may_start=False)
+        self.turns.cell_resolver.discover_tools(*names)
+        offered = self.turns.cell_resolver.tools(self.active.settings.config, may_start=False)
         config = offered.config or self.active.settings.config
-        possible = self.turns.tools(with_all_tools_enabled(config), may_start=False)
+        possible = self.turns.cell_resolver.tools(with_all_tools_enabled(config), may_start=False)
         return BenchTools(offered, possible)
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
@@ -161,7 +161,7 @@ class ToolBench:
         text = f"{text} here, with your rights."
         actions = (_CANCEL, _RUN_HERE)
         prompt = ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
-        match self.turns.ask_action(prompt):
+        match self.turns.cell_questions.ask_action(prompt):
             case Answered(value="run"):
                 return
             case Unavailable(reason=reason):
@@ -229,10 +229,10 @@ class ToolBench:
         scratch = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
         scratch.repair()
         scratch.start_turn(ChatRequest(content=REQUEST))
-        thread = self.turns.build_context(scratch)
+        thread = self.turns.contexts.build(scratch)
         inquiry: InquiryBackend
         try:
-            inquiry = self.turns.inquiry(config, tools.offered, stream.id)
+            inquiry = self.turns.cell_resolver.inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
         catalog = tools.offered.documentation

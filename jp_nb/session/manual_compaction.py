@@ -104,7 +104,7 @@ class ManualCompaction:
             ConfigError: The model does not exist. Nothing was recorded.
             KeyboardInterrupt: The kernel was interrupted. Only the usage was recorded.
         """
-        self._turns.repair_conversation(resumes=True)
+        self._turns.contexts.repair_conversation(resumes=True)
         if any(step.rule.summary is not None for step in plan.steps):
             return self._with_summaries(plan, options)
         entries = mark_as_one_step([step.entry() for step in plan.steps])
@@ -113,14 +113,14 @@ class ManualCompaction:
 
     def _record(self, entries: Sequence[Entry]) -> None:
         self.stream.append(*entries)
-        self._turns.clear_context()
+        self._turns.contexts.clear()
 
     def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
         settings = self._active.settings
         work = self._turns.runner
         draft = settings.draft(options.directives)
         self._choose_scripts(draft, options)
-        resolved = self._turns.resolve(settings.snapshot(draft), self.stream.id)
+        resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
         output = work.begin_turn(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None

@@ -30,7 +30,7 @@ from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.rendering.request_text import TracedRequest
 from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.resolver import ATTACHMENTS
+from jp_nb.session.resolver import ATTACHMENTS, LIST_SECONDS
 from jp_nb.session.turn_runner import TurnRunner
 
 NEXT: Final = "next"
@@ -123,14 +123,16 @@ class PastRequests:
         """
         self._turns.require_ready()
         traced, provider = self._next()
-        count = self._turns.count_tokens(provider, traced.request, traced.provider)
+        self._turns.host_notices.announce(provider, traced.provider)
+        counting = provider.count_tokens(traced.request, seconds=LIST_SECONDS)
+        count = self._turns.runner.agent.wait_for(counting)
         return traced, count
 
     def _next(self) -> tuple[TracedRequest, Provider]:
         basis = self._active.settings.snapshot()
         conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
-        thread = self._turns.build_context(self._stream, resolved)
+        thread = self._turns.contexts.build(self._stream, resolved)
         thread.contents = dict(thread.contents)
         thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
@@ -150,7 +152,9 @@ class PastRequests:
     ) -> Resolved:
         """Resolve `basis` without a start of servers: the tools are those known now."""
         attempt = SourceAttempt(may_start=False)
-        return self._turns.resolve(basis, conversation_id, tool_choice=tool_choice, attempt=attempt)
+        return self._turns.cell_resolver.resolve(
+            basis, conversation_id, tool_choice=tool_choice, attempt=attempt
+        )
 
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
@@ -173,7 +177,7 @@ class PastRequests:
         resolved = self._resolved(basis, remarks)
         turn = then.last_turn()
         thread = build_context(then, projection.providers(), in_turn=True)
-        thread.contents = dict(self._turns.contents)
+        thread.contents = dict(self._turns.contexts.contents)
         request = resolved.model_request(
             thread,
             choice=self._choice(place, then, basis.config),

@@ -58,8 +58,8 @@ from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.scripted import NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
-from jp_nb.session.code_questions import SessionAnswers
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_text import AttachedValues, is_value
 from jp_nb.session.scripts import FolderScripts

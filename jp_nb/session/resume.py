@@ -29,6 +29,7 @@ from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.session import Session
+from jp_nb.session.turn_retry import find_own_tool_choice
 from jp_nb.text import one_line
 
 ABANDONED: Final = (
@@ -66,28 +67,61 @@ class TurnResumption:
             PromptCancelled: The user decides later. Nothing has changed.
         """
         self._turns.require_ready()
-        restore = self._session.conversations.restore_from_journal
         if conversation:
-            if not restore(conversation):
-                raise UsageError(
-                    f"the journal has no conversation {one_line(conversation, limit=60)} that is "
-                    "missing from the notebooks. `%jp resume` restores the newest one; "
-                    "`%jp switch` opens a conversation of this notebook"
-                )
+            self._restore_named(conversation)
             return None
+
         turn = self._find_turn()
         if turn is None:
-            if restore():
-                return None
-            if not self._active.document.conversation.turn_count:
-                raise UsageError("there is nothing to resume: this conversation has no turn yet")
-            raise UsageError(
-                "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
-            )
+            self._restore_newest()
+            return None
+
         if turn.open_calls:
             names = [call.request.name for call in turn.open_calls]
             _refuse_missing_tools(turn, self._session.bench.tools(*names))
         again, skipped = self._ask_user(turn)
+        self._add_notices(turn, skipped)
+
+        choice = None
+        if turn.is_unanswered:
+            choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
+        with self._reapply_options(turn):
+            draft = self._turns.drafter.draft(turn.request, tool_choice=choice)
+
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
+        abandoned = [
+            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
+        ]
+        return self._turns.resume(
+            turn,
+            again,
+            abandoned,
+            resolved=draft.resolved,
+            recorded=self._answers(again),
+        )
+
+    def _restore_named(self, conversation: str) -> None:
+        """Make a conversation of the journal active, by its id or the beginning of it."""
+        if not self._session.conversations.restore_from_journal(conversation):
+            raise UsageError(
+                f"the journal has no conversation {one_line(conversation, limit=60)} that is "
+                "missing from the notebooks. `%jp resume` restores the newest one; "
+                "`%jp switch` opens a conversation of this notebook"
+            )
+
+    def _restore_newest(self) -> None:
+        """Make the newest conversation of the journal active, as the last turn is complete."""
+        if self._session.conversations.restore_from_journal():
+            return
+
+        if not self._active.document.conversation.turn_count:
+            raise UsageError("there is nothing to resume: this conversation has no turn yet")
+        raise UsageError(
+            "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+        )
+
+    def _add_notices(self, turn: InterruptedTurn, skipped: Sequence[OpenCall]) -> None:
+        """Tell the user about the calls of `turn` that do not run, and its options."""
         notices = self._active.notices
         if turn.finished:
             notices.append(describe_finished_calls([call.name for call in turn.finished]))
@@ -98,17 +132,6 @@ class TurnResumption:
                 "options of this turn are not applied again, because the history of this notebook "
                 "is not trusted: `%jp trust`"
             )
-        choice = self._turns.own_tool_choice(turn.request) if turn.is_unanswered else None
-        with self._reapply_options(turn):
-            _, _, resolved = self._turns.prepare(turn.request, tool_choice=choice)
-        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
-        return self._turns.resume(
-            turn,
-            again,
-            [ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped],
-            resolved=resolved,
-            recorded=self._answers(again),
-        )
 
     def _find_turn(self) -> InterruptedTurn | None:
         stream = self._active.document.conversation
@@ -127,7 +150,7 @@ class TurnResumption:
         skipped: list[OpenCall] = []
         for number, call in enumerate(undecided, start=1):
             prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
-            if not _is_run(self._turns.ask_action(prompt)):
+            if not _is_run(self._turns.cell_questions.ask_action(prompt)):
                 skipped.append(call)
         return [call for call in found.open_calls if call not in skipped], skipped
 

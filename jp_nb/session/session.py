@@ -1,7 +1,7 @@
 """`Session`: the assistant of one kernel.
 
 This module connects the packages. `%load_ext` needs few of them: `settings.py` is loaded if
-something is configured, and `turns.py` with the first turn.
+something is configured, and `turn_runner.py` with the first turn.
 
 Source: `docs/architecture.md`, `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D119.
 """

@@ -15,7 +15,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
 from jp_nb.config.tree.tool_settings import Command
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.session.turn_runner import TurnRunner
+from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.base import CURRENT_RUN, Run, ToolContext
 from jp_nb.toolkit.command import CommandFormatter
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
@@ -253,8 +253,8 @@ async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
 def test_question_of_a_finished_call_is_refused() -> None:
     def ask() -> None:
         CURRENT_RUN.set(Run(is_over=True))
-        runner = object.__new__(TurnRunner)
-        runner.ask_questions([Question.boolean("q", "Sure?")], label=None, tool=None)
+        runner = object.__new__(CellQuestions)
+        runner.ask([Question.boolean("q", "Sure?")], label=None, tool=None)
 
     with pytest.raises(PromptUnavailable, match="was asked too late"):
         contextvars.copy_context().run(ask)

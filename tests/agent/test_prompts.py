@@ -12,7 +12,7 @@ from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
 from jp_nb.agent.prepared_answers import GivenAnswer
 from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
-from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Success

@@ -58,7 +58,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.toolkit.base import CallInterrupted, SharedContext, ToolContext
 from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool

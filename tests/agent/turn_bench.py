@@ -44,7 +44,7 @@ from jp_nb.record.context import ContextEntry, RequestContext, build_context
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import CallProgress, CallStage, Turn, read_turn
-from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.python import PythonTool
 from tests.support.entries import FakeClock, new_stream, open_inquiries

@@ -25,7 +25,7 @@ from jp_nb.errors import (
 from jp_nb.record import config_history
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.rendering import tool_text as tools
-from jp_nb.session.turn_runner import TurnRunner
+from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
 from tests.rendering.markdown_readers import dangers, renderings
@@ -323,7 +323,7 @@ def test_declined_trust_leaves_the_conversation_untrusted(
     notebook.jp("export out")
     other = Notebook(folder, days=1)
     other.jp("import out")
-    monkeypatch.setattr(TurnRunner, "ask_questions", lambda *_, **__: {"trust": False})
+    monkeypatch.setattr(CellQuestions, "ask", lambda *_, **__: {"trust": False})
     with pytest.raises(PromptCancelled, match="remains untrusted"):
         other.jp("trust")
     assert not other.session.active.trust.trusted
@@ -700,7 +700,7 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     notebook: Notebook,
 ) -> None:
     def offered() -> list[str]:
-        return list(notebook.session.turns.tools(notebook.session.config).tools)
+        return list(notebook.session.turns.cell_resolver.tools(notebook.session.config).tools)
 
     notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
     assert offered() == ["describe_tools"]

@@ -165,6 +165,6 @@ def test_failed_request_is_not_sent_by_the_next_kernel(session: Session) -> None
         reach(session, server)
         fail(session, "-m openai/broken", "First?")
         ask(session, "-m openai/m", "Second?")
-        session.turns._context = None  # as in a kernel that has just read the record
+        session.turns.contexts.clear()  # as in a kernel that has just read the record
         ask(session, "", "Third?")
     assert questions(server.requests[-1]) == ["Second?", "Third?"]

@@ -221,14 +221,14 @@ def test_later_requests_of_the_turn_use_the_configured_choice(session: Session) 
     session.configure(Directive("cfg", "assistant.tool_choice=listen"))
     turns = session.turns
     settings = session.settings
-    first = turns.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
+    first = turns.cell_resolver.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
     resolve = turns.resolver.for_turn(first)
 
     async def choices() -> list[str]:
         return [(await resolve()).tool_choice for _ in range(3)]
 
     assert asyncio.run(choices()) == ["tool:look", *["tool:listen"] * 2]
-    assert turns.resolve(settings.snapshot(), "jp-c1").tool_choice == "tool:listen"
+    assert turns.cell_resolver.resolve(settings.snapshot(), "jp-c1").tool_choice == "tool:listen"
 
 
 # --- a tool that had to be called and was not --------------------------------------------------
@@ -266,7 +266,8 @@ def test_demanded_tool_that_was_not_called_is_reported(
 def test_continuation_of_cut_answers_is_configured(session: Session) -> None:
     def chains(line: str) -> bool:
         draft = session.settings.draft([Directive("cfg", text) for text in line.split()])
-        return session.turns.resolve(session.settings.snapshot(draft), "jp-c1").continues_answers
+        basis = session.settings.snapshot(draft)
+        return session.turns.cell_resolver.resolve(basis, "jp-c1").continues_answers
 
     anthropic = "assistant.model.id=anthropic/m"
     assert chains(anthropic)

@@ -22,6 +22,7 @@ from jp_nb.record.turn_view import RejectedAnswer, StructuredData, Turn
 from jp_nb.rendering.log import render_log
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.session import Session
+from jp_nb.session.turn_retry import TurnRetry
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import make_session, shell_of
 
@@ -275,7 +276,7 @@ def test_error_of_a_validator_is_not_told_to_the_model(
 def test_retried_turn_has_the_type_of_its_schema(session: Session) -> None:
     with LoopbackServer([json.dumps(BONN), json.dumps(SHOUTED), json.dumps(DELFT)]) as server:
         ask(session, server, City)
-        turn = session.turns.retry()
+        turn = TurnRetry(session).run()
     assert turn.data == City(**DELFT)
     assert len(server.requests) == 3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.prepared_answers import InvalidAnswer
-from jp_nb.session.code_questions import SessionAnswers
+from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.toolkit.question import Question
 

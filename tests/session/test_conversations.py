@@ -22,6 +22,7 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
+from jp_nb.session.turn_retry import TurnRetry
 from jp_nb.toolkit.outcome import NeedsInput
 from jp_nb.toolkit.python import REGISTRY, tool
 from jp_nb.toolkit.question import Question
@@ -125,7 +126,7 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
         "new --keep-config": lambda: cells.session.conversations.new(keep_config=True),
         "fork": lambda: cells.session.conversations.fork(0),
         "undo": lambda: cells.session.conversations.undo(),
-        "retry": lambda: cells.session.turns.retry(),
+        "retry": lambda: TurnRetry(cells.session).run(),
         "-n": lambda: cells.ask("other", "New.", new=True),
         "import": lambda: imported(cells),
     }

@@ -17,6 +17,7 @@ from jp_nb.images import Image
 from jp_nb.record.events import ChatRequest
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
+from jp_nb.session.turn_retry import TurnRetry
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import png
@@ -230,7 +231,7 @@ def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     before = cells.everything()
     old = cells.session.document.conversation.id
     cells.enter("retry")
-    turn = cells.session.turns.retry()
+    turn = TurnRetry(cells.session).run()
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
     assert cells.host.namespace["_jp"] is turn
     assert keeps_all(cells, before)
@@ -245,9 +246,9 @@ def test_retry_uses_settings_of_the_turn_and_later_ones(folder: Path) -> None:
     cells.ask("a", "A")
     cells.ask("b", "B", "user.name=Ada")
     cells.session.configure(Directive("cfg", "assistant.model.id=scripted/other"))
-    assert cells.session.turns.retry().text == "other"
+    assert TurnRetry(cells.session).run().text == "other"
     assert cells.session.config.user.name == "Ada"
-    assert cells.session.turns.retry(model="scripted/talk").text == "1"
+    assert TurnRetry(cells.session).run(model="scripted/talk").text == "1"
     assert cells.session.settings.model == "scripted/talk"
 
 
@@ -258,7 +259,7 @@ def test_retry_keeps_schema_and_cell(folder: Path) -> None:
     cells.enter("a")
     cells.session.turns.run("Go.", schema=schema, model="scripted/data")
     cells.enter("retry")
-    assert cells.session.turns.retry().data == {"n": 1}
+    assert TurnRetry(cells.session).run().data == {"n": 1}
     assert last_request(cells)["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
 
 
@@ -266,7 +267,7 @@ def test_retry_forces_the_same_tool(folder: Path) -> None:
     cells = Cells()
     cells.enter("a")
     cells.session.turns.run("Go.", tool_choice="tool:describe_tools")
-    cells.session.turns.retry()
+    TurnRetry(cells.session).run()
     assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
 
 
@@ -276,7 +277,7 @@ def test_retry_uses_the_current_configured_tool_choice(folder: Path) -> None:
     cells.ask("a", "A")
     assert last_request(cells)["metadata"]["tool_choice"] == "none"
     cells.session.configure(Directive("cfg", "assistant.tool_choice=auto"))
-    cells.session.turns.retry()
+    TurnRetry(cells.session).run()
     assert "tool_choice" not in last_request(cells)["metadata"]
 
 
@@ -285,7 +286,7 @@ def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
     stream = cells.session.document.conversation
     stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
     cells.enter("retry")
-    assert cells.session.turns.retry().text == "0"
+    assert TurnRetry(cells.session).run().text == "0"
     assert "tool_choice" not in last_request(cells).get("metadata", {})
 
 
@@ -295,7 +296,7 @@ def test_retry_shows_the_same_images(folder: Path) -> None:
     stream = cells.session.document.conversation
     image = Image("image/png", png())
     stream.start_turn(ChatRequest(content="B", metadata={"cell_id": "b"}), [image])
-    cells.session.turns.retry()
+    TurnRetry(cells.session).run()
     assert cells.session.document.conversation is not stream
     assert last_request(cells)["metadata"] == {"cell_id": "b", "images": [image.digest]}
     assert cells.session.document.conversation.images.find(image.digest) == image
@@ -312,7 +313,7 @@ def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
     cells.ask("a", "A")
     with pytest.raises(ProviderError):
         cells.session.turns.run("B", model="scripted/broken")
-    assert cells.session.turns.retry().text == "1"
+    assert TurnRetry(cells.session).run().text == "1"
     assert cells.requests == ["A", "B"]
 
 
@@ -323,10 +324,10 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     cells = three_turns()
     old = cells.session.document.conversation.id
     with pytest.raises(ConfigError):
-        cells.session.turns.retry(model="nonsense")
+        TurnRetry(cells.session).run(model="nonsense")
     assert cells.session.document.conversation.id == old
     with pytest.raises(ProviderError):
-        cells.session.turns.retry(model="scripted/broken")
+        TurnRetry(cells.session).run(model="scripted/broken")
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     cells.session.conversations.switch(old)
     assert cells.requests == ["A", "B", "C"]
@@ -334,7 +335,7 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
 
 def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
     with pytest.raises(UsageError, match="there is no turn to ask again"):
-        Cells().session.turns.retry()
+        TurnRetry(Cells().session).run()
 
 
 def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
@@ -346,12 +347,12 @@ def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
     theirs.ask("d", "D")
     document: Any = theirs.session.document.to_json()
     cells = Cells(home=FakeHome(stored={**document, "signature": None}))
-    cells.session.turns.retry()
+    TurnRetry(cells.session).run()
     before = cells.session.config.providers.llm.openai.base_url
     assert before != "http://theirs.example"
     cells.session.configure(Directive("cfg", f"{path}=http://mine.example"))
-    cells.session.turns.retry()
-    cells.session.turns.retry()
+    TurnRetry(cells.session).run()
+    TurnRetry(cells.session).run()
     assert not cells.session.active.trust.trusted
     assert cells.session.config.providers.llm.openai.base_url == "http://mine.example"
 
@@ -384,6 +385,9 @@ def test_reruns_and_retries_delete_nothing(folder: Path, steps: list[tuple[str, 
             found: Any = others[-1]
             cells.session.conversations.switch(found["conversation"]["id"])
         elif cells.session.document.conversation.turn_count:
-            cells.session.turns.retry() if step == "retry" else cells.session.conversations.undo()
+            if step == "retry":
+                TurnRetry(cells.session).run()
+            else:
+                cells.session.conversations.undo()
         assert keeps_all(cells, before)
     cells.session.close()

@@ -20,9 +20,9 @@ from jp_nb.record import config_history
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
+from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.session.session import Session
 from jp_nb.session.signed_here import SignedHere
-from jp_nb.session.turn_runner import TurnRunner
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import signed_conversations_path
 from jp_nb.storage.trust import FolderTrust
@@ -196,7 +196,7 @@ def test_declined_trust_remembers_nothing(
     home: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = sign(home, COMMAND)
-    monkeypatch.setattr(TurnRunner, "ask_questions", lambda *_, **__: {"trust": False})
+    monkeypatch.setattr(CellQuestions, "ask", lambda *_, **__: {"trust": False})
     for command in ("trust", "trust --workspace"):
         copied = AskedNotebook(elsewhere, stored=record)
         with pytest.raises(PromptCancelled):

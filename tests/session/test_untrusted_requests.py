@@ -12,6 +12,7 @@ import pytest
 from jp_nb.errors import JpNbError
 from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session
+from jp_nb.session.turn_retry import TurnRetry
 from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
@@ -79,7 +80,7 @@ def test_retry_repeats_no_metadata_of_an_untrusted_record(
     bare_folder: Path, wiped: list[str], key: str
 ) -> None:
     session = open_stored(bare_folder, *turn(**{key: STRANGE[key]}, cell_id="c1"))
-    session.turns.retry()
+    TurnRetry(session).run()
     [request] = session.document.conversation.requests
     assert request.metadata == {"cell_id": "c1"}
     sent = session.turns.last_request
@@ -102,7 +103,7 @@ def test_resume_and_retry_name_no_tool_of_an_untrusted_record(
     sent = session.turns.last_request
     if sent is not None:
         assert sent.request.tool_choice == "auto"
-    session.turns.retry(model="scripted/talk")
+    TurnRetry(session).run(model="scripted/talk")
     sent = session.turns.last_request
     assert sent is not None
     assert sent.request.tool_choice == "auto"
@@ -116,7 +117,7 @@ def test_own_tool_choice_is_repeated_in_an_untrusted_conversation(
     session = open_stored(bare_folder, *turn())
     session.turns.run("Wipe it.", tool_choice="tool:wipe")
     for _ in range(2):
-        session.turns.retry()
+        TurnRetry(session).run()
         [*_, request] = session.document.conversation.requests
         assert request.metadata.get("tool_choice") == "tool:wipe"
     session.close()
@@ -125,7 +126,7 @@ def test_own_tool_choice_is_repeated_in_an_untrusted_conversation(
 def test_trusted_tool_choice_is_repeated(bare_folder: Path, wiped: list[str]) -> None:
     session = open_stored(bare_folder, *turn(tool_choice="tool:wipe"))
     session.active.accept()
-    session.turns.retry()
+    TurnRetry(session).run()
     [request] = session.document.conversation.requests
     assert request.metadata.get("tool_choice") == "tool:wipe"
     session.close()

@@ -250,13 +250,17 @@ def ask_in_one_line(call: Invocation) -> None:
 
 def explain(call: Invocation) -> None:
     """Run `%jp why`: ask the model to explain the last error."""
+    from jp_nb.session.error_explanation import ErrorExplanation
+
     with report_cancellation():
-        call.session.turns.explain(call.text)
+        ErrorExplanation(call.session).run(call.text)
 
 
 def retry(call: Invocation) -> None:
     """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
-    call.session.turns.retry(model=call.options.model)
+    from jp_nb.session.turn_retry import TurnRetry
+
+    TurnRetry(call.session).run(model=call.options.model)
 
 
 @contextmanager

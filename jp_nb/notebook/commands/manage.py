@@ -343,5 +343,5 @@ def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequenc
     call.show(make_table(head, rows, limit=sys.maxsize))  # the user must see everything
     text = "Trust the settings above? They can run code and send data to other hosts."
     questions = [Question.boolean("trust", text)]
-    answers = call.session.turns.ask_questions(questions, label="Trust", tool=None)
+    answers = call.session.turns.cell_questions.ask(questions, label="Trust", tool=None)
     return answers["trust"] is True

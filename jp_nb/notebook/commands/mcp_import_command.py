@@ -99,7 +99,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
         questions.append(Question.select("keys", text, keys).with_default("variables"))
 
     exclusive = [question.with_exclusive() for question in questions]
-    answers = call.session.turns.ask_questions(exclusive, label="Import", tool=None)
+    answers = call.session.turns.cell_questions.ask(exclusive, label="Import", tool=None)
     chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
     if not chosen:
         raise PromptCancelled(NOTHING_CHOSEN, end="declined")

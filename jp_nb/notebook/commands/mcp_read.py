@@ -35,11 +35,11 @@ def read(call: Invocation, words: Sequence[str]) -> None:
     session.active.refuse_while_running()
     name, uri = _read_words(session, words)
 
-    session.turns.discover_tools(f"mcp.{name}")
+    session.turns.cell_resolver.discover_tools(f"mcp.{name}")
     source = find_running(session, name)
     if source is None:
         raise UsageError(REPLACED.format(name))
-    found = session.turns.wait_for_server(source.read_resource(uri))
+    found = session.turns.cell_resolver.wait_for_server(source.read_resource(uri))
     _show(call, found, f"{one_line(uri, limit=500)} of the MCP server {name}:")
 
 

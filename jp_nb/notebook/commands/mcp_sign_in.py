@@ -26,7 +26,7 @@ def sign_in(call: Invocation, words: Sequence[str]) -> None:
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
     servers = session.turns.resolver.servers
-    session.turns.wait_for_server(servers.sign_in_to(name, settings))
+    session.turns.cell_resolver.wait_for_server(servers.sign_in_to(name, settings))
     print(f"jp_nb: {SIGNED_IN.format(name)}")
 
 
@@ -37,6 +37,6 @@ def sign_out(call: Invocation, words: Sequence[str]) -> None:
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
     servers = session.turns.resolver.servers
-    was_signed_in = session.turns.wait_for_server(servers.sign_out_of(name, settings))
+    was_signed_in = session.turns.cell_resolver.wait_for_server(servers.sign_out_of(name, settings))
     text = SIGNED_OUT if was_signed_in else NO_TOKENS
     print(f"jp_nb: {text.format(name)}")

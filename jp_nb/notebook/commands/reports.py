@@ -413,7 +413,7 @@ def _describe_model(session: Session) -> str:
 
 
 def _describe_attachments(session: Session) -> str:
-    found = session.turns.attachments(session.config)
+    found = session.turns.cell_resolver.attachments(session.config)
     size = sum(len(a.content) for a in found)
     return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"
 
@@ -423,18 +423,18 @@ DEFAULT_TURNS = 10
 
 def tools(call: Invocation) -> None:
     """Run `%jp tools`: list all tools, or describe one, or forget a rule about it."""
-    turns = call.session.turns
+    resolver = call.session.turns.cell_resolver
     name = call.word
     number = call.options.forget
     if number is not None:
         forget_rule(call, name, number)
         return
     if name is None:
-        call.show(tools_module.render_tools(call.session.config, turns.tools))
+        call.show(tools_module.render_tools(call.session.config, resolver.tools))
         return
-    turns.discover_tools(name)
+    resolver.discover_tools(name)
     rules = list(list_rules(call.session, name))
-    call.show(tools_module.render_tool(name, call.session.config, turns.tools, rules))
+    call.show(tools_module.render_tool(name, call.session.config, resolver.tools, rules))
 
 
 def log(call: Invocation) -> None:

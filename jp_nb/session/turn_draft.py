@@ -1,0 +1,139 @@
+"""Draft the configuration of a turn: the changes of its options, resolved, but not yet recorded.
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.provider import ToolChoice
+from jp_nb.agent.tool_sources import SourceAttempt
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ConfigError
+from jp_nb.providers.errors import format_model_choices
+from jp_nb.record.config_changes import Draft
+from jp_nb.record.events import ChatRequest
+from jp_nb.rendering.status import list_inherited_notices
+from jp_nb.session.base_config import MODEL
+from jp_nb.session.cell_resolver import CellResolver
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.conversations import NextConversation
+from jp_nb.session.host import Host
+from jp_nb.session.notebook_text import resolve_variables
+from jp_nb.session.resolver import Resolver
+from jp_nb.session.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDraft:
+    """The configuration of a turn that has not begun.
+
+    Attributes:
+        settings: The settings of the conversation in which it will run.
+        changes: The changes of its options, which `changes.record` records.
+    """
+
+    settings: Settings
+    changes: Draft
+    resolved: Resolved
+
+
+class TurnDrafter:
+    """Drafts the configuration of turns, on the cell's thread."""
+
+    def __init__(
+        self,
+        host: Host,
+        active: ActiveConversation,
+        resolver: Resolver,
+        cell_resolver: CellResolver,
+    ) -> None:
+        self._host = host
+        self._active = active
+        self._scripts = resolver.scripts
+        self._cell_resolver = cell_resolver
+
+    def draft(
+        self,
+        request: ChatRequest,
+        *,
+        tool_choice: ToolChoice | None,
+        other: NextConversation | None = None,
+        directives: Sequence[Directive] = (),
+        model: str | None = None,
+    ) -> TurnDraft:
+        """Resolve the configuration of a turn in `other`, or in the active conversation.
+
+        Raises:
+            ConfigError: An option or the configuration is not valid. Nothing has changed.
+            ProviderError: The key of the model is missing.
+            UsageError: The model does not support the schema of the request, or `tool_choice` does
+                not fit the tools.
+        """
+        active = self._active
+        stream = active.document.conversation
+        settings = active.settings
+        inherited: list[str] = []
+        if other is not None:
+            stream = other.stream
+            settings = other.settings(active)
+            paths = [path for path in other.inherits if model is None or path != MODEL]
+            inherited = list_inherited_notices(settings.inherit(active.settings, paths))
+
+        names = self._host.namespace
+        directives, notices = resolve_variables(directives, names, active.files.folder)
+        attempt = SourceAttempt()
+        changes = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
+        changes.notices[:] = [*inherited, *changes.notices, *notices]
+
+        self._scripts.choose_changed(changes.made)
+        if model is not None:  # also if it was the model before
+            self._scripts.choose(model, changes.config().providers.llm.aliases)
+
+        basis = settings.snapshot(changes)
+        resolved = self._cell_resolver.resolve(
+            basis, stream.id, tool_choice=tool_choice, attempt=attempt
+        )
+        _check_request(request, resolved)
+        return TurnDraft(settings, changes, resolved)
+
+    def _draft_with_tools(
+        self,
+        settings: Settings,
+        directives: Sequence[Directive],
+        model: str | None,
+        tool_choice: ToolChoice | None,
+        attempt: SourceAttempt,
+    ) -> Draft:
+        """Return the draft of `directives`, after the sources that it uses have found their tools.
+
+        The source of a named tool starts first. The changed settings may use other sources.
+        """
+        discover = self._cell_resolver.discover
+        switched = [x for x in directives if x.kind in ("tool", "no_tool") and x.text]
+        if switched:
+            named = [each.text for each in switched if each.kind == "tool"]
+            discover(settings.config, attempt, names=named, only_named=True)
+
+        draft = settings.draft(directives, model=model)
+        choice = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
+        if discover(draft.config(), attempt, names=choice):
+            draft = settings.draft(directives, model=model)
+        return draft
+
+
+def _check_request(request: ChatRequest, resolved: Resolved) -> None:
+    """Check that the model can answer `request`."""
+    if request.response_schema is not None:
+        resolved.provider.check_schema(request.response_schema)
+
+    try:
+        resolved.provider.check_ready(resolved.model, request.content)
+    except ConfigError as exc:
+        if exc.kind != "no_model":
+            raise
+        ways = format_model_choices(resolved.basis.config.providers.llm)
+        raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
