@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from jp_nb.agent.compactor import (
+from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest, Provider, SentRequest
+from jp_nb.agent.token_estimates import (
     MAX_IMAGE_TOKENS,
     estimate_attachment_tokens,
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest, Provider, SentRequest
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Literal
 
 from jp_nb.agent.call import Call
+from jp_nb.agent.call_decisions import INTERRUPT_FIRST, STOPPED_FIRST
 from jp_nb.agent.call_runner import CANCELED_ITSELF, CallRunner, end_runs, stopped_text
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import (
@@ -27,7 +28,7 @@ from jp_nb.agent.interrupts import (
     decide_without_menu,
     tool_menu,
 )
-from jp_nb.agent.permissions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
+from jp_nb.agent.result_delivery import UNDELIVERED
 from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext

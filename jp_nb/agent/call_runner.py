@@ -16,6 +16,7 @@ from typing import Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.call import Call, CallEnded, prepare_arguments
+from jp_nb.agent.call_decisions import CallDecisions
 from jp_nb.agent.call_progress import ProgressWriter
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
@@ -26,14 +27,9 @@ from jp_nb.agent.interrupts import (
     stopped_call_text,
 )
 from jp_nb.agent.permission_rules import Ruling, judge
-from jp_nb.agent.permissions import (
-    NOT_DELIVERED_BY_CONFIGURATION,
-    SKIPPED,
-    Delivery,
-    PermissionRequests,
-    skipped_text,
-)
+from jp_nb.agent.permissions import SKIPPED_BY_USER, PermissionRequests, skipped_text
 from jp_nb.agent.questions import ToolQuestions
+from jp_nb.agent.result_delivery import NOT_DELIVERED_BY_CONFIGURATION, Delivery, DeliveryRequests
 from jp_nb.agent.tasks import (
     CellCall,
     PromptLine,
@@ -113,7 +109,9 @@ class CallRunner:
         self._batch = batch
         self._functions = line.functions
         self.questions = ToolQuestions(turn, line)
-        self._permissions = PermissionRequests(turn, line)
+        self._decisions = CallDecisions(turn)
+        self._permissions = PermissionRequests(turn, line, self._decisions)
+        self._deliveries = DeliveryRequests(turn, line, self._decisions)
         self.changes = ConfigChanges(turn, batch.basis, line)
         self.progress = ProgressWriter(turn)
 
@@ -212,9 +210,9 @@ class CallRunner:
         self.progress.write(call, stage="asked")
         self._show_begin(call, tool, asked=True)
 
-        permitted = self._permissions.decide_by_file("permission", tool)
+        permitted = self._decisions.decide_by_file("permission", tool)
         if permitted is False:
-            raise CallEnded(SKIPPED, skipped=True)
+            raise CallEnded(SKIPPED_BY_USER, skipped=True)
         if permitted is None:
             # By default, a tool that runs unattended formats first. It does not if a rule asks.
             if tool.format == "unattended" and tool.run != "unattended":
@@ -413,7 +411,7 @@ class CallRunner:
             raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
         if tool.result == "unattended":
             return result
-        return await self._permissions.request_delivery(call, tool, result)
+        return await self._deliveries.request_delivery(call, tool, result)
 
     def _limit_result(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
         """Return the result for the model, within the limits of texts and images."""

@@ -76,9 +76,8 @@ class ResponseBuilder:
                 buffer = self._open.pop(event.index, None)
                 return None if buffer is None else self._entry(buffer, event.metadata)
             case Usage():
-                reported = {
-                    f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
-                }
+                counts = {each.name: getattr(event, each.name) for each in fields(event)}
+                reported = {name: count for name, count in counts.items() if count is not None}
                 self.usage = replace(self.usage, **reported)
             case InputChange():
                 self.input_changes.append(event)
@@ -109,7 +108,8 @@ class ResponseBuilder:
     def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
         buffer = self._open.get(index)
         if buffer is None:
-            buffer = self._open[index] = _Buffer(kind)
+            buffer = _Buffer(kind)
+            self._open[index] = buffer
         return buffer if buffer.kind == kind else None  # another kind does not fit the item
 
     def finish(self) -> tuple[list[Entry], list[str]]:
@@ -131,14 +131,17 @@ class ResponseBuilder:
         if buffer.kind == "message":
             stored = add_shape(metadata)
             return ChatResponse(message=text, metadata=stored) if text.strip() else None
+
         if buffer.kind == "reasoning":
             stored = add_shape(metadata)
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
+
         if buffer.kind == "structured":
             data: JsonValue = text
             with suppress(ValueError):
                 data = read_json(text)
             return ChatResponse(data=data, metadata=add_shape(metadata, data=data))
+
         self._call_count += 1
         arguments = self._parse_arguments(self._call_count - 1, text)
         return ToolCallRequest(
@@ -152,6 +155,7 @@ class ResponseBuilder:
         if not text.strip():
             self.without_arguments.add(number)
             return {}
+
         try:
             value = read_json(text)
             if isinstance(value, str):  # some servers encode the text once more
@@ -159,6 +163,7 @@ class ResponseBuilder:
         except ValueError as exc:
             self.bad_arguments[number] = _describe_bad_arguments(text, exc)
             return {}
+
         if value is None:  # some servers send `null` for a call without arguments
             return {}
         if not isinstance(value, dict):
@@ -195,6 +200,7 @@ class OverlapTrimmer:
         """Add the next `text`; return the new text, or "" while it may still be a repetition."""
         if not self._open:
             return text
+
         self._held += text
         position = self._before.find(self._held)
         may_repeat_more = 0 <= position < len(self._before) - len(self._held)
@@ -205,8 +211,11 @@ class OverlapTrimmer:
         self._open = False
         held = self._held
         self._held = ""
-        for size in range(min(len(held), len(self._before)), self.MIN_OVERLAP_CHARS - 1, -1):
-            if self._before.endswith(held[:size]) and not held[:size].isspace():
+
+        longest = min(len(held), len(self._before))
+        for size in range(longest, self.MIN_OVERLAP_CHARS - 1, -1):
+            repeated = held[:size]
+            if self._before.endswith(repeated) and not repeated.isspace():
                 return held[size:]
         return held
 
@@ -300,6 +309,7 @@ def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> f
     ceiling = float(limits.max_backoff_secs)
     if retry_after is not None:
         return min(retry_after, ceiling)
+
     base = limits.base_backoff_ms / 1000
     jitter = random.uniform(0, min(0.5, base))  # so that many kernels do not retry together
     return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))

@@ -8,9 +8,10 @@ Source: `docs/turns.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, assert_never
+from typing import Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
@@ -34,6 +35,7 @@ from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
+    Entry,
     ToolCallRequest,
     ToolCallResponse,
     is_usage_mark,
@@ -45,14 +47,14 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.base import CallInterrupted, is_cancelled
 
 MODEL_ID = "assistant.model.id"
-PROVIDERS = "providers.llm"
+PROVIDERS_PATH = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 TOKENS_SETTING = "assistant.request.max_total_tokens"
 ALLOW_MORE = f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
 TOO_MANY_TOKENS = "This tool call did not run. The turn has reached its token limit."
-AGAIN = "Run the cell again, or `%jp resume`."
-REQUEST_FAILED = f"⚠ The request failed. {AGAIN}"
-REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {AGAIN}"
+RUN_AGAIN = "Run the cell again, or `%jp resume`."
+REQUEST_FAILED = f"⚠ The request failed. {RUN_AGAIN}"
+REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {RUN_AGAIN}"
 NOT_KEPT = " Its options, such as `-m`, were not kept."
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
@@ -103,6 +105,7 @@ class TurnLoop:
     _has_begun: bool = False
     _resumed_calls: Sequence[OpenCall] = ()
     _is_over: bool = False
+    _completion: Completion | Literal["failed"] = "failed"
     _why: str = ""
     _bounded: RequestContext | None = None  # its changed instructions were measured
 
@@ -117,7 +120,14 @@ class TurnLoop:
             ConfigError: The configuration is not valid. Nothing was appended.
             UsageError: The model does not support the response schema. Nothing was appended.
         """
-        return await self._run_and_close(self._start(request, images))
+        with self._closing():
+            self._stop_if_interrupted()
+            resolved = await self._begin(request, images)
+            schema = request.response_schema
+            choice = resolved.tool_choice
+            self._completion = await self._run_cycles(resolved, schema, choice=choice)
+
+        return self._make_end()
 
     async def resume(
         self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
@@ -130,109 +140,118 @@ class TurnLoop:
         Raises:
             ProviderError: As in `run`, like all other errors.
         """
-        return await self._run_and_close(self._continue(again, abandoned))
+        with self._closing():
+            self._stop_if_interrupted()
+            resolved = await self._resolve()
+            record = self.turn.record
+            turn = record.stream.current_turn()
+            schema = _request_of(turn).response_schema
+            if schema is not None:
+                resolved.provider.check_schema(schema)
 
-    async def _run_and_close(self, work: Coroutine[Any, Any, Completion]) -> TurnEnd:
-        status: Completion | Literal["failed"] = "failed"
+            self._has_begun = True
+            self._resumed_calls = again
+            images = record.stream.images
+            self.turn.images = sum(len(images.images_of(entry).images) for entry in turn)
+            record.add(*abandoned)
+
+            choice = resolved.tool_choice if is_unanswered(turn) else "auto"
+            calls = [_resume_call(each, resolved) for each in again]
+            self._completion = await self._run_cycles(resolved, schema, choice=choice, calls=calls)
+
+        return self._make_end()
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Close the turn after the block, however it ends. An interrupt only ends the block."""
         try:
-            status = await work
+            yield
         except asyncio.CancelledError:
-            status = "interrupted"
+            self._completion = "interrupted"
             if is_cancelled():  # else an interrupt came while the configuration was resolved
                 raise
         finally:
             self._on_interrupt = None
             self._is_over = True
-            self._close(status)
-        return TurnEnd(status, self.turn.tokens.usage, self._why)
+            self._close(self._completion)
 
-    async def _start(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
+    def _make_end(self) -> TurnEnd:
+        assert self._completion != "failed"  # the error of a failed turn was raised
+        return TurnEnd(self._completion, self.turn.tokens.usage, self._why)
+
+    def _stop_if_interrupted(self) -> None:
         if self.interrupt_count:
-            return "interrupted"
+            raise asyncio.CancelledError
+
+    async def _begin(self, request: ChatRequest, images: Sequence[Image]) -> Resolved:
+        """Append `request` as a new turn, and return the configuration of its first cycle."""
         resolved = await self._resolve()
         record = self.turn.record
-        schema = request.response_schema
-        if schema is not None:
-            resolved.provider.check_schema(schema)
-        shown = limit_images(images, resolved.basis.config.record, before=0)
-        is_replayable = record.stream.is_reproducible or resolved.uses_cassette
-        marks = request_marks(resolved.tool_choice, "" if is_replayable else resolved.host)
-        content = shown.add_omissions_to(request.content)
-        request = request.model_copy(
-            update={"content": content, "metadata": {**request.metadata, **marks}}
-        )
-        if self.compaction_settings is not None:
-            compactor = Compactor(self.turn, self.compaction_settings)
-            await self._interruptible(
-                compactor.compact_on_request(resolved)
-                if self.compact_first
-                else compactor.compact_if_due(resolved, request.content)
-            )
-        record.start_turn(request, shown.images)
-        self._has_begun, self.turn.images = True, len(shown.images)
-        for line in shown.omitted:
-            self.turn.display(Notice(f"⚠ {line}"))
-        return await self._run_cycles(resolved, schema, choice=resolved.tool_choice)
-
-    async def _continue(
-        self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
-    ) -> Completion:
-        if self.interrupt_count:
-            return "interrupted"
-        resolved = await self._resolve()
-        record = self.turn.record
-        turn = record.stream.current_turn()
-        request = next(entry for entry in turn if isinstance(entry, ChatRequest))
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
+
+        shown = limit_images(images, resolved.basis.config.record, before=0)
+        is_replayable = record.stream.is_reproducible or resolved.uses_cassette
+        host = "" if is_replayable else resolved.host
+        marks = request_marks(resolved.tool_choice, host)
+        content = shown.add_omissions_to(request.content)
+        metadata = {**request.metadata, **marks}
+        request = request.model_copy(update={"content": content, "metadata": metadata})
+
+        if self.compaction_settings is not None:
+            compactor = Compactor(self.turn, self.compaction_settings)
+            if self.compact_first:
+                await self._interruptible(compactor.compact_on_request(resolved))
+            else:
+                await self._interruptible(compactor.compact_if_due(resolved, request.content))
+
+        record.start_turn(request, shown.images)
         self._has_begun = True
-        self._resumed_calls = again
-        images = record.stream.images
-        self.turn.images = sum(len(images.images_of(entry).images) for entry in turn)
-        record.add(*abandoned)
-        tools = resolved.tools.tools
-        calls = [
-            Call(
-                each.request,
-                tools.get(each.request.name),
-                event_id=each.event_id,
-                may_have_run=each.may_have_run,
-            )
-            for each in again
-        ]
-        return await self._run_cycles(
-            resolved,
-            request.response_schema,
-            choice=resolved.tool_choice if is_unanswered(turn) else "auto",
-            calls=calls,
-        )
+        self.turn.images = len(shown.images)
+        for line in shown.omitted:
+            self.turn.display(Notice(f"⚠ {line}"))
+        return resolved
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Complete the record, and mark a turn without a response."""
         record = self.turn.record
         tokens = self.turn.tokens
-        may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
-        for call in record.stream.open_tool_calls() if self._has_begun else ():
-            content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
-            record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
-        turn = record.stream.current_turn() if self._has_begun else []
+        turn: Sequence[Entry] = ()
+        if self._has_begun:
+            self._respond_to_open_calls()
+            turn = record.stream.current_turn()
+
         self.is_unanswered = is_unanswered(turn)
         failed = status != "completed" and (not self._has_begun or self.is_unanswered)
         has_output = any(isinstance(entry, ChatResponse) for entry in turn)
         reverted_count = self.config_changes if failed and not has_output else 0
+
         if failed and (self._has_begun or reverted_count):
             ended: Ended = "failed" if status == "failed" else "interrupted"
-            record.add(tokens.attach_usage(make_no_answer(NoAnswer(ended, reverted_count))))
+            no_answer = make_no_answer(NoAnswer(ended, reverted_count))
+            record.add(tokens.attach_usage(no_answer))
         elif is_usage_mark(mark := tokens.attach_usage(ConfigDelta())):
             record.add(mark)  # tokens of a response without an entry, such as a refusal
+
         if failed and self._has_begun:
             notice = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
-            self.turn.display(Notice(notice + (NOT_KEPT if reverted_count else "")))
+            if reverted_count:
+                notice += NOT_KEPT
+            self.turn.display(Notice(notice))
+
+    def _respond_to_open_calls(self) -> None:
+        record = self.turn.record
+        may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
+
+        for call in record.stream.open_tool_calls():
+            content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
+            record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
         if self._is_over:  # it may arrive after the end
             return
+
         self.interrupt_count += 1
         if self._on_interrupt is not None:
             self.turn.display(InterruptReceived())  # before the effect, which may take a while
@@ -243,6 +262,7 @@ class TurnLoop:
         count = self.interrupt_count
         task = asyncio.ensure_future(work)
         self._on_interrupt = task.cancel
+
         result = await task
         if self.interrupt_count > count:  # it came just after the end of the work
             raise asyncio.CancelledError
@@ -251,12 +271,14 @@ class TurnLoop:
     async def _resolve(self) -> Resolved:
         """Resolve the configuration, and display problems of tool sources."""
         resolved = await self._interruptible(self.resolve())  # a source may take long
+
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
             self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
         for notice in resolved.tools.notices:
             self.turn.display(Notice(f"⚠ {notice}"))
+
         self.turn.record.provider = resolved.provider_name
         self.turn.tokens.max_tokens = resolved.request.max_total_tokens
         return resolved
@@ -273,15 +295,18 @@ class TurnLoop:
         answers = AnswerStream(self.turn)
         retries = AnswerRetries(self.turn, self.check_answer)
         changed = False
+
         while True:
             if not calls:
                 answered = await self._request(answers, resolved, choice, schema, changed=changed)
                 if answered is None:
                     return "interrupted"
                 calls = answered
+
             result = await self._run_calls(calls, answers, resolved)
             calls = ()
             changed = result == "config_changed"
+
             match result:
                 case "completed":
                     if not await self._reject_answer(retries, resolved, answers):
@@ -307,12 +332,10 @@ class TurnLoop:
         self, retries: AnswerRetries, resolved: Resolved, answers: AnswerStream
     ) -> bool:
         """Check the answer; return True if the model is to give another one."""
+        max_retries = resolved.request.max_schema_retries
+        work = retries.reject_answer(max_retries=max_retries, finish=answers.finish_reason)
         try:
-            return await self._interruptible(
-                retries.reject_answer(
-                    max_retries=resolved.request.max_schema_retries, finish=answers.finish_reason
-                )
-            )
+            return await self._interruptible(work)
         except CallInterrupted:
             raise asyncio.CancelledError from None
 
@@ -337,6 +360,7 @@ class TurnLoop:
                 record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
             )
             request = self._bound_changes(resolved, request)
+
             try:
                 calls = await answers.request_calls(resolved, request)
                 break
@@ -345,13 +369,9 @@ class TurnLoop:
                     compactor = Compactor(self.turn, self.compaction_settings)
                     if await self._interruptible(compactor.compact_after_error(exc, resolved)):
                         continue
-                if changed and (chosen := self._setting_changed_by_tools(exc)):
-                    exc.args = (
-                        f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
-                    )
-                elif advice := explain_refusal(exc, self.turn.record):
-                    exc.args = (f"{str(exc).rstrip('. ')}. {advice}.",)
+                self._add_advice(exc, changed=changed)
                 raise
+
         if calls is not None:
             missing = missing_call(choice, [call.request.name for call in calls])
             if missing is not None:
@@ -359,21 +379,37 @@ class TurnLoop:
                 self.turn.display(Notice(text))
         return calls
 
+    def _add_advice(self, error: ProviderError, *, changed: bool) -> None:
+        """Add the remedy to `error`. `changed` is as in `_request`."""
+        text = str(error)
+        setting = self._setting_changed_by_tools(error) if changed else ""
+        if setting:
+            change = _describe_change(setting, CHOOSE_ANOTHER)
+            error.args = (f"{text.rstrip('.')}; {change}",)
+            return
+
+        advice = explain_refusal(error, self.turn.record)
+        if advice:
+            error.args = (f"{text.rstrip('. ')}. {advice}.",)
+
     def _restore_attachments(self, resolved: Resolved) -> None:
         """Note the contents of attachments. If earlier ones are not known, begin a new head."""
         record = self.turn.record
         record.thread.note_contents(resolved.attachments)
-        if missing := record.thread.missing_attachments():
-            first, *others = {f"`{one_line(mark.source, limit=100)}`": None for mark in missing}
-            names = f"{first} and {len(others)} more attachments" if others else first
-            self.turn.display(
-                Notice(
-                    f"⚠ The conversation was sent with other contents of {names}, which are not "
-                    "available any more. This request sends the current attachments in front. "
-                    "The provider's prompt cache and earlier reasoning are lost."
-                )
+        missing = record.thread.missing_attachments()
+        if not missing:
+            return
+
+        first, *others = {f"`{one_line(mark.source, limit=100)}`": None for mark in missing}
+        names = f"{first} and {len(others)} more attachments" if others else first
+        self.turn.display(
+            Notice(
+                f"⚠ The conversation was sent with other contents of {names}, which are not "
+                "available any more. This request sends the current attachments in front. "
+                "The provider's prompt cache and earlier reasoning are lost."
             )
-            record.thread = record.thread.without_heads()
+        )
+        record.thread = record.thread.without_heads()
 
     def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
         """Return `request`, with a new head if appended changes fill much of the context."""
@@ -412,11 +448,13 @@ class TurnLoop:
             return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
+
         batch = self._make_batch(calls, resolved)
         self._on_interrupt = batch.interrupt
         if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
             batch.interrupt()
         end = await batch.run()
+
         if end.unsent_message:
             self.turn.record.add_user_message(end.unsent_message, self.turn.display)
         if end.ends_turn is not None:
@@ -429,16 +467,19 @@ class TurnLoop:
 
     def _end_at_token_limit(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
         """End a turn at its token limit. `ran` is True if `calls` have run."""
-        for call in () if ran else calls:
+        open_calls = () if ran else calls
+        for call in open_calls:
             self.turn.record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
             )
-        left = " The calls of the last answer did not run." if calls and not ran else ""
+
+        left = " The calls of the last answer did not run." if open_calls else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
-        took = self.turn.tokens.total
-        most = self.turn.tokens.max_tokens
-        reason = f"The turn took {took} tokens; the limit {TOKENS_SETTING} is {most}{ends}"
+        total = self.turn.tokens.total
+        limit = self.turn.tokens.max_tokens
+        reason = f"The turn took {total} tokens; the limit {TOKENS_SETTING} is {limit}{ends}"
         self.turn.display(Notice(f"⚠ {reason}"))
+
         if not calls:
             return "completed"
         self._why = reason
@@ -458,9 +499,11 @@ class TurnLoop:
         except (ConfigError, UsageError) as exc:
             error = exc if isinstance(exc, ConfigError) else ConfigError(str(exc), path=MODEL_ID)
             first, *others = error.problems
+
             how = f"see the previous value with `%jp config --explain {first.path}`"
+            change = _describe_change("the configuration", how)
             raise ConfigError(
-                f"{first.message}; {_describe_change('the configuration', how)}",
+                f"{first.message}; {change}",
                 path=first.path,
                 kind=first.kind,
                 layer=error.layer,
@@ -474,9 +517,13 @@ class TurnLoop:
         An error with a status is about the model's name, other errors are about the provider.
         """
         claims = self.turn.record.stream.deltas[-1].claims
-        touched = [path for path in claims if path.startswith((MODEL_ID, PROVIDERS))]
-        wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
-        return wanted if wanted in touched else next(iter(touched), "")
+        touched = [path for path in claims if path.startswith((MODEL_ID, PROVIDERS_PATH))]
+
+        key = "provider" if error.status is None else "name"
+        wanted = f"{MODEL_ID}.{key}"
+        if wanted in touched:
+            return wanted
+        return touched[0] if touched else ""
 
     def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
         """Return the batch that runs `calls`, which get the event ids of their requests."""
@@ -488,11 +535,13 @@ class TurnLoop:
                 while not isinstance(record.stream.entries[index], ToolCallRequest):
                     index -= 1
                 call.event_id = record.stream.event_id(index)
+
+        results = None if resolved.results is None else resolved.results(record.thread)
         context = BatchContext(
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
             basis=resolved.basis,
-            results=None if resolved.results is None else resolved.results(record.thread),
+            results=results,
         )
         return Batch(self.turn, calls, context)
 
@@ -504,6 +553,20 @@ def user_required_error(reason: str) -> PromptUnavailable:
         "notebook in a live session, configure the decision in advance, or run "
         "without --strict.",
         reason=reason,
+    )
+
+
+def _request_of(turn: Sequence[Entry]) -> ChatRequest:
+    return next(entry for entry in turn if isinstance(entry, ChatRequest))
+
+
+def _resume_call(found: OpenCall, resolved: Resolved) -> Call:
+    """Return the call that runs an open call of the record, again or for the first time."""
+    return Call(
+        found.request,
+        resolved.tools.tools.get(found.request.name),
+        event_id=found.event_id,
+        may_have_run=found.may_have_run,
     )
 
 

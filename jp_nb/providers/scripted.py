@@ -29,7 +29,6 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.compactor import SUMMARY_KEY
 from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
@@ -45,6 +44,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.agent.summarizer import SUMMARY_KEY
 from jp_nb.config.tree.model_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.file_reading import open_regular, read_regular

@@ -20,12 +20,6 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.compactor import (
-    estimate_attachment_tokens,
-    estimate_image_tokens,
-    estimate_text_tokens,
-    estimate_tool_tokens,
-)
 from jp_nb.agent.provider import (
     AppendedChange,
     Attachment,
@@ -33,6 +27,12 @@ from jp_nb.agent.provider import (
     SentRequest,
     ToolDefinition,
     compare_parts,
+)
+from jp_nb.agent.token_estimates import (
+    estimate_attachment_tokens,
+    estimate_image_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
 )
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.compactor import CompactionPlan
+from jp_nb.agent.compaction_plan import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks

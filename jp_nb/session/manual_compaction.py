@@ -9,15 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jp_nb.agent.compactor import (
-    CompactionPlan,
-    CompactionPlanner,
-    CompactionStep,
-    ContextTokens,
-    make_compactions,
-)
+from jp_nb.agent.compaction_plan import CompactionPlan, CompactionPlanner, CompactionStep
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
+from jp_nb.agent.summarizer import make_compactions
+from jp_nb.agent.token_estimates import ContextTokens
 from jp_nb.agent.turn_state import UsageCounter
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound

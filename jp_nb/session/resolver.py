@@ -21,7 +21,6 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.compactor import INSTRUCTIONS, Summarizer
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.exchanges import RecordedResults
 from jp_nb.agent.inquiry import LlmInquiryBackend
@@ -33,6 +32,7 @@ from jp_nb.agent.provider import (
     Provider,
     ToolChoice,
 )
+from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.aliases import resolve_model
@@ -341,7 +341,7 @@ class Resolver:
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
         chat_model = self._chat_model(assistant, model)
         return Summarizer(
-            model=replace(chat_model, system=(summary.instructions or INSTRUCTIONS,)),
+            model=replace(chat_model, system=(summary.instructions or SUMMARY_INSTRUCTIONS,)),
             context=summary.context or "",
             tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
             conversation_id=self._active.document.conversation.id,

@@ -20,7 +20,7 @@ from jp_nb.agent.display import (
     UserMessage,
 )
 from jp_nb.agent.interrupts import STOPPED
-from jp_nb.agent.permissions import SKIPPED
+from jp_nb.agent.permissions import SKIPPED_BY_USER
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tool_settings import CANCELLATION
@@ -238,7 +238,7 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
     bench, slow, ready = make_tool_bench(person, DONE, config=config)
     await one_interrupt(bench, ready)
     assert slow.runs == 1
-    assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
+    assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED_BY_USER)
 
 
 async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.compactor import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
+from jp_nb.agent.compactor import CompactionSettings
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
 from jp_nb.agent.provider import Usage
+from jp_nb.agent.summarizer import OMITTED_RESULT, SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ProviderError
 from jp_nb.record.compaction import active_compactions
@@ -57,7 +58,7 @@ def bench(
         tools=[PythonTool(fetch)],
     )
     summarizer = EventProvider(*summaries)
-    model = ChatModel(summarizer, "small", system=(INSTRUCTIONS,), provider_name="test")
+    model = ChatModel(summarizer, "small", system=(SUMMARY_INSTRUCTIONS,), provider_name="test")
     model = replace(model, request=made.request.model_copy(update={"max_retries": 0}))
     compaction_settings = CompactionSettings(
         lambda: ("",), lambda resolved, rule: Summarizer(model)
@@ -117,7 +118,11 @@ async def test_user_has_a_summary_written() -> None:
     )
     await made.run("Now?")
     [(asked, thread)] = summarizer.requests
-    assert (asked.model, asked.system, asked.tool_choice) == ("small", (INSTRUCTIONS,), "none")
+    assert (asked.model, asked.system, asked.tool_choice) == (
+        "small",
+        (SUMMARY_INSTRUCTIONS,),
+        "none",
+    )
     assert sum(isinstance(entry, ToolCallResponse) for entry in thread) == 3
     assert "Now?" not in [getattr(entry, "content", "") for entry in thread]
     [entry] = made.of(Compaction)

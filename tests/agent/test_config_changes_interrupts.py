@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.batch import DISCARDED
+from jp_nb.agent.call_decisions import INTERRUPT_FIRST
 from jp_nb.agent.display import ChangeEnds
-from jp_nb.agent.permissions import INTERRUPT_FIRST, UNDELIVERED
 from jp_nb.agent.prompts import Answered, PromptEnd
+from jp_nb.agent.result_delivery import UNDELIVERED
 from jp_nb.config.partial import Partial, merge
 from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.stream import proposed_by

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.answer_attempt import CUT_CALL, MAX_ANSWER_CONTINUATIONS
 from jp_nb.agent.display import DiscardText, EndOfText, Notice, ShowText, ToolBegins
-from jp_nb.agent.model_call import CUT_CALL, MAX_CONTINUATIONS
 from jp_nb.agent.provider import (
     Finished,
     Flush,
@@ -118,7 +118,7 @@ async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
 async def test_continuation_ends_after_the_maximum() -> None:
     bench = Bench([truncated(say(f"<{n}>")) for n in range(9)], continues_answers=True)
     assert (await bench.run()).status == "completed"
-    assert len(bench.provider.requests) == MAX_CONTINUATIONS + 1 == 6
+    assert len(bench.provider.requests) == MAX_ANSWER_CONTINUATIONS + 1 == 6
     assert bench.turn.text == "<0><1><2><3><4><5>"
     assert notices(bench) == ["⚠ The answer reached the token limit 6 times and is incomplete"]
 

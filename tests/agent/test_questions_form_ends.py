@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.agent.call_decisions import STOPPED_FIRST
 from jp_nb.agent.display import InterruptReceived, QuestionEnds, UserMessage
 from jp_nb.agent.interrupts import LEFT_RUNNING, LEFT_UNRUN, USER_STOPPED, stopped_call_text
-from jp_nb.agent.permissions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.questions import STOPPED_BY_USER
+from jp_nb.agent.result_delivery import UNDELIVERED
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.outcomes import END_WORDS
 from jp_nb.toolkit.base import ToolContext

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from jp_nb.agent.permissions import SKIPPED
+from jp_nb.agent.permissions import SKIPPED_BY_USER
 from jp_nb.headless.run_report import (
     RunReport,
     format_json_report,
@@ -120,7 +120,7 @@ def test_test_case_lists_its_turns_calls_and_questions(suite: ElementTree.Elemen
 def test_declined_call_is_reported_as_skipped(failed_run: RunResult) -> None:
     walk = reported(failed_run).turns[0]
     [call] = walk.turn.tool_calls
-    skipped = replace(call, content=SKIPPED, is_error=False, skipped=True)
+    skipped = replace(call, content=SKIPPED_BY_USER, is_error=False, skipped=True)
     lines = format_turn(replace(walk, turn=replace(walk.turn, parts=(skipped,))))
     assert "  call plan: skipped" in list(lines)
 

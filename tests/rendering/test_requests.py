@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.compactor import estimate_image_tokens, estimate_text_tokens
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
     SentRequest,
     ToolDefinition,
 )
+from jp_nb.agent.token_estimates import estimate_image_tokens, estimate_text_tokens
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, build_context

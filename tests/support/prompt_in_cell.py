@@ -10,7 +10,7 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.agent.permissions import permission_actions
+from jp_nb.agent.call_draft import permission_actions
 from jp_nb.agent.prompts import (
     Action,  # noqa: F401
     ActionPrompt,

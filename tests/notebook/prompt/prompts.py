@@ -6,7 +6,7 @@ import json
 from itertools import product
 from typing import Literal
 
-from jp_nb.agent import permissions
+from jp_nb.agent.call_draft import permission_actions
 from jp_nb.agent.change_review import approval_prompt
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
@@ -16,6 +16,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
+from jp_nb.agent.result_delivery import DELIVERY_ACTIONS
 from jp_nb.toolkit.question import Question
 
 Persistence = Literal["none", "turn"]
@@ -41,12 +42,12 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Questio
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
-    actions=permissions.permission_actions("fs_read", "tool"),
+    actions=permission_actions("fs_read", "tool"),
     exhibits=(PromptDetail("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
-    actions=permissions.DELIVERY,
+    actions=DELIVERY_ACTIONS,
     exhibits=(PromptDetail("Result", "milk\neggs"),),
 )
 STREAMING = stream_menu("Which colors are in the picture?")

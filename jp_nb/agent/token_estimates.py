@@ -1,0 +1,120 @@
+"""Estimate the tokens of texts, images, and a whole context, before a provider counts them.
+
+Source: `docs/turns.md`, https://docs.anthropic.com/en/docs/build-with-claude/vision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from jp_nb.agent.provider import Attachment, ToolDefinition
+from jp_nb.images import MEDIA_TYPES, read_image_size
+from jp_nb.json_values import compact_json
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.head import AttachmentMark, RequestHead
+
+BYTES_PER_TOKEN: Final = 4
+PIXELS_PER_TOKEN: Final = 750
+MAX_SIDE_PIXELS: Final = 1_568
+MAX_IMAGE_TOKENS: Final = 1_600
+
+
+def estimate_text_tokens(text: str) -> int:
+    """Estimate the tokens of `text`."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def estimate_image_tokens(size: tuple[int, int] | None) -> int:
+    """Estimate the tokens of an image by width and height in pixels; the maximum if None."""
+    if size is None:
+        return MAX_IMAGE_TOKENS
+
+    width, height = size
+    # Providers scale larger images down.
+    scale = min(1.0, MAX_SIDE_PIXELS / max(width, height))
+    pixels = int(width * height * scale * scale)
+    return min(-(-pixels // PIXELS_PER_TOKEN), MAX_IMAGE_TOKENS)
+
+
+def estimate_tool_tokens(tool: ToolDefinition) -> int:
+    """Estimate the tokens of the definition of `tool`."""
+    return estimate_text_tokens(compact_json(tool.to_json()))
+
+
+def estimate_attachment_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of `attachment`; 0 for types without an estimate, such as PDF."""
+    if isinstance(attachment.content, str):
+        return estimate_text_tokens(attachment.content) + estimate_text_tokens(attachment.source)
+    if attachment.media_type not in MEDIA_TYPES:
+        return 0
+
+    size = read_image_size(attachment.content)
+    return estimate_image_tokens(size) + estimate_text_tokens(attachment.source)
+
+
+def estimate_item_tokens(item: ContextItem) -> int:
+    """Estimate the tokens of an entry and its images. A PDF counts as one large image."""
+    match item.entry:
+        case ChatRequest() as asked:
+            text = asked.content
+        case ToolCallRequest() as call:
+            text = compact_json(call.arguments)
+        case ToolCallResponse() as result:
+            text = result.content
+        case ChatResponse() as response:
+            text = response.message or response.reasoning or compact_json(response.data)
+
+    image_tokens = sum(estimate_image_tokens(image.size) for image in item.images)
+    return estimate_text_tokens(text) + image_tokens
+
+
+def _estimate_change_tokens(
+    before: RequestHead, after: RequestHead, contents: Mapping[AttachmentMark, Attachment]
+) -> int:
+    """Estimate the tokens of the messages for an appended change of the head."""
+    texts = () if before.system == after.system else after.system
+    known = {tool.name: tool for tool in before.tools}
+    tools = (tool for tool in after.tools if known.get(tool.name) != tool)
+    added = {*after.attachments} - {*before.attachments}
+    attachments = (contents[mark] for mark in added & contents.keys())
+
+    tokens = sum(map(estimate_text_tokens, texts))
+    tokens += sum(map(estimate_tool_tokens, tools))
+    tokens += sum(map(estimate_attachment_tokens, attachments))
+    return tokens
+
+
+@dataclass(slots=True)
+class ContextTokens:
+    """Estimates the tokens of a context as it grows, counting each entry and change once."""
+
+    _thread: RequestContext | None = None
+    _counted: int = 0
+    _heads: int = 0
+    _tokens: int = 0
+
+    def of(self, thread: RequestContext) -> int:
+        """Estimate the tokens of `thread`."""
+        if thread is not self._thread:
+            self._thread = thread
+            self._counted = 0
+            self._heads = 0
+            self._tokens = 0
+
+        self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
+        heads = thread.heads[max(self._heads - 1, 0) :]  # from the last one that is counted
+        for before, after in pairwise(heads):
+            self._tokens += _estimate_change_tokens(before.head, after.head, thread.contents)
+
+        self._heads = len(thread.heads)
+        self._counted = len(thread)
+        return self._tokens
