@@ -28,7 +28,7 @@ from jp_nb.record.events import (
     ChatResponse,
     ToolCallRequest,
     ToolCallResponse,
-    images_metadata,
+    make_images_metadata,
 )
 from jp_nb.record.signing import Signer
 from jp_nb.record.stream import ConversationStream
@@ -64,7 +64,7 @@ def recorded(
         call = f"call_{number}"
         record.add(ToolCallRequest(id=call, name="plot"))
         response = ToolCallResponse(
-            id=call, content="", is_error=False, metadata=images_metadata(shown)
+            id=call, content="", is_error=False, metadata=make_images_metadata(shown)
         )
         began = perf_counter()
         record.add(response, images=shown)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretBytes, TypeAdapter
 
-from jp_nb.record.clock import random_id, utc_now
+from jp_nb.record.clock import make_random_id, utc_now
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
@@ -96,7 +96,7 @@ def entries(size: int, *, ids: bool = False) -> list[dict[str, Any]]:
         request = ""
         for index, entry in enumerate(raw):
             linked = {"request_id": request} if entry["type"].startswith(("tool", "inq")) else {}
-            raw[index] = {"event_id": random_id(), **linked, **entry}
+            raw[index] = {"event_id": make_random_id(), **linked, **entry}
             if entry["type"] == "chat_request":
                 request = str(raw[index]["event_id"])
     return raw

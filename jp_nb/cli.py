@@ -18,10 +18,10 @@ from typing import Any
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.headless.time_limits import read_seconds
-from jp_nb.packages import without_parsers
+from jp_nb.packages import delay_parsers
 
-INTERRUPTED = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
-BROKEN_PIPE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
+INTERRUPTED_EXIT_CODE = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
+BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,16 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         module, _, function = options.command.partition(":")
-        with without_parsers():  # nbformat loads jsonschema
+        with delay_parsers():  # nbformat loads jsonschema
             commands = import_module(f"jp_nb.headless.{module}")
         command: Callable[[argparse.Namespace], int] = getattr(commands, function)
         return command(options)
     except KeyboardInterrupt:
         print("jp-nb: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest
-        return BROKEN_PIPE
+        return BROKEN_PIPE_EXIT_CODE
     except JpNbError as exc:
         from jp_nb.text import plain  # loads pydantic
 

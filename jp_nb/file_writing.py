@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MAX_LINKS: Final = 40
+MAX_FOLLOWED_LINKS: Final = 40
 _SAFE_FLAGS: Final = (
     getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)
@@ -42,7 +42,7 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
     if folder is None or not path.is_relative_to(os.path.abspath(folder)):
         folder = path.parent
     target = path
-    for _ in range(MAX_LINKS):
+    for _ in range(MAX_FOLLOWED_LINKS):
         if not target.is_symlink():
             break
         if not _belongs_to_user(target.lstat()):

@@ -26,18 +26,18 @@ _SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", PDF),
 )
-MAX_BYTES: Final = 3_750_000
+MAX_IMAGE_BYTES: Final = 3_750_000
 """Maximum size of one image or PDF: Anthropic's limit for images is 5 MB in Base64. PDFs have only
 that of the whole request, 32 MB.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/pdf-support
 """
-MAX_SIDE: Final = 2000
+MAX_IMAGE_SIDE: Final = 2000
 """Maximum width and height in pixels: Anthropic's limit for requests with more than 20 images.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/vision
 """
-MAX_NAME_CHARS: Final = 80
+MAX_IMAGE_NAME_CHARS: Final = 80
 _UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """Markers between 0xC0 and 0xCF of segments without width and height."""
 _MAX_SEGMENTS: Final = 10_000
@@ -98,11 +98,11 @@ class Image:
     @property
     def words(self) -> str:
         """Name, type, and size in pixels: `figure 1, image/png 640×480`; for a PDF, in bytes."""
-        name = one_line(self.name, limit=MAX_NAME_CHARS).replace("[", "(").replace("]", ")")
+        name = one_line(self.name, limit=MAX_IMAGE_NAME_CHARS).replace("[", "(").replace("]", ")")
         size = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
         if self.media_type == PDF:
             size = f" {format_bytes(len(self.content))}"
-        kind = one_line(self.media_type, limit=MAX_NAME_CHARS)
+        kind = one_line(self.media_type, limit=MAX_IMAGE_NAME_CHARS)
         return f"{name}, {kind}{size}" if name else f"{kind}{size}"
 
     @property
@@ -149,17 +149,17 @@ def find_image_problem(image: Image) -> str | None:
         return _find_pdf_problem(image.content)
     if image.size is None:
         return "its bytes do not give its size"
-    if max(image.size) > MAX_SIDE:
-        return f"models accept at most {MAX_SIDE} pixels per side: scale it down"
-    if len(image.content) > MAX_BYTES:
-        return f"models accept at most {MAX_BYTES} bytes: scale it down"
+    if max(image.size) > MAX_IMAGE_SIDE:
+        return f"models accept at most {MAX_IMAGE_SIDE} pixels per side: scale it down"
+    if len(image.content) > MAX_IMAGE_BYTES:
+        return f"models accept at most {MAX_IMAGE_BYTES} bytes: scale it down"
     return None
 
 
 def _find_pdf_problem(content: bytes) -> str | None:
-    # Anthropic accepts only complete PDFs without encryption (see `MAX_BYTES`).
-    if len(content) > MAX_BYTES:
-        return f"the limit is {MAX_BYTES} bytes: select pages"
+    # Anthropic accepts only complete PDFs without encryption (see `MAX_IMAGE_BYTES`).
+    if len(content) > MAX_IMAGE_BYTES:
+        return f"the limit is {MAX_IMAGE_BYTES} bytes: select pages"
     if b"%%EOF" not in content:
         return "its end is missing"
     return "it is encrypted" if b"/Encrypt" in content else None

@@ -53,7 +53,7 @@ def format_schema_path(path: Iterable[str | int]) -> str:
     return "$" + "".join(steps)
 
 
-def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
+def walk_child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
     """Yield path and value of each direct subschema. A path starts with a keyword of `schema`."""
     for keyword, value in schema.items():
         inner: Iterable[tuple[SchemaPath, JsonValue]] = ()
@@ -163,7 +163,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
     return tuple(path), found
 
 
-def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
+def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
     """Return `root`, its subschemas, and the targets of references, by path. Omit boolean schemas.
 
     If a reference is not valid or not supported, raise `UsageError` with its path.
@@ -175,7 +175,7 @@ def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
         if path in found:
             continue
         found[path] = schema
-        below = [((*path, *way), child) for way, child in child_schemas(schema)]
+        below = [((*path, *way), child) for way, child in walk_child_schemas(schema)]
         for where, child in (*_resolve_own_reference(root, path, schema), *reversed(below)):
             if not isinstance(child, bool):
                 waiting.append((where, child))
@@ -209,7 +209,7 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     The references in `root` must be valid. With `same_value`, find only loops whose schemas all
     apply to the same value, so that validation would never end. Other loops end with the value.
     """
-    known = all_schemas(root)
+    known = walk_schemas(root)
     done: set[SchemaPath] = set()
     for start in known:
         trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
@@ -238,7 +238,7 @@ def count_steps(root: Schema, *, limit: int) -> int:
     Raises:
         UsageError: A reference is not valid or not supported.
     """
-    known = all_schemas(root)
+    known = walk_schemas(root)
     if len(known) > limit or find_loop(root) is not None:
         return limit + 1
 
@@ -261,6 +261,6 @@ def _iter_next(
 ) -> Iterator[SchemaPath]:
     for where, _ in _resolve_own_reference(root, path, schema):
         yield where
-    for way, _ in child_schemas(schema):
+    for way, _ in walk_child_schemas(schema):
         if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE):
             yield (*path, *way)

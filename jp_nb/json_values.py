@@ -37,7 +37,7 @@ _DECODER: Final = json.JSONDecoder()
 MAX_INTEGER: Final = 2**53 - 1
 """Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
 # Maximum depth of nested objects and lists:
-MAX_LEVELS: Final = 100
+MAX_STORED_LEVELS: Final = 100
 """Of stored values: any JSON reader can read the whole notebook."""
 MAX_SCHEMA_LEVELS: Final = 64
 """Of a JSON schema: a validator calls several functions for each level."""
@@ -49,7 +49,7 @@ MAX_INDENTED_LEVELS: Final = 16
 """Of indented JSON: because of the indentation, a value of 1 MB could fill gigabytes."""
 
 
-def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
+def read_json(text: str, *, max_levels: int = MAX_STORED_LEVELS) -> JsonValue:
     """Return the value of the JSON `text`.
 
     Raises:
@@ -146,7 +146,7 @@ def _iterate_parts(value: Any) -> Iterator[object]:
 
 def is_storable(value: object) -> bool:
     """Return True if a record can store `value`: finite numbers, limited depth."""
-    return not is_deeper(value, MAX_LEVELS) and is_finite(value)
+    return not is_deeper(value, MAX_STORED_LEVELS) and is_finite(value)
 
 
 def is_finite(value: object) -> bool:

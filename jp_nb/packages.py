@@ -45,7 +45,7 @@ def list_versions() -> list[str]:
 
 
 @contextmanager
-def without_parsers() -> Iterator[None]:
+def delay_parsers() -> Iterator[None]:
     """Delay the import of the parsers until `jsonschema`, imported in this context, uses them.
 
     The results of validation are the same.

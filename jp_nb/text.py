@@ -37,13 +37,15 @@ BAR: Final = "│ "  # prefix of each line of a text
 ONE_LINE: Final = "1 line"
 MAX_INLINE_CHARS: Final = 100  # maximum characters of a list or an object in one line
 MAX_KNOWN_CHARS: Final = 8  # maximum characters of a run whose escaped form is cached
-MAX_MARKS: Final = 4  # marks on one letter: more of them cover the lines above and below
-MAX_NAME_CHARS: Final = 60  # maximum characters of a user's name
-MAX_CHARS: Final = 20_000  # maximum characters of a plain text
-MAX_LINE: Final = 5000  # maximum characters of a line with names of folders, which are untrusted
-MAX_LISTED: Final = 20  # maximum lines of a list; the others are counted
-MAX_IN_LINE: Final = 10  # maximum items of a list in one line
-MAX_FEW: Final = 5  # maximum names in a sentence, or lines of one kind
+MAX_MARKS_ON_LETTER: Final = 4  # marks on one letter: more of them cover the lines above and below
+MAX_USER_NAME_CHARS: Final = 60  # maximum characters of a user's name
+MAX_PLAIN_CHARS: Final = 20_000  # maximum characters of a plain text
+MAX_PATH_LINE_CHARS: Final = (
+    5000  # maximum characters of a line with names of folders, which are untrusted
+)
+MAX_LISTED_LINES: Final = 20  # maximum lines of a list; the others are counted
+MAX_ITEMS_IN_LINE: Final = 10  # maximum items of a list in one line
+MAX_FEW_NAMES: Final = 5  # maximum names in a sentence, or lines of one kind
 MAX_DIGITS: Final = 9  # of a number that a user types: Python refuses thousands of digits
 
 _NAME_SIGNS: Final = " .-_'\u2019@"
@@ -160,7 +162,7 @@ def format_object(values: Mapping[str, JsonValue]) -> list[str]:
     return list(_format_entries(values, "", MAX_SHOWN_LEVELS))
 
 
-def lookalike_key(text: str) -> str:
+def make_lookalike_key(text: str) -> str:
     """Return a key that is equal for texts that look alike."""
     bare = unicodedata.normalize("NFKD", text).translate(_LATIN)
     # The displayed order of a text from right to left depends on the text around it.
@@ -177,7 +179,7 @@ def force_left_to_right(line: str) -> str:
     return f"\u202d{line}\u202c" if has_right_to_left(line) else line
 
 
-def plain(text: str, *, limit: int = MAX_CHARS) -> str:
+def plain(text: str, *, limit: int = MAX_PLAIN_CHARS) -> str:
     """Return `text` with only printable characters, tabs, and line breaks."""
     if text.replace("\n", "").replace("\t", "").isprintable():  # faster than the patterns
         return truncate(text, limit)
@@ -197,7 +199,7 @@ def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text
 
 
-def sentence(text: str) -> str:
+def upper_first(text: str) -> str:
     """Return `text` with a capital letter at its beginning, as an error is shown in a form."""
     return text[:1].upper() + text[1:]
 
@@ -219,9 +221,9 @@ def one_line(text: str, *, limit: int = 500) -> str:
 
 def format_user_name(name: str) -> str:
     """Return the name of a user for display, in quotes if it could pass for other text."""
-    line = one_line(name[: 4 * MAX_NAME_CHARS])
-    if len(line) > MAX_NAME_CHARS:
-        line = f"{line[: MAX_NAME_CHARS - 1]}…"
+    line = one_line(name[: 4 * MAX_USER_NAME_CHARS])
+    if len(line) > MAX_USER_NAME_CHARS:
+        line = f"{line[: MAX_USER_NAME_CHARS - 1]}…"
     is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
@@ -273,7 +275,7 @@ def _is_recognizable(char: str, cluster: str) -> bool:
     if not char.isprintable() or char in _LOOKALIKES or _INVISIBLE.match(char):
         return False
     if _is_mark(char):
-        can_carry = 0 < len(cluster) <= MAX_MARKS
+        can_carry = 0 < len(cluster) <= MAX_MARKS_ON_LETTER
         if not (can_carry and unicodedata.category(cluster[0])[0] in "LNM"):
             return False
     return unicodedata.is_normalized("NFC", cluster + char)

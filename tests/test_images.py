@@ -8,8 +8,8 @@ import pytest
 from PIL import Image as Pillow
 
 from jp_nb.images import (
-    MAX_BYTES,
-    MAX_SIDE,
+    MAX_IMAGE_BYTES,
+    MAX_IMAGE_SIDE,
     Image,
     detect_media_type,
     find_image_problem,
@@ -68,8 +68,8 @@ def test_unsupported_image_is_rejected_with_a_reason() -> None:
     )
     assert find_image_problem(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
     assert find_image_problem(Image("image/png", png()[:20])) == "its bytes do not give its size"
-    assert str(MAX_SIDE) in str(find_image_problem(figure(width=MAX_SIDE + 1)))
-    assert str(MAX_BYTES) in str(find_image_problem(figure(padding=MAX_BYTES)))
+    assert str(MAX_IMAGE_SIDE) in str(find_image_problem(figure(width=MAX_IMAGE_SIDE + 1)))
+    assert str(MAX_IMAGE_BYTES) in str(find_image_problem(figure(padding=MAX_IMAGE_BYTES)))
 
 
 def test_pdf_that_models_cannot_read_is_rejected_with_a_reason() -> None:
@@ -80,7 +80,7 @@ def test_pdf_that_models_cannot_read_is_rejected_with_a_reason() -> None:
         (b"%!PS" + content, "its bytes are not application/pdf"),
         (content[:-7], "its end is missing"),
         (encrypted, "it is encrypted"),
-        (content + b"\0" * MAX_BYTES, f"the limit is {MAX_BYTES} bytes: select pages"),
+        (content + b"\0" * MAX_IMAGE_BYTES, f"the limit is {MAX_IMAGE_BYTES} bytes: select pages"),
     ]:
         assert find_image_problem(Image("application/pdf", changed)) == why
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jp_nb.json_values import (
     MAX_INDENTED_LEVELS,
-    MAX_LEVELS,
+    MAX_STORED_LEVELS,
     canonical_json,
     copy_json,
     copy_nested_json,
@@ -66,9 +66,9 @@ def test_levels_are_counted_from_the_outermost() -> None:
 
 
 def test_infinite_numbers_and_deep_values_are_not_storable() -> None:
-    rows: list[Any] = [float("nan"), [float("inf")], nested(MAX_LEVELS + 1)]
+    rows: list[Any] = [float("nan"), [float("inf")], nested(MAX_STORED_LEVELS + 1)]
     assert not any(map(is_storable, rows))
-    assert is_storable(nested(MAX_LEVELS))
+    assert is_storable(nested(MAX_STORED_LEVELS))
 
 
 @given(json_values)

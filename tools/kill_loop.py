@@ -34,7 +34,7 @@ from pydantic import JsonValue
 import jp_nb
 from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
-from jp_nb.record.turn_view import find_interrupted_turn, open_calls
+from jp_nb.record.turn_view import find_interrupted_turn, list_open_calls
 from jp_nb.session import set_current
 from jp_nb.session.host import OpenedConversation
 from jp_nb.session.resume import TurnResumption
@@ -236,7 +236,7 @@ def _resume(session: Session, marks: list[str], folder: Path) -> None:
     stream = session.document.conversation
     host = session.host
     assert isinstance(host, FakeHost)
-    known = open_calls(stream, session.active.call_progress)
+    known = list_open_calls(stream, session.active.call_progress)
     calls = sum(call.may_have_run for call in known)
     host.person.prompter._ends[calls:] = [yes("loudly")] * 2
     host.person.prompter.asked.clear()

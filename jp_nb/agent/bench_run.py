@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image, count_images
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.marks import SKIPPED
+from jp_nb.record.marks import SKIPPED_KEY
 from jp_nb.record.turn_view import Inquiry, read_turn
 from jp_nb.text import one_line
 from jp_nb.toolkit.command import PROCESS_LOG, ProcessRun
@@ -170,7 +170,7 @@ class BenchRun:
                         arguments=call.state.arguments or call.request.arguments,
                         content=call.state.response.content,
                         is_error=call.state.response.is_error,
-                        skipped=SKIPPED in call.state.response.metadata,
+                        skipped=SKIPPED_KEY in call.state.response.metadata,
                         images=call.state.result.shown_images.images,
                         structured=call.state.response.metadata.get("structured"),
                         questions=tuple(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from jp_nb.agent.call import Call
 from jp_nb.agent.turn_state import TurnContext
-from jp_nb.record.events import Entry, ToolCallResponse, image_entry
+from jp_nb.record.events import Entry, ToolCallResponse, make_image_entry
 from jp_nb.record.turn_view import CallProgress, CallStage
 
 
@@ -43,7 +43,10 @@ class ProgressWriter:
 
     def keep_result(self, call: Call, response: ToolCallResponse) -> None:
         """Keep the `response` to `call` for the next write."""
-        entries: list[Entry] = [*map(image_entry, call.state.result.shown_images.images), response]
+        entries: list[Entry] = [
+            *map(make_image_entry, call.state.result.shown_images.images),
+            response,
+        ]
         now = self._turn.record.stream.now()
         raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
         self._results[call.event_id] = CallProgress("finished", raw)

@@ -39,9 +39,9 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.events import ToolCallResponse, images_metadata
-from jp_nb.record.marks import RULE, edit_metadata, server_marks
-from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
+from jp_nb.record.events import ToolCallResponse, make_images_metadata
+from jp_nb.record.marks import RULE, make_edit_metadata, make_server_marks
+from jp_nb.record.marks import SKIPPED_KEY as SKIPPED_MARK
 from jp_nb.toolkit.base import (
     CURRENT_RUN,
     CallInterrupted,
@@ -526,14 +526,14 @@ def _make_response(
     metadata: dict[str, JsonValue] = {}
 
     if call.tool is not None:
-        metadata |= server_marks(call.tool.executor.server, call.tool.executor.server_tool)
+        metadata |= make_server_marks(call.tool.executor.server, call.tool.executor.server_tool)
     if state.edited is not None:
-        metadata |= edit_metadata(copy_json(state.arguments), state.edited)
+        metadata |= make_edit_metadata(copy_json(state.arguments), state.edited)
     if result.structured is not None and not skipped and content == result.delivered:
         metadata["structured"] = copy_nested_json(result.structured)
     if state.ruling is not None and state.ruling.metadata is not None:
         metadata[RULE] = copy_nested_json(state.ruling.metadata)
-    metadata |= images_metadata(result.shown_images.images)
+    metadata |= make_images_metadata(result.shown_images.images)
     if skipped:
         metadata[SKIPPED_MARK] = True
 

@@ -53,7 +53,7 @@ from jp_nb.config.schema import (
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import NOT_IN_TIME
-from jp_nb.record.stream import ProposedBy, proposal_metadata
+from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.text import spell_invisible
 from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.outcome import Success
@@ -238,7 +238,7 @@ class ConfigChanges:
             [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
         )
         paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
-        by = proposal_metadata([by for _, by in self._approved])
+        by = make_proposal_metadata([by for _, by in self._approved])
         self._approved.clear()
         return ConfigDelta(
             delta=complete_model_ids(change.delta, self._basis),

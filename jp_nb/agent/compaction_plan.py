@@ -21,9 +21,9 @@ from jp_nb.config.tree.compaction_settings import (
 from jp_nb.record.compaction import (
     CompactionBounds,
     TurnRange,
-    active_compactions,
-    summary_ranges,
-    turn_treatments,
+    list_active_compactions,
+    list_summary_ranges,
+    list_turn_treatments,
     widen_to_summaries,
 )
 from jp_nb.record.context import build_context
@@ -102,7 +102,7 @@ class CompactionPlanner:
         self._providers = providers
         self._in_turn = in_turn
         self._bounds = CompactionBounds(stream, now, in_turn=in_turn)
-        self._active = active_compactions(stream.entries)
+        self._active = list_active_compactions(stream.entries)
 
     def steps(
         self,
@@ -113,7 +113,7 @@ class CompactionPlanner:
     ) -> list[CompactionStep]:
         """Return a step for each of `rules` that applies. `first` and `last` override bounds."""
         steps: list[CompactionStep] = []
-        summaries = summary_ranges(self._active)
+        summaries = list_summary_ranges(self._active)
         has_bounds = first is not None or last is not None
 
         for rule in rules:
@@ -160,7 +160,7 @@ class CompactionPlanner:
 
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
     """Return the text of the current summaries of `turns`, without duplicates."""
-    treatments = turn_treatments(stream)[turns.first : turns.last + 1]
+    treatments = list_turn_treatments(stream)[turns.first : turns.last + 1]
     summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
     return "\n".join(text.summary for text in summaries.values() if text is not None)
 
@@ -168,7 +168,7 @@ def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
 def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return the number of turns without a compaction."""
     edges = [0] * (stream.turn_count + 1)
-    for placed in active_compactions(stream.entries):
+    for placed in list_active_compactions(stream.entries):
         entry = placed.effective
         if entry.from_turn <= entry.to_turn:
             edges[entry.from_turn] += 1

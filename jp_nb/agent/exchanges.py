@@ -45,9 +45,9 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import USAGE, ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.head import HEAD, HEAD_CHANGE
-from jp_nb.record.marks import ARGUMENTS, CONTINUES, HOST
+from jp_nb.record.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
+from jp_nb.record.head import HEAD_CHANGE_KEY, HEAD_KEY
+from jp_nb.record.marks import CONTINUES, EDITED_ARGUMENTS_KEY, HOST
 from jp_nb.record.shapes import SHAPE
 
 DIGEST_CHARS: Final = 20
@@ -56,7 +56,9 @@ MAX_CONTEXTS: Final = 4
 """Number of contexts to remember: the conversation, and its concurrent inquiries."""
 NO_MESSAGE: Final = ""
 """Id of the message before the first one."""
-_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS, HEAD, HEAD_CHANGE, SHAPE, HOST})
+_OWN_METADATA_KEYS: Final = frozenset(
+    {USAGE_KEY, CONTINUES, EDITED_ARGUMENTS_KEY, HEAD_KEY, HEAD_CHANGE_KEY, SHAPE, HOST}
+)
 """Metadata keys of `jp_nb` in responses, which are never sent to the model."""
 
 Hide = Callable[[str], str]

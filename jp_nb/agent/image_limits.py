@@ -11,7 +11,7 @@ from typing import Final
 
 from jp_nb.config.tree.app import Record
 from jp_nb.images import Image, find_image_problem
-from jp_nb.text import MAX_LISTED
+from jp_nb.text import MAX_LISTED_LINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class LimitedImages:
 
     def add_omissions_to(self, text: str) -> str:
         """Return `text` followed by the lines about omitted images."""
-        lines = list(self.omitted[:MAX_LISTED])
+        lines = list(self.omitted[:MAX_LISTED_LINES])
         more = len(self.omitted) - len(lines)
         if more:
             lines.append(f"[{more} more omitted]")

@@ -58,9 +58,9 @@ from jp_nb.record.outcomes import (
     QuestionEnd,
     QuestionOutcome,
     make_response,
-    read_outcome,
+    read_question_outcome,
 )
-from jp_nb.text import MAX_LISTED, one_line
+from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import is_cancelled
 from jp_nb.toolkit.outcome import NeedsInput
 from jp_nb.toolkit.question import Question
@@ -379,7 +379,7 @@ class ToolQuestions:
         if inquiry.id in self._noted_changes:  # a question may be routed several times
             return
         self._noted_changes.add(inquiry.id)
-        shown = ", ".join(changes[:MAX_LISTED]) or "the answer does not fit"
+        shown = ", ".join(changes[:MAX_LISTED_LINES]) or "the answer does not fit"
         text = one_line(inquiry.question.text, limit=120)
         self._turn.display(Notice(NOT_AS_RECORDED.format(text, shown)))
 
@@ -591,7 +591,7 @@ class ToolQuestions:
         self._open.pop(inquiry.id, None)
         entry = closing_entry(inquiry.id, inquiry.question, outcome, answer)
         self._turn.record.add_question(with_usage(entry, inquiry.usage))
-        inquiry.outcome = read_outcome(entry)
+        inquiry.outcome = read_question_outcome(entry)
         if outcome.is_answered:
             inquiry.answer = answer
             self._turn.secrets.add_answer(inquiry.question, answer)

@@ -10,7 +10,7 @@ from typing import Final
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
 from jp_nb.record.document import make_title
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, words_of
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, read_words
 from jp_nb.record.stream import ConversationStream
 
 _REFUSALS: Final = (400, 422)
@@ -57,7 +57,7 @@ def _find_last_answered_turn(stream: ConversationStream) -> int | None:
 
 def _name(stream: ConversationStream, turn: int) -> str:
     texts = (
-        words_of(event.entry)
+        read_words(event.entry)
         for event in stream.events()
         if event.turn == turn and isinstance(event.entry, ChatRequest)
     )

@@ -40,7 +40,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.marks import missing_call, request_marks
+from jp_nb.record.marks import find_missing_tool, make_request_marks
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.turn_view import OpenCall
 from jp_nb.text import one_line
@@ -193,7 +193,7 @@ class TurnLoop:
         shown = limit_images(images, resolved.basis.config.record, before=0)
         is_replayable = record.stream.is_reproducible or resolved.uses_cassette
         host = "" if is_replayable else resolved.host
-        marks = request_marks(resolved.tool_choice, host)
+        marks = make_request_marks(resolved.tool_choice, host)
         content = shown.add_omissions_to(request.content)
         metadata = {**request.metadata, **marks}
         request = request.model_copy(update={"content": content, "metadata": metadata})
@@ -373,7 +373,7 @@ class TurnLoop:
                 raise
 
         if calls is not None:
-            missing = missing_call(choice, [call.request.name for call in calls])
+            missing = find_missing_tool(choice, [call.request.name for call in calls])
             if missing is not None:
                 text = f"⚠ The model did not call {missing}, although this turn requires it"
                 self.turn.display(Notice(text))

@@ -58,7 +58,7 @@ from jp_nb.config.schema import (
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
 from jp_nb.config.tree.base import describe_found, shorten_for_error
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.text import MAX_LISTED
+from jp_nb.text import MAX_LISTED_LINES
 
 Reason = Literal[
     "invalid_config", "unauthorized_paths", "user_rejected", "confirmation_unavailable"
@@ -258,8 +258,8 @@ def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
 
 def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
     # The first texts, and the number of the others.
-    more = (len(texts) if count is None else count) - MAX_LISTED
-    return [*texts[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])]
+    more = (len(texts) if count is None else count) - MAX_LISTED_LINES
+    return [*texts[:MAX_LISTED_LINES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _refuse(reason: Reason, problems: Sequence[_Problem], detail: str, summary: str) -> Refusal:
@@ -288,7 +288,7 @@ def _read_config(
     if get_path(delta, ALIASES):
         aliases = get_path(merge(basis.partial, delta), ALIASES)
     delta, unresolved = resolve_references(delta, aliases)
-    known = f" ({', '.join(sorted(aliases)[:MAX_LISTED]) or 'no alias is defined'})"
+    known = f" ({', '.join(sorted(aliases)[:MAX_LISTED_LINES]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
         expected += known if grants.may_read(parse_path(ALIASES)) else ""

@@ -34,27 +34,27 @@ from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
-from jp_nb.record.clock import parse_timestamp, stored_id, utc_now
+from jp_nb.record.clock import parse_timestamp, read_stored_id, utc_now
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import (
     CONVERSATION_KEYS,
-    KEY,
-    VERSION,
+    RECORD_KEY,
+    RECORD_VERSION,
     Document,
-    events_of,
-    notices,
-    others_of,
+    get_events,
+    get_others,
+    list_notices,
 )
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ToolCallRequest
-from jp_nb.record.head import RequestHead, read_head
+from jp_nb.record.head import RequestHead, read_request_head
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette_file as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
 from jp_nb.storage.cassette_file import CassetteContent, parse_cassette, read_bytes, read_cassette
-from jp_nb.text import MAX_LISTED, one_line, plain
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance
 SHOWN_KEY_CHARS: Final = 4  # number of characters of a key that identify it in a finding
@@ -131,29 +131,31 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
 
 
 def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
-    if merge.unreadable_carrier(metadata):
+    if merge.find_unreadable_carriers(metadata):
         yield "metadata.widgets", merge.DAMAGED
     stored = merge.read_carrier(metadata)
     if stored is None:
         return
     yield from _check_conversation(stored, "", keys)
-    others = others_of(stored)
-    if not others and isinstance(stored, dict) and not events_of(stored):
-        yield f"metadata.{KEY}", "the record is empty: remove it with `jp-nb strip --record`"
+    others = get_others(stored)
+    if not others and isinstance(stored, dict) and not get_events(stored):
+        yield f"metadata.{RECORD_KEY}", "the record is empty: remove it with `jp-nb strip --record`"
     for number, other in enumerate(others):
         shape = as_object(other)
         alone: JsonObject = {key: shape[key] for key in CONVERSATION_KEYS if key in shape}
-        yield from _check_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
+        yield from _check_conversation(
+            {**alone, "version": RECORD_VERSION}, f"others[{number}].", keys
+        )
 
 
 def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[Finding]:
-    place = f"metadata.{KEY}"
+    place = f"metadata.{RECORD_KEY}"
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    problems = (*notices(stream), *_check_ids_and_times(stream, keys))
+    problems = (*list_notices(stream), *_check_ids_and_times(stream, keys))
     turns = groupby(stream.events(), lambda event: event.turn)
     for notice in (*problems, *(line for _, turn in turns for line in _check_pairs(turn))):
         yield place, f"{prefix}{notice}"
@@ -171,8 +173,8 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
 
 
 def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
-    counts = Counter(filter(None, map(stored_id, stream.raw)))
-    for index, identifier in enumerate(map(stored_id, stream.raw)):
+    counts = Counter(filter(None, map(read_stored_id, stream.raw)))
+    for index, identifier in enumerate(map(read_stored_id, stream.raw)):
         if identifier is not None and counts[identifier] > 1:
             quoted = f"{keys.hide(identifier)!r:.80}"
             yield f"events[{index}].event_id: {quoted} is the id of several entries"
@@ -277,7 +279,7 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
 
     head: RequestHead | None = None
     for entry in stream.entries:
-        head = read_head(entry, head)
+        head = read_request_head(entry, head)
     if head is None:
         return []
 
@@ -359,7 +361,7 @@ CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print the findings, at most `MAX_LISTED` for each file, and return 1 if there is one."""
+    """Print the findings and return 1 if there is one. At most `MAX_LISTED_LINES` for each file."""
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
     has_findings = False
@@ -411,7 +413,7 @@ def _expand_folder(named: Path) -> list[Path]:
 
 
 def _print_findings(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
-    first = list(islice(findings, MAX_LISTED))
+    first = list(islice(findings, MAX_LISTED_LINES))
     more = sum(1 for _ in findings)
     for place, message in [*first, *([("", f"and {more} more")] if more else [])]:
         where = f"{one_line(place)}: " if place else ""

@@ -21,14 +21,14 @@ from jp_nb.rendering.report import make_table
 from jp_nb.rendering.tables import PENDING_HEAD, list_pending_rows
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, revoke_consent
-from jp_nb.text import MAX_LINE, one_line
+from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 
 
 def trust(options: argparse.Namespace) -> int:
     """List the settings of a folder, ask for consent, and trust them; or revoke the trust."""
     if options.revoke:
         for line in revoke_consent(options.folder.resolve()):
-            print(one_line(line, limit=MAX_LINE))
+            print(one_line(line, limit=MAX_PATH_LINE_CHARS))
         return 0
     if not options.folder.is_dir():
         raise UsageError(f"there is no folder {options.folder}")
@@ -36,7 +36,7 @@ def trust(options: argparse.Namespace) -> int:
     pending = files.pending()
     if not pending:
         for line in files.take_notices():
-            print(one_line(line, limit=MAX_LINE))
+            print(one_line(line, limit=MAX_PATH_LINE_CHARS))
         print(files.no_pending_reason())
         return 0
     print(make_table(PENDING_HEAD, list_pending_rows(pending), limit=sys.maxsize).text)

@@ -15,19 +15,19 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from jp_nb.headless.runner import INCOMPLETE_RECORD, join_streams, lift_record
-from jp_nb.record.merge import unreadable_carrier
+from jp_nb.record.merge import find_unreadable_carriers
 from jp_nb.storage import environment as environment_module
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
     def execute(self, **options: Any) -> Any:
-        unreadable = unreadable_carrier(self.nb.metadata)
+        unreadable = find_unreadable_carriers(self.nb.metadata)
         try:
             return super().execute(**options)
         finally:
             lift_record(self)
             join_streams(self.nb)
-            if any(state not in unreadable for state in unreadable_carrier(self.nb.metadata)):
+            if any(state not in unreadable for state in find_unreadable_carriers(self.nb.metadata)):
                 logger.error("jp_nb: %s", INCOMPLETE_RECORD)
 
 

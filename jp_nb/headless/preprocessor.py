@@ -14,7 +14,7 @@ from typing import Any
 from nbconvert.preprocessors import Preprocessor
 
 from jp_nb.headless.runner import INCOMPLETE_RECORD
-from jp_nb.record.merge import lift_carrier, unreadable_carrier
+from jp_nb.record.merge import find_unreadable_carriers, lift_carrier
 
 
 class JpPreprocessor(Preprocessor):
@@ -23,6 +23,6 @@ class JpPreprocessor(Preprocessor):
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Change the metadata of `nb` in place."""
         lift_carrier(nb.metadata)
-        if unreadable_carrier(nb.metadata):
+        if find_unreadable_carriers(nb.metadata):
             self.log.error("jp_nb: %s", INCOMPLETE_RECORD)
         return nb, resources

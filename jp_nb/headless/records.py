@@ -31,18 +31,18 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
-    VERSION,
+    RECORD_VERSION,
     Document,
-    conversation_id,
-    events_of,
-    head_of,
-    notices,
-    others_of,
+    get_conversation_head,
+    get_conversation_id,
+    get_events,
+    get_others,
+    list_notices,
 )
 from jp_nb.record.turn_view import read_turns
 from jp_nb.rendering.log import INDENT, ComparedRecord, diff_records, render_log
 from jp_nb.rendering.text_diff import diff_lines
-from jp_nb.text import MAX_LINE, one_line, plain
+from jp_nb.text import MAX_PATH_LINE_CHARS, one_line, plain
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)
@@ -139,7 +139,7 @@ def load_stored(path: Path | str) -> JsonValue:
     metadata = read_notebook(Path(path)).metadata
     stored = merge.read_carrier(metadata)
     if stored is None:
-        if merge.unreadable_carrier(metadata):
+        if merge.find_unreadable_carriers(metadata):
             raise StorageError(f"{path}: {merge.DAMAGED}")
         raise StorageError(f"{path} contains no conversation")
     return stored
@@ -187,8 +187,8 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
             _replace_conversation(document, jp, loaded)
             done = f"updated from {folder}"
         else:
-            held_count = len(events_of(held))
-            count = len(events_of(jp))
+            held_count = len(get_events(held))
+            count = len(get_events(jp))
             raise StorageError(
                 f"{notebook} and {folder} contain different versions of {_format_id(identifier)} "
                 f"({held_count} and {count} entries). Drop the one in the notebook with "
@@ -197,7 +197,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         stored = document.to_json()
     merge.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
-    names = as_object(head_of(jp).get("origin")).get("left_out")
+    names = as_object(get_conversation_head(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too large, or not text"
     return [
@@ -220,9 +220,9 @@ def export_directory(
     """
     stored = load_stored(notebook)
     wanted = conversation
-    if wanted is not None and isinstance(stored, dict) and conversation_id(stored) != wanted:
-        held = _find_other(others_of(stored), wanted)
-        if held is not None and stored.get("version", VERSION) == VERSION:
+    if wanted is not None and isinstance(stored, dict) and get_conversation_id(stored) != wanted:
+        held = _find_other(get_others(stored), wanted)
+        if held is not None and stored.get("version", RECORD_VERSION) == RECORD_VERSION:
             return save_directory(held, folder, dialect)
         identifiers = load_conversation(notebook, tolerant=True).ids()
         if wanted not in identifiers:
@@ -232,14 +232,14 @@ def export_directory(
 
 
 def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
-    found = (x for x in others if isinstance(x, dict) and conversation_id(x) == identifier)
+    found = (x for x in others if isinstance(x, dict) and get_conversation_id(x) == identifier)
     return next(found, None)
 
 
 def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
     ours, theirs = (
         [read_value(entry_text(as_object(e), i), "events").value for i, e in enumerate(events)]
-        for events in (events_of(held), events_of(jp))
+        for events in (get_events(held), get_events(jp))
     )
     return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
 
@@ -249,7 +249,7 @@ def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) 
         document.conversation = loaded.conversation
         document.extra.pop("signature", None)
         return
-    place = [*map(conversation_id, document.others)].index(loaded.conversation.id)
+    place = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
 
 
@@ -280,7 +280,7 @@ def show(options: argparse.Namespace) -> int:
         toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
         print(render_log(document, read_turns(stream), toolsets=toolsets).text)
     sys.stdout.flush()
-    for line in notices(stream):
+    for line in list_notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)
     return 1 if stream.damage else 0
 
@@ -288,7 +288,7 @@ def show(options: argparse.Namespace) -> int:
 def import_conversation(options: argparse.Namespace) -> int:
     """Import a conversation of JP into a notebook."""
     for line in import_directory(folder_at(options.folder, Path()), options.notebook):
-        print(one_line(line, limit=MAX_LINE))
+        print(one_line(line, limit=MAX_PATH_LINE_CHARS))
     return 0
 
 
@@ -300,9 +300,9 @@ def export_conversation(options: argparse.Namespace) -> int:
         notebook, folder, options.dialect, conversation=options.conversation
     )
     for line in dropped:
-        print(one_line(line, limit=MAX_LINE), file=sys.stderr)
-    print(one_line(f"{folder} written", limit=MAX_LINE))
+        print(one_line(line, limit=MAX_PATH_LINE_CHARS), file=sys.stderr)
+    print(one_line(f"{folder} written", limit=MAX_PATH_LINE_CHARS))
     for name in others:
         text = f"{folder / name} written: not a file of JP, imported with the conversation"
-        print(one_line(text, limit=MAX_LINE))
+        print(one_line(text, limit=MAX_PATH_LINE_CHARS))
     return 0

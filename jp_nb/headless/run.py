@@ -41,7 +41,7 @@ from jp_nb.storage.answers_file import (
     is_answer_table,
     read_answers_file,
 )
-from jp_nb.text import MAX_LISTED, one_line, plain
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 from jp_nb.toolkit.answer_types import SelectAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
 
@@ -56,11 +56,11 @@ def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator
     if undecided:
         count = len(undecided)
         yield "1 open decision:" if count == 1 else f"{count} open decisions:"
-        for each in undecided[:MAX_LISTED]:
+        for each in undecided[:MAX_LISTED_LINES]:
             times = f" ({each.times} times)" if each.times > 1 else ""
             yield plain(f"  {each.description}{times} — {format_line(each.why, limit=300)}")
-        if count > MAX_LISTED:
-            yield f"  and {count - MAX_LISTED} more"
+        if count > MAX_LISTED_LINES:
+            yield f"  and {count - MAX_LISTED_LINES} more"
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
     if answers is not None:
         yield from format_unused_answers(events, answers)

@@ -29,25 +29,25 @@ from jp_nb.headless.runner import (
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
-from jp_nb.record.document import Document, conversation_id, others_of
+from jp_nb.record.document import Document, get_conversation_id, get_others
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.marks import USAGE_FIELDS, Usage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,
     Inquiry,
     StructuredData,
-    Text,
     ToolCall,
     Turn,
+    TurnText,
     read_turn,
 )
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.question_text import format_cause
 from jp_nb.rendering.transcript import format_content_for_user
 from jp_nb.storage.cassette_file import StoredExchange, read_cassette
-from jp_nb.text import MAX_LISTED, one_line, plain
+from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a cell
 
@@ -100,7 +100,9 @@ class ReportedTurn:
 
     def __str__(self) -> str:
         request = format_line(self.turn.request)
-        return f"turn {shown_turn(self.turn.number)} of {one_line(self.conversation)}: {request!r}"
+        return (
+            f"turn {to_shown_turn(self.turn.number)} of {one_line(self.conversation)}: {request!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,8 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
         return
     active = Document.load(stored, clock=utc_now, tolerant=True).conversation
     ran = {end.conversation for end in result.cells}
-    for other in reversed(others_of(stored)):
-        identifier = conversation_id(other)
+    for other in reversed(get_others(stored)):
+        identifier = get_conversation_id(other)
         if identifier in ran and identifier != active.id:
             shelved = Document.load(other, clock=utc_now, tolerant=True)
             yield from _read_stream_turns(shelved.conversation, result)
@@ -230,7 +232,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     usage = _sum_usage((each.model, each.tokens) for each in used)
     status = "unfinished"
     match [part for part in turn.parts if not isinstance(part, ConfigChange)]:
-        case [*_, Text(by_person=False) | StructuredData()]:
+        case [*_, TurnText(by_person=False) | StructuredData()]:
             status = "answered"
     turn = replace(turn, status=turn.status or status)
     return ReportedTurn(stream.id, turn, cell, questions, usage)
@@ -286,9 +288,9 @@ def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
         if rest:
             content = read_cassette(path)
             yield f"{len(rest)} of {format_exchange_count(len(before))} of {path.name} not used:"
-            yield from (f"  {describe_exchange(content, each)}" for each in rest[:MAX_LISTED])
-        if len(rest) > MAX_LISTED:
-            yield f"  … and {len(rest) - MAX_LISTED} more"
+            yield from (f"  {describe_exchange(content, each)}" for each in rest[:MAX_LISTED_LINES])
+        if len(rest) > MAX_LISTED_LINES:
+            yield f"  … and {len(rest) - MAX_LISTED_LINES} more"
 
 
 def format_cell_errors(cell: ReportedCell) -> list[str]:

@@ -49,9 +49,9 @@ from jp_nb.headless.files import (
 from jp_nb.headless.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
-from jp_nb.record.clock import clock_from_epoch
-from jp_nb.record.document import KEY, conversation_id, entry_counts
-from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_carrier
+from jp_nb.record.clock import make_epoch_clock
+from jp_nb.record.document import RECORD_KEY, count_entries, get_conversation_id
+from jp_nb.record.merge import CARRIER_MODULE, find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
 from jp_nb.storage.answers_file import Key, Section
@@ -350,10 +350,10 @@ class Execution:
             self._cell_timer.cancel()
         (number, start), self._running = self._running, None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
-        state = next((each for each in states if each.get("_model_module") == MODULE), {})
+        state = next((each for each in states if each.get("_model_module") == CARRIER_MODULE), {})
         entries = length if isinstance(length := state.get("length"), int) else 0
         seconds = time.monotonic() - start
-        conversation = conversation_id(state.get("jp"))
+        conversation = get_conversation_id(state.get("jp"))
         self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
 
     def failure_of_time(self) -> CellFailure | None:
@@ -459,13 +459,13 @@ def run_notebook(
     """
     # IPython reads the variable for its banner, so no kernel starts with an invalid value.
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
-        clock_from_epoch(epoch)
+        make_epoch_clock(epoch)
     path = Path(nb_path).resolve()
     target = Path(out if out is not None else nb_path).absolute()
     refuse_unsafe_link(target)
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)
-    taken_over = entry_counts(read_carrier(notebook.metadata), with_headless=True)
+    taken_over = count_entries(read_carrier(notebook.metadata), with_headless=True)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs = []
@@ -495,7 +495,7 @@ def _execute(
     """Run all cells of the notebook at `path`, and write it to `target`; return its failure."""
     notebook = execution.client.nb
     failure = None
-    unreadable = unreadable_carrier(notebook.metadata)  # from before the run
+    unreadable = find_unreadable_carriers(notebook.metadata)  # from before the run
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
@@ -518,7 +518,7 @@ def _execute(
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure
             with suppress(OSError, StorageError):  # recovered when the notebook is opened
-                written = as_object(notebook.metadata.get(KEY))
+                written = as_object(notebook.metadata.get(RECORD_KEY))
                 remove_written(JournalFolder(), written, notebook=str(path))
     return failure
 
@@ -534,14 +534,16 @@ def _finish(
     """Write the notebook, and return the failure of an incomplete record."""
     lift_record(client)
     metadata = client.nb.metadata
-    if isinstance(written := merge.read_segments(metadata) if KEY in metadata else None, dict):
+    if isinstance(
+        written := merge.read_segments(metadata) if RECORD_KEY in metadata else None, dict
+    ):
         with suppress(OSError, StorageError):  # recovered when the notebook is opened
             whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:
                 merge.store_segments(metadata, whole)
     join_streams(client.nb)
     write_notebook(client.nb, target)
-    if any(state not in unreadable for state in unreadable_carrier(client.nb.metadata)):
+    if any(state not in unreadable for state in find_unreadable_carriers(client.nb.metadata)):
         return CellFailure(None, "StorageError", INCOMPLETE_RECORD)
     return None
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.file_writing import replace_file
-from jp_nb.record.merge import MODULE, WIDGET_STATE, WIDGETS
+from jp_nb.record.merge import CARRIER_MODULE, WIDGET_STATE, WIDGETS
 from jp_nb.text import plain
 
 _RECORD: Final = re.compile(r"jp(\.[0-9]+)?")
@@ -115,7 +115,9 @@ def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] 
         return []
 
     def judge_model(model: _Member) -> list[_Removal] | None:
-        is_carrier = isinstance(model.value, dict) and model.value.get("model_module") == MODULE
+        is_carrier = (
+            isinstance(model.value, dict) and model.value.get("model_module") == CARRIER_MODULE
+        )
         return None if (parts.record if is_carrier else parts.outputs) else []
 
     def judge_states(states: _Member) -> list[_Removal] | None:

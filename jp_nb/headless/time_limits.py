@@ -37,14 +37,17 @@ class Overrun:
 
 def format_running_tools(tools: Collection[str]) -> str:
     """Return the end of a sentence with the names of running tools; "" without any."""
-    from jp_nb.text import MAX_IN_LINE, one_line  # loads pydantic; `jp-nb --help` does without
+    from jp_nb.text import (
+        MAX_ITEMS_IN_LINE,
+        one_line,
+    )  # loads pydantic; `jp-nb --help` does without
 
     if not tools:
         return ""
     names = [one_line(name, limit=80) for name in tools]
-    shown = ", ".join(names[:MAX_IN_LINE])
-    if len(names) > MAX_IN_LINE:
-        shown += f" and {len(names) - MAX_IN_LINE} more"
+    shown = ", ".join(names[:MAX_ITEMS_IN_LINE])
+    if len(names) > MAX_ITEMS_IN_LINE:
+        shown += f" and {len(names) - MAX_ITEMS_IN_LINE} more"
     noun = "tool" if len(names) == 1 else "tools"
     return f"; running {noun}: {shown}"
 

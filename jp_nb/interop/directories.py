@@ -35,7 +35,7 @@ from jp_nb.interop.files import (
 from jp_nb.interop.json_text import read_list, read_value, same_json
 from jp_nb.json_values import JsonObject
 from jp_nb.record.clock import Clock
-from jp_nb.record.document import conversation_id
+from jp_nb.record.document import get_conversation_id
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
@@ -242,7 +242,7 @@ def _refuse_foreign(
             forms.append(write_directory(jp, dialect=dialect).files)
     index = max(_first_missing(there.entries, _json_items(form[EVENTS])) for form in forms)
     number = folder.resolve().name.partition("-")[0]
-    same_id = conversation_id(jp) == f"jp-c{number}"
+    same_id = get_conversation_id(jp) == f"jp-c{number}"
     if not same_id and not index:
         raise StorageError(
             f"{folder} is not empty and contains something else: export to another folder"

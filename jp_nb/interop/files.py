@@ -54,8 +54,8 @@ from jp_nb.interop.json_text import (
     sort_keys,
 )
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
-from jp_nb.record.clock import Clock, format_timestamp, new_conversation_id, parse_timestamp
-from jp_nb.record.document import VERSION
+from jp_nb.record.clock import Clock, format_timestamp, make_conversation_id, parse_timestamp
+from jp_nb.record.document import RECORD_VERSION
 from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 METADATA = "metadata.json"
@@ -353,7 +353,7 @@ def read_directory(
     if isinstance(title, str) and title:
         head["title"] = title
     return {
-        "version": VERSION,
+        "version": RECORD_VERSION,
         "conversation": {**head, "made": "imported", "origin": origin},
         "base_config": config,
         "events": events,  # type: ignore[dict-item]  # list is invariant
@@ -393,7 +393,7 @@ def _make_id(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
     moments = (_parse_moment(entry.get("timestamp")) for entry in events)
-    return new_conversation_id(next((m for m in moments if m is not None), None) or clock())
+    return make_conversation_id(next((m for m in moments if m is not None), None) or clock())
 
 
 def _parse_moment(timestamp: JsonValue) -> datetime | None:

@@ -22,13 +22,13 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.compaction import find_compactions, is_revert
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    IMAGES,
+    IMAGES_KEY,
     KNOWN,
     Entry,
     InquiryRequest,
     InquiryResponse,
     Unknown,
-    decode,
+    decode_event,
 )
 
 PROVIDERS = frozenset(
@@ -262,7 +262,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
     views: list[Entry] = []
     for index, entry in enumerate(entries):
         try:
-            view = decode(entry, index)
+            view = decode_event(entry, index)
             views.append(view)
         except StorageError as exc:
             found[index] = f"JP could not load a conversation with this entry: {exc}"
@@ -309,11 +309,11 @@ def _without_unsupported_fields(entry: JsonObject, index: int, report: _Omission
             del changed[key]
             report.entry(index, key, "JP has no such field")
     metadata = changed.get("metadata")
-    if isinstance(metadata, dict) and IMAGES in metadata:
-        changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES}
+    if isinstance(metadata, dict) and IMAGES_KEY in metadata:
+        changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES_KEY}
         if not changed["metadata"]:
             del changed["metadata"]
-        report.entry(index, f"metadata.{IMAGES}", "JP has no images: omitted")
+        report.entry(index, f"metadata.{IMAGES_KEY}", "JP has no images: omitted")
     question = changed.get("question")
     if entry.get("type") == "inquiry_request" and isinstance(question, dict):
         for key in ("context", "exclusive", "header", "required", "persistence"):

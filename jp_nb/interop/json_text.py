@@ -30,7 +30,13 @@ from pydantic import JsonValue
 
 from jp_nb.config.schema import lookup
 from jp_nb.errors import StorageError
-from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, replace_surrogates, spaced_json
+from jp_nb.json_values import (
+    MAX_STORED_LEVELS,
+    JsonObject,
+    is_deeper,
+    replace_surrogates,
+    spaced_json,
+)
 
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
@@ -63,7 +69,7 @@ def _refuse(word: str) -> NoReturn:
 
 _DECODER = json.JSONDecoder(parse_float=_NumberText, parse_int=_NumberText, parse_constant=_refuse)
 
-_TOO_DEEP: Final = f"nested too deeply: more than {MAX_LEVELS} levels"
+_TOO_DEEP: Final = f"nested too deeply: more than {MAX_STORED_LEVELS} levels"
 
 # --- reading ---------------------------------------------------------------------------------
 
@@ -133,7 +139,9 @@ def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
 
 
 def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
-    if is_deeper(scanned, MAX_LEVELS):  # the parser's own limit depends on the Python version
+    if is_deeper(
+        scanned, MAX_STORED_LEVELS
+    ):  # the parser's own limit depends on the Python version
         raise StorageError(_TOO_DEEP, place=file)
     numbers: dict[str, str] = {}
     try:

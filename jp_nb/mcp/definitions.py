@@ -23,10 +23,10 @@ from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     ONLY_ITSELF,
     Schema,
-    all_schemas,
     find_loop,
     format_schema_path,
     map_schemas,
+    walk_schemas,
     without_infinite_numbers,
 )
 from jp_nb.json_values import (
@@ -252,7 +252,7 @@ def read_schema(schema: Mapping[str, JsonValue]) -> Schema | str:
 
 
 def _find_problem(schema: Schema) -> str | None:
-    for path, part in all_schemas(schema).items():
+    for path, part in walk_schemas(schema).items():
         for keyword, value in part.items():
             if not _is_valid_keyword(keyword, value):
                 return f"{format_schema_path((*path, keyword))} has a value that it cannot have"

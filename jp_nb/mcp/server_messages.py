@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from jp_nb.json_values import MAX_LEVELS, is_deeper
+from jp_nb.json_values import MAX_STORED_LEVELS, is_deeper
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 RAW_RESULT: Final = "jp_nb/result"
 """Key in `_meta` of a call's result that contains the result as the server sent it."""
 TOO_DEEP: Final = "[nested too deeply]"
-"""Replaces parts of a message below `MAX_LEVELS`."""
+"""Replaces parts of a message below `MAX_STORED_LEVELS`."""
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _RESULT_KEYS: Final = frozenset({"content", "structuredContent", "isError"})
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
@@ -36,7 +36,7 @@ _ID_CHARS: Final = 300
 
 
 def read_message(text: str) -> Json:
-    """Return the JSON object `text`; parts below `MAX_LEVELS` are replaced by `TOO_DEEP`.
+    """Return the JSON object `text`; parts below `MAX_STORED_LEVELS` are replaced by `TOO_DEEP`.
 
     Raises:
         ValueError: It is not a JSON object.
@@ -45,7 +45,7 @@ def read_message(text: str) -> Json:
         value = json.loads(text)
     except RecursionError:
         value = None
-    if value is None or is_deeper(value, MAX_LEVELS):
+    if value is None or is_deeper(value, MAX_STORED_LEVELS):
         value = json.loads(cut_deep(text))
     if not isinstance(value, dict):
         raise ValueError("not an object")
@@ -53,20 +53,20 @@ def read_message(text: str) -> Json:
 
 
 def cut_deep(text: str) -> str:
-    """Return the JSON `text` with `TOO_DEEP` in place of parts below `MAX_LEVELS`, unchecked."""
+    """Return the JSON `text`, unchecked; parts below `MAX_STORED_LEVELS` become `TOO_DEEP`."""
     kept = []
     begin = 0
     depth = 0
     for found in _BRACKETS.finditer(text):
         if found[0] in "[{":
             depth += 1
-            if depth == MAX_LEVELS:
+            if depth == MAX_STORED_LEVELS:
                 kept += [text[begin : found.start()], json.dumps(TOO_DEEP)]
         elif found[0] in "]}":
-            if depth == MAX_LEVELS:
+            if depth == MAX_STORED_LEVELS:
                 begin = found.end()
             depth -= 1
-    if depth < MAX_LEVELS:
+    if depth < MAX_STORED_LEVELS:
         kept.append(text[begin:])
     return "".join(kept)
 

@@ -38,7 +38,7 @@ from jp_nb.mcp.exchange import (
     StdioLaunch,
 )
 from jp_nb.mcp.results import read_contents
-from jp_nb.text import MAX_LISTED, one_line
+from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
 from jp_nb.toolkit.outcome import Success
 
@@ -279,8 +279,8 @@ class McpSource(ToolSource):
     def _note_changes(self, changed: Sequence[str]) -> None:
         if not changed:
             return
-        more = len(changed) - MAX_LISTED
-        names = ", ".join(changed[:MAX_LISTED])
+        more = len(changed) - MAX_LISTED_LINES
+        names = ", ".join(changed[:MAX_LISTED_LINES])
         if more > 0:
             names += f" and {more} more"
         self._notices.append(

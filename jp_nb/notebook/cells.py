@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.session.host import LastError
-from jp_nb.text import MAX_NAME_CHARS, one_line, spell_invisible
+from jp_nb.text import MAX_USER_NAME_CHARS, one_line, spell_invisible
 
 if TYPE_CHECKING:
     from jp_nb.rendering.status import TurnCounts
@@ -178,8 +178,8 @@ class Collaborators:
 
 def read_name(value: Any) -> str | None:
     """Return a user name from a page, bounded and escaped; None if it is empty."""
-    text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
-    return spell_invisible(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
+    text = value[: 4 * MAX_USER_NAME_CHARS].strip() if isinstance(value, str) else ""
+    return spell_invisible(text[:MAX_USER_NAME_CHARS])[: 2 * MAX_USER_NAME_CHARS] or None
 
 
 Bundle = dict[str, Any]

@@ -43,7 +43,7 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
     return make(name, _read_settings(PROVIDERS[name], settings or {}, f"providers.llm.{name}"))
 
 
-C = TypeVar("C", bound=ProviderConfig)
+ConfigT = TypeVar("ConfigT", bound=ProviderConfig)
 
 
 def create_server(name: str, settings: Mapping[str, object]) -> Provider:
@@ -68,7 +68,9 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
     return make(name, config)
 
 
-def _read_settings(kind: type[C], settings: Mapping[str, object], setting_path: str) -> C:
+def _read_settings(
+    kind: type[ConfigT], settings: Mapping[str, object], setting_path: str
+) -> ConfigT:
     given = {key: value for key, value in settings.items() if value is not None}
     try:
         return kind.model_validate(given)

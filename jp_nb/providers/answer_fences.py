@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 MAX_FENCES: Final = 50
 """Maximum number of code fences of an answer that are read."""
-MARKS: Final = ("```", "~~~")
+FENCE_MARKS: Final = ("```", "~~~")
 _OPENING: Final = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:[A-Za-z][\w+.-]*)?\s*")
 _CLOSING: Final = re.compile(r"\s*(?:`{3,}[ \t]*|~{3,}[ \t]*|\Z)")
 _DECODER: Final = json.JSONDecoder()
@@ -34,7 +34,7 @@ def find_fence(text: str) -> int:
 
     The rest of a mark may follow at the end of `text`.
     """
-    found = [place for place in map(text.find, MARKS) if place >= 0]
+    found = [place for place in map(text.find, FENCE_MARKS) if place >= 0]
     if found:
         return min(found)
     rest = len(text)

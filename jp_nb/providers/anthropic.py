@@ -28,12 +28,17 @@ from jp_nb.config.tree.model_settings import Anthropic, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.providers import schemas
-from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
+from jp_nb.providers.anthropic_decoder import (
+    ANTHROPIC_NAME,
+    REDACTED_THINKING_KEY,
+    THINKING_SIGNATURE_KEY,
+    AnthropicDecoder,
+)
 from jp_nb.providers.anthropic_models import Abilities, find_max_pdf_pages
 from jp_nb.providers.attachment_parts import (
-    MEDIA,
+    IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    base64_text,
+    encode_base64,
     format_attachment_name,
     split_attachments,
 )
@@ -42,11 +47,17 @@ from jp_nb.providers.call_rules import ANTHROPIC_CALLS, format_arguments
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
 from jp_nb.providers.http_provider import HttpProvider
-from jp_nb.providers.messages import CONTINUE, Rendering
+from jp_nb.providers.messages import CONTINUE_PROMPT, Rendering
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.own_metadata import read_text
 from jp_nb.providers.parameter_names import ParameterNames
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.request_body import (
+    Omitted,
+    RequestBody,
+    WireMessage,
+    encode_json,
+    omit_parameter,
+)
 from jp_nb.providers.streaming import WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
@@ -54,10 +65,10 @@ from jp_nb.record.events import ChatResponse, ToolCallRequest
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 _MIN_BUDGET: Final = 1024
-_NO_THINKING: Final[Message] = {"type": "disabled"}
+_NO_THINKING: Final[WireMessage] = {"type": "disabled"}
 _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7}))?")
 """Index of a message and of a block in it, in an error of the API."""
-_CACHE: Final[Message] = {"type": "ephemeral"}
+_CACHE: Final[WireMessage] = {"type": "ephemeral"}
 _COUNTED: Final = frozenset(
     {"model", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
 )
@@ -84,7 +95,7 @@ def build_request_fields(
     abilities: Abilities | None = None,
     appends: bool = False,
     omitted: Omitted | None = None,
-) -> Message:
+) -> WireMessage:
     """Return all members of the request body except `messages`.
 
     Sets three of the four cache markers that the API allows: on the last system text, on the last
@@ -100,7 +111,7 @@ def build_request_fields(
     if system:
         system[-1]["cache_control"] = _CACHE
     tools = _format_tools(request.tools, strict=abilities.strict)
-    fields: Message = {
+    fields: WireMessage = {
         "model": request.model,
         "max_tokens": max_tokens,
         "stream": True,
@@ -120,7 +131,7 @@ def build_request_fields(
         fields["system"] = system
     if thinking is not None:
         fields["thinking"] = thinking
-    output: Message = {}
+    output: WireMessage = {}
     if effort is not None:
         output["effort"] = effort
     if answer is not None:
@@ -132,14 +143,14 @@ def build_request_fields(
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as blocks of the first user message. The last one has a cache marker."""
-    sent, omitted = split_attachments(attachments, MEDIA)
+    sent, omitted = split_attachments(attachments, IMAGE_AND_PDF_TYPES)
     blocks = [block for attachment in sent for block in _format_attachment(attachment)]
     if blocks:
         blocks[-1]["cache_control"] = _CACHE
     return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], omitted=omitted)
 
 
-def _format_attachment(attachment: Attachment) -> list[Message]:
+def _format_attachment(attachment: Attachment) -> list[WireMessage]:
     content = attachment.content
     if isinstance(content, str):
         text = content if content.strip() else "(empty)"  # the API rejects a blank text
@@ -149,14 +160,14 @@ def _format_attachment(attachment: Attachment) -> list[Message]:
     source = {
         "type": "base64",
         "media_type": attachment.media_type,
-        "data": base64_text(content),
+        "data": encode_base64(content),
     }
     if attachment.media_type == PDF:
         return [_document_block(attachment, source)]
     return [_text_block(format_attachment_name(attachment)), {"type": "image", "source": source}]
 
 
-def _format_text_and_images(text: str, images: Sequence[Image]) -> list[Message]:
+def _format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMessage]:
     blocks = [_text_block(text)] if text.strip() else []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.text}
@@ -166,14 +177,14 @@ def _format_text_and_images(text: str, images: Sequence[Image]) -> list[Message]
     return blocks
 
 
-def _document_block(attachment: Attachment, source: Message) -> Message:
+def _document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
     title = format_attachment_name(attachment)
     if len(title) > _MAX_TITLE:
         title = "…" + title[1 - _MAX_TITLE :]
     return {"type": "document", "source": source, "title": title}
 
 
-def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[Message]:
+def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[WireMessage]:
     parameters = [ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema() for tool in tools]
     enforced = schemas.select_strict_tools(parameters) if strict else {}
     return [
@@ -200,9 +211,9 @@ def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted)
 
 def _format_sampling(
     request: ModelRequest, abilities: Abilities, *, thinking: bool, omitted: Omitted
-) -> Message:
+) -> WireMessage:
     parameters = request.parameters
-    sampling: Message = {}
+    sampling: WireMessage = {}
     for name, value in (
         ("temperature", parameters.temperature),
         ("top_p", parameters.top_p),
@@ -228,13 +239,13 @@ def _format_sampling(
 
 def _format_thinking(
     request: ModelRequest, max_tokens: int, abilities: Abilities, betas: str, omitted: Omitted
-) -> tuple[Message | None, str | None]:
+) -> tuple[WireMessage | None, str | None]:
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is None:
         return None, None
     if reasoning.is_off:
         return (_NO_THINKING if "disabled" in abilities.thinking else None), None
-    shared: Message = {"display": "omitted" if reasoning.exclude else "summarized"}
+    shared: WireMessage = {"display": "omitted" if reasoning.exclude else "summarized"}
     if _BINDING_BETA in betas:
         shared["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     if "adaptive" in abilities.thinking:
@@ -257,7 +268,7 @@ def _format_thinking(
     return {"type": "enabled", "budget_tokens": budget, **shared}, None
 
 
-def _format_tool_choice(choice: ToolChoice, tools: int) -> Message:
+def _format_tool_choice(choice: ToolChoice, tools: int) -> WireMessage:
     name = choice.removeprefix("tool:")
     if name == choice:
         return {"type": "any" if choice == "required" else choice}
@@ -265,7 +276,7 @@ def _format_tool_choice(choice: ToolChoice, tools: int) -> Message:
     return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
 
 
-def _text_block(text: str) -> Message:
+def _text_block(text: str) -> WireMessage:
     return {"type": "text", "text": text}
 
 
@@ -277,11 +288,14 @@ class AnthropicRendering(Rendering):
     signatures.
     """
 
-    continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}
+    continue_request: ClassVar[WireMessage] = {
+        "role": "user",
+        "content": [_text_block(CONTINUE_PROMPT)],
+    }
     appended = frozenset({"system", "tools", "attachments", "tool_choice"})
 
     def __init__(self, unsigned_items: frozenset[int] = frozenset()) -> None:
-        super().__init__(NAME, ANTHROPIC_CALLS)
+        super().__init__(ANTHROPIC_NAME, ANTHROPIC_CALLS)
         self.unsigned_items = unsigned_items
         self.signed_items: dict[str, int] = {}  # first position by signature
         self.last_message_id: str | None = None  # of the last response to this conversation
@@ -296,8 +310,8 @@ class AnthropicRendering(Rendering):
         copy.last_message_id = self.last_message_id
         return copy
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
-        sent, _ = split_attachments(change.added, MEDIA)
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
+        sent, _ = split_attachments(change.added, IMAGE_AND_PDF_TYPES)
         blocks = [block for attachment in sent for block in _format_attachment(attachment)]
         texts = (change.instructions(), change.attachments(), change.forced_call())
         content = [_text_block(text) for text in texts if text.strip()] + _format_tool_changes(
@@ -310,14 +324,14 @@ class AnthropicRendering(Rendering):
             messages.append({"role": "user", "content": blocks})
         return [*messages, {"role": "system", "content": content}] if content else messages
 
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         content = message["content"]
         while content and content[-1]["type"] in _THINKING:
             content = content[:-1]
         return {**message, "content": content} if content else None
 
-    def _open_content(self, role: str) -> list[Message]:
-        content: list[Message] = self._open_message(role, [])["content"]
+    def _open_content(self, role: str) -> list[WireMessage]:
+        content: list[WireMessage] = self._open_message(role, [])["content"]
         return content
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
@@ -332,9 +346,11 @@ class AnthropicRendering(Rendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if self.items in self.unsigned_items or not self.is_bound:
             return False
-        signature, redacted = (read_text(response.metadata, x) for x in (SIGNATURE, REDACTED))
+        signature, redacted = (
+            read_text(response.metadata, x) for x in (THINKING_SIGNATURE_KEY, REDACTED_THINKING_KEY)
+        )
         if redacted:
-            block: Message = {"type": "redacted_thinking", "data": redacted}
+            block: WireMessage = {"type": "redacted_thinking", "data": redacted}
         elif signature:
             thinking = response.reasoning
             block = {"type": "thinking", "thinking": thinking, "signature": signature}
@@ -363,7 +379,7 @@ class AnthropicRendering(Rendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        block: Message = {"type": "tool_result", "tool_use_id": call_id}
+        block: WireMessage = {"type": "tool_result", "tool_use_id": call_id}
         if images:
             block["content"] = _format_text_and_images(text, images)
         elif text.strip():
@@ -377,10 +393,10 @@ class AnthropicRendering(Rendering):
         content.insert(results, block)
 
 
-def _format_tool_changes(change: HeadChange) -> list[Message]:
+def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
     before = change.before.tools
     after = change.after.tools
-    blocks: list[Message] = [
+    blocks: list[WireMessage] = [
         {"type": "tool_removal", "tool": {"type": "tool_reference", "name": tool.name}}
         for tool in before
         if tool not in after
@@ -392,8 +408,8 @@ def _format_tool_changes(change: HeadChange) -> list[Message]:
     ]
 
 
-PATH: Final = "/v1/messages"
-VERSION: Final = "2023-06-01"
+MESSAGES_PATH: Final = "/v1/messages"
+ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 class AnthropicProvider(HttpProvider[AnthropicRendering]):
@@ -436,7 +452,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         omitted: Omitted,
         *,
         appends: bool = False,
-    ) -> Message:
+    ) -> WireMessage:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         abilities = self._abilities_of(request.model)
         return build_request_fields(
@@ -491,7 +507,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             first = self._find_rejected_item(text, request, rendering)
             unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
             self._keep_rendering(request.thread, rendering.copy_without_messages(unsigned))
-            return Retry(error.without_address, drop_metadata=SIGNATURE)
+            return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
         if "diagnostics" in text and self._diagnostics.are_wanted:
             self._diagnostics.is_accepted = False
             return Retry(error.without_address)
@@ -542,7 +558,7 @@ def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:
     return [next(_iter_signatures(path, messages), "") for path in paths]
 
 
-def _iter_signatures(path: str, messages: Sequence[Message]) -> Iterator[str]:
+def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str]:
     """Yield the signature, or "", of the block at `path` and of each later one.
 
     `path` is part of a text, such as an error.
@@ -555,7 +571,7 @@ def _iter_signatures(path: str, messages: Sequence[Message]) -> Iterator[str]:
         block = 0
 
 
-def _get_signature(block: Message) -> str:
+def _get_signature(block: WireMessage) -> str:
     name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
     return str(block.get(name, ""))
 
@@ -566,8 +582,8 @@ def create_server(name: str, config: Server) -> AnthropicProvider:
     Raises:
         ConfigError: The address is not valid.
     """
-    headers = {"anthropic-version": VERSION}
-    endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    endpoint = make_endpoint(name, config, MESSAGES_PATH, headers=headers, key_header="x-api-key")
     return AnthropicProvider(endpoint)
 
 
@@ -577,8 +593,8 @@ def create(name: str, config: Anthropic) -> AnthropicProvider:
     Raises:
         ConfigError: The address is not valid.
     """
-    headers = {"anthropic-version": VERSION}
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
     if config.beta_headers:
         headers["anthropic-beta"] = ",".join(config.beta_headers)
-    endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
+    endpoint = make_endpoint(name, config, MESSAGES_PATH, headers=headers, key_header="x-api-key")
     return AnthropicProvider(endpoint, strict_tools=config.strict_tools)

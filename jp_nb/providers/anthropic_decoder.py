@@ -27,9 +27,9 @@ from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
-NAME: Final = "anthropic"
-SIGNATURE: Final = "anthropic_thinking_signature"
-REDACTED: Final = "anthropic_redacted_thinking"
+ANTHROPIC_NAME: Final = "anthropic"
+THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"
+REDACTED_THINKING_KEY: Final = "anthropic_redacted_thinking"
 _TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
 """Types of `input_transformations`, with True if the model did not get the thinking."""
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -99,9 +99,9 @@ class AnthropicDecoder(Decoder):
             case "ping":
                 out.add(KeepAlive())
             case "error":
-                raise classify_stream_error(message.get("error"), provider=NAME)
+                raise classify_stream_error(message.get("error"), provider=ANTHROPIC_NAME)
             case None if "error" in message:
-                raise classify_stream_error(message["error"], provider=NAME)
+                raise classify_stream_error(message["error"], provider=ANTHROPIC_NAME)
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
         """Add the last event after a stop reason, or after the end mark if all blocks are whole."""
@@ -194,10 +194,10 @@ class AnthropicDecoder(Decoder):
 
     def _add_thinking_metadata(self, block: _OpenBlock, out: EventBuffer) -> None:
         if signature := "".join(block.signature):
-            block.metadata[SIGNATURE] = signature
+            block.metadata[THINKING_SIGNATURE_KEY] = signature
             out.held_chars -= len(signature)
         if block.redacted:
-            block.metadata[REDACTED] = block.redacted
+            block.metadata[REDACTED_THINKING_KEY] = block.redacted
         if block.metadata and "reasoning" not in block.items:
             # A signature without text is replayed as well, so it needs a part.
             block.items = {"reasoning": block.index, **block.items}

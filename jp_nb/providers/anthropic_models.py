@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from jp_nb.agent.provider import ModelInfo
 
-EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+EFFORT_LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _LONG_CONTEXT_BETA: Final = "context-1m"
 _SHORT_CONTEXT: Final = 200_000  # tokens
@@ -58,7 +58,7 @@ class Abilities:
     """
 
     thinking: frozenset[str] = frozenset({"adaptive", "disabled"})  # values of `thinking.type`
-    efforts: tuple[str, ...] = EFFORTS  # ascending
+    efforts: tuple[str, ...] = EFFORT_LEVELS  # ascending
     sampling: bool = False  # `temperature`, `top_p`, and `top_k`
     strict: bool = True  # tools whose arguments the API enforces
     max_tokens: int = _MODERN_OUTPUT
@@ -80,7 +80,7 @@ class Abilities:
             thinks = known.thinks_unasked and "disabled" not in thinking
             known = replace(known, thinking=thinking, sampling=sampling, thinks_unasked=thinks)
         if listed.efforts is not None:
-            known = replace(known, efforts=tuple(x for x in EFFORTS if x in listed.efforts))
+            known = replace(known, efforts=tuple(x for x in EFFORT_LEVELS if x in listed.efforts))
         if listed.structured is not None:
             known = replace(known, strict=listed.structured)
         return known.limit_output(listed.max_output)
@@ -96,7 +96,7 @@ class Abilities:
         if version >= (4, 7):
             return cls()
         if version == (4, 6):
-            efforts = tuple(level for level in EFFORTS if level != "xhigh")
+            efforts = tuple(level for level in EFFORT_LEVELS if level != "xhigh")
             return cls(frozenset({"adaptive", "enabled", "disabled"}), efforts, sampling=True)
         thinking = frozenset({"enabled", "disabled"} if version >= (3, 7) else ())
         max_tokens = _MODERN_OUTPUT if version >= (4, 0) else _OLD_OUTPUT
@@ -112,7 +112,7 @@ class Abilities:
         """Return the highest effort up to `level`, or else the lowest; None if there is none."""
         if not self.efforts:
             return None
-        lower = [x for x in self.efforts if EFFORTS.index(x) <= EFFORTS.index(level)]
+        lower = [x for x in self.efforts if EFFORT_LEVELS.index(x) <= EFFORT_LEVELS.index(level)]
         return lower[-1] if lower else self.efforts[0]
 
     def correct(self, error: str, sent: Mapping[str, Any]) -> Self:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.images import MAX_NAME_CHARS, MEDIA_TYPES, PDF, Image
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, MEDIA_TYPES, PDF, Image
 from jp_nb.providers.request_body import Omitted
 from jp_nb.text import one_line
 
-IMAGES: Final = frozenset(MEDIA_TYPES)
-MEDIA: Final = IMAGES | {PDF}
+IMAGE_TYPES: Final = frozenset(MEDIA_TYPES)
+IMAGE_AND_PDF_TYPES: Final = IMAGE_TYPES | {PDF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ def format_attachment_name(attachment: Attachment) -> str:
 
 def format_file_name(image: Image) -> str:
     """Return the name of a PDF of a request or result, as the name of a file."""
-    name = one_line(image.name, limit=MAX_NAME_CHARS) or "document"
+    name = one_line(image.name, limit=MAX_IMAGE_NAME_CHARS) or "document"
     return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
-def base64_text(content: bytes) -> str:
+def encode_base64(content: bytes) -> str:
     """Return `content` in Base64."""
     return base64.b64encode(content).decode("ascii")
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.model_settings import ServerProfile
 from jp_nb.providers import schemas
-from jp_nb.providers.attachment_parts import IMAGES, MEDIA
+from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import (
     CHAT_CALLS,
     MISTRAL_CALLS,
@@ -22,7 +22,7 @@ from jp_nb.providers.call_rules import (
 )
 from jp_nb.providers.endpoint import Level, ReasoningEffort
 from jp_nb.providers.models import Local
-from jp_nb.providers.request_body import Message
+from jp_nb.providers.request_body import WireMessage
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
@@ -48,7 +48,7 @@ class Profile:
     max_tokens: str = "max_tokens"  # field for the maximum length of the answer
     reasoning_field: str | None = None  # of messages, for its reasoning; None: sent as text
     reasoning_lasts: bool = True  # reasoning is also sent in later turns
-    reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}  # fields that set the effort
+    reasoning: Callable[[ReasoningEffort], WireMessage] = lambda _: {}  # fields that set the effort
     stream_options: bool = True  # usage is reported only if `stream_options` asks for it
     tool_choices: Literal["named", "words", "nothing"] = "named"
     any_tool: str = "required"  # word that requires a call of any tool
@@ -68,7 +68,7 @@ class Profile:
     @property
     def takes_images(self) -> bool:
         """True if the server accepts images."""
-        return self.media_types >= IMAGES
+        return self.media_types >= IMAGE_TYPES
 
 
 def _format_level(reasoning: ReasoningEffort, spellings: Mapping[Level, str]) -> str:
@@ -76,38 +76,38 @@ def _format_level(reasoning: ReasoningEffort, spellings: Mapping[Level, str]) ->
     return spellings.get(level, level)
 
 
-def _format_openai_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_openai_reasoning(reasoning: ReasoningEffort) -> WireMessage:
     if reasoning.is_off:
         return {}  # a model without reasoning rejects the field
     spellings: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
     return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _format_three_levels(reasoning: ReasoningEffort) -> Message:
+def _format_three_levels(reasoning: ReasoningEffort) -> WireMessage:
     spellings: Mapping[Level, str] = {
         "xlow": "low", "auto": "medium", "xhigh": "high", "max": "high"
     }  # fmt: skip
     return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _format_cerebras_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_cerebras_reasoning(reasoning: ReasoningEffort) -> WireMessage:
     effort = {} if reasoning.effort == "auto" else _format_three_levels(reasoning)
     return {"reasoning_format": "parsed", **effort}
 
 
-def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> WireMessage:
     return {
         "reasoning_format": "deepseek",
         "chat_template_kwargs": {"enable_thinking": not reasoning.is_off},
     }
 
 
-def _format_deepseek_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_deepseek_reasoning(reasoning: ReasoningEffort) -> WireMessage:
     return {"thinking": {"type": "disabled" if reasoning.is_off else "enabled"}}
 
 
-def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> Message:
-    fields: Message = {}
+def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+    fields: WireMessage = {}
     if isinstance(reasoning.effort, int) and not reasoning.is_off:
         fields["max_tokens"] = reasoning.effort
     elif reasoning.effort == "auto":
@@ -132,7 +132,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             extras=_EXTRAS | {"verbosity", "service_tier"},
             calls=OPENAI_CHAT_CALLS,
             documents="user",
-            media_types=MEDIA,
+            media_types=IMAGE_AND_PDF_TYPES,
         ),
         Profile(
             "llamacpp",
@@ -162,7 +162,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             top_k=True,
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
             documents="user",
-            media_types=MEDIA,
+            media_types=IMAGE_AND_PDF_TYPES,
             require_parameters=True,
             cached_by_mark=("anthropic", "google"),
         ),
@@ -171,7 +171,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             max_tokens="max_completion_tokens",
             reasoning=_format_three_levels,
             documents="user",
-            media_types=IMAGES,
+            media_types=IMAGE_TYPES,
         ),
         Profile(
             "deepseek",
@@ -197,7 +197,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             answer=schemas.suggest_schema,
             extras=_EXTRAS | {"service_tier"},
             documents="user",
-            media_types=IMAGES,
+            media_types=IMAGE_TYPES,
         ),
         Profile(
             "mistral",
@@ -207,7 +207,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             extras=_EXTRAS - {"logit_bias"} | {"safe_prompt", "prompt_mode"},
             calls=MISTRAL_CALLS,
             documents="user",
-            media_types=IMAGES,
+            media_types=IMAGE_TYPES,
         ),
     )
 }

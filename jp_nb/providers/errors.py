@@ -51,9 +51,9 @@ _REMAINING: Final = re.compile(
 )
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
-MAX_MESSAGE: Final = 2000
+MAX_SERVER_MESSAGE_CHARS: Final = 2000
 """Maximum number of characters of a server's error message."""
-MAX_WAIT_S: Final = 30 * 86400.0
+MAX_RETRY_WAIT_S: Final = 30 * 86400.0
 """Maximum wait that a server may ask for. Longer waits are ignored."""
 
 # Errors inside a stream have no status. These are the statuses of the same errors in HTTP.
@@ -164,7 +164,7 @@ def _read_scalar(value: Any) -> str:
 
 
 def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+    return text if len(text) <= MAX_SERVER_MESSAGE_CHARS else f"{text[:MAX_SERVER_MESSAGE_CHARS]}…"
 
 
 def parse_error_message(body: str) -> str | None:
@@ -225,7 +225,7 @@ def parse_retry_after(
         max((wait for wait in resets if wait), default=None),
         None if moment is None else moment - clock,
     ):
-        if seconds is not None and 0 < seconds <= MAX_WAIT_S:
+        if seconds is not None and 0 < seconds <= MAX_RETRY_WAIT_S:
             return seconds
     return _find_wait(body)
 
@@ -245,12 +245,12 @@ def _parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None
     text = headers.get("retry-after", "").strip()
     seconds = _parse_positive(text)
     if seconds is not None:
-        return seconds if seconds <= MAX_WAIT_S else None
+        return seconds if seconds <= MAX_RETRY_WAIT_S else None
     try:
         wait = parsedate_to_datetime(text).timestamp() - now
     except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
         return None
-    return wait if 0 < wait <= MAX_WAIT_S else None
+    return wait if 0 < wait <= MAX_RETRY_WAIT_S else None
 
 
 def _find_wait(text: str) -> float | None:
@@ -260,12 +260,12 @@ def _find_wait(text: str) -> float | None:
     amount = match[1]
     word = match[2]
     seconds = parse_duration(amount + _UNIT_PREFIXES[word[:3].lower()] if word else amount)
-    return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT_S else None
+    return float(math.ceil(seconds)) if seconds and seconds <= MAX_RETRY_WAIT_S else None
 
 
 def _parse_positive(text: str) -> float | None:
     value = _parse_number(text)
-    return value if value is not None and 0 < value <= MAX_WAIT_S * 1000 else None
+    return value if value is not None and 0 < value <= MAX_RETRY_WAIT_S * 1000 else None
 
 
 def _parse_number(text: str) -> float | None:

@@ -28,9 +28,9 @@ from jp_nb.images import Image
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
 from jp_nb.providers.attachment_parts import (
-    MEDIA,
+    IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    base64_text,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
     split_attachments,
@@ -42,7 +42,7 @@ from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.models import list_google_models
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json
+from jp_nb.providers.request_body import Omitted, RequestBody, WireMessage, encode_json
 from jp_nb.providers.schemas import (
     DROPPED,
     MAX_EXPANSIONS,
@@ -53,8 +53,8 @@ from jp_nb.providers.schemas import (
 )
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject
 
-NAME: Final = "google"
-SIGNATURE: Final = "google_thought_signature"
+GOOGLE_NAME: Final = "google"
+THOUGHT_SIGNATURE_KEY: Final = "google_thought_signature"
 """Metadata key of an entry for the signature of its reasoning."""
 _ASSUMED_MAX_TOKENS: Final = 32_000
 
@@ -88,7 +88,9 @@ def end_with_error(error: Any) -> Finished:
     if _REFUSAL.search(f"{code} {message}"):
         return Finished("refused", str(message or code))
     word = fields.get("status")
-    raise classify_stream_error({"message": message, "code": code, "type": word}, provider=NAME)
+    raise classify_stream_error(
+        {"message": message, "code": code, "type": word}, provider=GOOGLE_NAME
+    )
 
 
 def describe_change(change: HeadChange) -> str:
@@ -111,12 +113,12 @@ Content = str | tuple[str, str]
 
 def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], Omitted]:
     """Return the contents of a message with `attachments`, and the ones that it omits."""
-    sent, omitted = split_attachments(attachments, MEDIA)
+    sent, omitted = split_attachments(attachments, IMAGE_AND_PDF_TYPES)
     xml = format_documents_xml(sent)
     contents: list[Content] = [xml] if xml else []
     for attachment in sent:
         if isinstance(attachment.content, bytes):
-            data = attachment.media_type, base64_text(attachment.content)
+            data = attachment.media_type, encode_base64(attachment.content)
             contents += [format_attachment_name(attachment), data]
     return contents, omitted
 
@@ -138,7 +140,7 @@ class GoogleRendering(Rendering):
     appended = frozenset({"system", "attachments", REMOVED_TOOLS})
 
     def __init__(self, unsigned_items: int = 0) -> None:
-        super().__init__(NAME, GOOGLE_CALLS)
+        super().__init__(GOOGLE_NAME, GOOGLE_CALLS)
         self.has_signatures = False
         self.allowed_tools: list[str] | None = None  # None: all of the request
         self.unsigned_items = unsigned_items
@@ -159,7 +161,7 @@ class GoogleRendering(Rendering):
         return self.is_bound and self.items >= self.unsigned_items
 
 
-MAX_CONTINUATIONS: Final = 5
+MAX_REQUEST_CONTINUATIONS: Final = 5
 """How often a response is continued that reached the limit of one request."""
 
 
@@ -183,7 +185,7 @@ class ContinuedDecoder(Decoder):
 
     def keep_token(self, token: Any) -> bool:
         """Keep the token of an incomplete response; return False if it does not continue."""
-        if not token or self._continuations == MAX_CONTINUATIONS:
+        if not token or self._continuations == MAX_REQUEST_CONTINUATIONS:
             return False
         self._continuations += 1
         self._token = str(token)
@@ -214,10 +216,10 @@ class ContinuedDecoder(Decoder):
         return counts
 
 
-R = TypeVar("R", bound=GoogleRendering)
+GoogleRenderingT = TypeVar("GoogleRenderingT", bound=GoogleRendering)
 
 
-class GoogleProvider(HttpProvider[R]):
+class GoogleProvider(HttpProvider[GoogleRenderingT]):
     """Provider for Gemini, without its dialect.
 
     Without `append_instructions`, changed instructions replace the earlier ones in front.
@@ -226,13 +228,13 @@ class GoogleProvider(HttpProvider[R]):
     continuation_member: ClassVar[str]
     instructions_member: ClassVar[str]
     messages_member: ClassVar[str]
-    build_request_fields: ClassVar[Callable[..., Message]]
+    build_request_fields: ClassVar[Callable[..., WireMessage]]
     """Return the members of the body, except the messages."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        make_rendering: Callable[[], R],
+        make_rendering: Callable[[], GoogleRenderingT],
         format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
         *,
         append_instructions: bool,
@@ -263,7 +265,7 @@ class GoogleProvider(HttpProvider[R]):
         return level, reasoning.exclude
 
     def _recover(
-        self, error: ProviderError, request: ModelRequest, rendering: R
+        self, error: ProviderError, request: ModelRequest, rendering: GoogleRenderingT
     ) -> ProviderEvent | None:
         if error.status != 400:
             return super()._recover(error, request, rendering)
@@ -298,7 +300,7 @@ class GoogleProvider(HttpProvider[R]):
     def _encode_body(
         self,
         request: ModelRequest,
-        rendering: R,
+        rendering: GoogleRenderingT,
         attached: FormattedAttachments,
         answer: AnswerSchema | None,
         omitted: Omitted,
@@ -316,7 +318,7 @@ class GoogleProvider(HttpProvider[R]):
 
     @abstractmethod
     def _repair(
-        self, error: ProviderError, request: ModelRequest, rendering: R
+        self, error: ProviderError, request: ModelRequest, rendering: GoogleRenderingT
     ) -> ProviderEvent | None:
         """Return a `Retry` if the request can be sent without what the API has rejected.
 

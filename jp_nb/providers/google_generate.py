@@ -31,8 +31,8 @@ from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
 from jp_nb.providers.google import (
-    NAME,
-    SIGNATURE,
+    GOOGLE_NAME,
+    THOUGHT_SIGNATURE_KEY,
     Content,
     ContinuedDecoder,
     GoogleProvider,
@@ -44,9 +44,15 @@ from jp_nb.providers.google import (
     name_model,
 )
 from jp_nb.providers.head_changes import HeadChange
-from jp_nb.providers.messages import CONTINUE
+from jp_nb.providers.messages import CONTINUE_PROMPT
 from jp_nb.providers.own_metadata import read_text
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.request_body import (
+    Omitted,
+    RequestBody,
+    WireMessage,
+    encode_json,
+    omit_parameter,
+)
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
 from jp_nb.providers.token_counts import CountQuery
@@ -72,12 +78,12 @@ def build_request_fields(
     thinking: tuple[str | None, bool] | None = None,
     allowed_tools: Sequence[str] | None = None,
     omitted: Omitted | None = None,
-) -> Message:
+) -> WireMessage:
     """Return all members of the request body except `contents`.
 
     The other arguments are those of the dialect `interactions`.
     """
-    fields: Message = {}
+    fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
         fields["systemInstruction"] = {"parts": system}
     if request.tools:
@@ -92,7 +98,7 @@ def build_request_fields(
         fields["tools"] = [{"functionDeclarations": declarations}]
         choice = _format_tool_choice(request.tool_choice, allowed_tools)
         fields["toolConfig"] = {"functionCallingConfig": choice}
-    config: Message = {}
+    config: WireMessage = {}
     if answer is not None:
         config = {"responseMimeType": "application/json", "responseJsonSchema": answer.schema}
     parameters = request.parameters
@@ -118,19 +124,19 @@ def build_request_fields(
 
 def _format_thinking(
     request: ModelRequest, thinking: tuple[str | None, bool] | None
-) -> Message | None:
+) -> WireMessage | None:
     reasoning = parse_reasoning(request.parameters.reasoning)
     if thinking is None or reasoning is None:
         return None
     level, is_hidden = thinking
-    config: Message = {"includeThoughts": not is_hidden}
+    config: WireMessage = {"includeThoughts": not is_hidden}
     if not _BUDGET_MODELS.match(name_model(request)):
         return config if level is None else {**config, "thinkingLevel": level}
     budget = min(reasoning.to_tokens(request.parameters.max_tokens or _MAX_BUDGET), _MAX_BUDGET)
     return {**config, "thinkingBudget": -1 if reasoning.effort == "auto" else budget}
 
 
-def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> Message:
+def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> WireMessage:
     name = choice.removeprefix("tool:")
     if name != choice:
         return {"mode": "ANY", "allowedFunctionNames": [name]}
@@ -148,7 +154,7 @@ def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachment
     return FormattedAttachments((encode_json(message),) if contents else (), omitted=omitted)
 
 
-def _format_part(content: Content) -> Message:
+def _format_part(content: Content) -> WireMessage:
     if isinstance(content, str):
         return {"text": content}
     media_type, data = content
@@ -158,7 +164,7 @@ def _format_part(content: Content) -> Message:
 class GenerateRendering(GoogleRendering):
     """Contents of a context: messages whose roles alternate."""
 
-    continue_request: ClassVar[Message] = {"role": "user", "parts": [{"text": CONTINUE}]}
+    continue_request: ClassVar[WireMessage] = {"role": "user", "parts": [{"text": CONTINUE_PROMPT}]}
 
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__(unsigned_items)
@@ -169,7 +175,7 @@ class GenerateRendering(GoogleRendering):
     def _ends_in_answer(self) -> bool:
         return bool(self.messages) and self.messages[-1]["role"] == "model"
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
         text = describe_change(change)
         parts = [
             part
@@ -179,7 +185,7 @@ class GenerateRendering(GoogleRendering):
         parts += [{"text": text}] if text else []
         return [{"role": "user", "parts": parts}] if parts else []
 
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         parts = message["parts"]
         while parts and (parts[-1].get("thought") or parts[-1].get("text") == ""):
             parts = parts[:-1]
@@ -188,17 +194,17 @@ class GenerateRendering(GoogleRendering):
     def _add(self, item: ContextItem) -> None:
         self.is_bound = item.is_bound
         is_signed = self.is_own and self._may_sign()
-        self._signature = read_text(item.entry.metadata, SIGNATURE) if is_signed else ""
+        self._signature = read_text(item.entry.metadata, THOUGHT_SIGNATURE_KEY) if is_signed else ""
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)
 
-    def _open_parts(self, role: str) -> list[Message]:
+    def _open_parts(self, role: str) -> list[WireMessage]:
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "parts": []})
-        parts: list[Message] = self._edit(-1)["parts"]
+        parts: list[WireMessage] = self._edit(-1)["parts"]
         return parts
 
-    def _sign(self, part: Message) -> Message:
+    def _sign(self, part: WireMessage) -> WireMessage:
         return {**part, "thoughtSignature": self._signature} if self._signature else part
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
@@ -214,7 +220,7 @@ class GenerateRendering(GoogleRendering):
         if not self._signature:
             return False
         text = response.reasoning or ""
-        part: Message = {"text": text, "thought": True} if text else {"text": ""}
+        part: WireMessage = {"text": text, "thought": True} if text else {"text": ""}
         self._open_parts("model").append(self._sign(part))
         return True
 
@@ -232,7 +238,7 @@ class GenerateRendering(GoogleRendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        response: Message = {
+        response: WireMessage = {
             "id": call_id,
             "name": self._names[call_id],
             "response": {"error" if is_error else "result": text},
@@ -389,7 +395,9 @@ class GenerateDecoder(ContinuedDecoder):
         self._signature = ""
 
     def _add_flush(self, out: EventBuffer) -> None:
-        out.add(Flush(self._index, {SIGNATURE: self._signature} if self._signature else {}))
+        out.add(
+            Flush(self._index, {THOUGHT_SIGNATURE_KEY: self._signature} if self._signature else {})
+        )
 
     def _end(
         self, reason: str, candidate: WireObject, message: WireObject, out: EventBuffer
@@ -399,10 +407,12 @@ class GenerateDecoder(ContinuedDecoder):
             return  # the open text goes on in the next stream
         if reason in _MALFORMED:
             said = _read_message(candidate)
-            raise ProviderError(f"the model of {NAME} failed: {reason}{said}", kind="transient")
+            raise ProviderError(
+                f"the model of {GOOGLE_NAME} failed: {reason}{said}", kind="transient"
+            )
         if reason == "MISSING_THOUGHT_SIGNATURE":
             raise ProviderError(
-                f"{NAME} misses a thought signature of this conversation. Start a new one "
+                f"{GOOGLE_NAME} misses a thought signature of this conversation. Start a new one "
                 "(`%jp new`)",
                 status=400,
             )
@@ -444,7 +454,7 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery:
         name = name_model(request)
-        counted: Message = {"model": f"models/{name}", **body.select(body.fields)}
+        counted: WireMessage = {"model": f"models/{name}", **body.select(body.fields)}
         url = f"{self._http.endpoint.url}/{quote(name, safe='')}:countTokens"
         return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 

@@ -25,7 +25,7 @@ from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (
-    SIGNATURE,
+    THOUGHT_SIGNATURE_KEY,
     Content,
     GoogleProvider,
     GoogleRendering,
@@ -35,19 +35,19 @@ from jp_nb.providers.google import (
     name_model,
 )
 from jp_nb.providers.google_interactions_decoder import (
-    STEP,
+    STEPS_KEY,
     InteractionsDecoder,
-    call_step,
     join_texts,
-    output_step,
-    text_content,
-    thought_step,
+    make_call_step,
+    make_output_step,
+    make_text_content,
+    make_thought_step,
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.http_provider import HttpProvider
-from jp_nb.providers.messages import CONTINUE
+from jp_nb.providers.messages import CONTINUE_PROMPT
 from jp_nb.providers.own_metadata import rebuild_steps
-from jp_nb.providers.request_body import Message, Omitted, encode_json, omit_parameter
+from jp_nb.providers.request_body import Omitted, WireMessage, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
@@ -65,14 +65,14 @@ def build_request_fields(
     thinking: tuple[str | None, bool] | None = None,
     allowed_tools: Sequence[str] | None = None,
     omitted: Omitted | None = None,
-) -> Message:
+) -> WireMessage:
     """Return all members of the request body except `input`.
 
     `thinking` is the level, and True if the thoughts are not shown. `allowed_tools` are the names
     of the tools that the model may call; None for all of the request. Settings that are not sent
     are added to `omitted`, each with the reason.
     """
-    fields: Message = {"model": name_model(request), "store": False, "stream": True}
+    fields: WireMessage = {"model": name_model(request), "store": False, "stream": True}
     if system := "\n\n".join(text for text in request.system if text.strip()):
         fields["system_instruction"] = system
     if request.tools:
@@ -92,7 +92,7 @@ def build_request_fields(
             "schema": answer.schema,
         }
     parameters = request.parameters
-    config: Message = {
+    config: WireMessage = {
         name: value
         for name, value in (
             ("max_output_tokens", parameters.max_tokens),
@@ -121,7 +121,7 @@ def build_request_fields(
 
 def _format_tool_choice(
     request: ModelRequest, allowed: Sequence[str] | None
-) -> str | Message | None:
+) -> str | WireMessage | None:
     choice = request.tool_choice
     name = choice.removeprefix("tool:")
     if not request.tools:
@@ -141,15 +141,15 @@ def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachment
     return FormattedAttachments(steps, omitted=omitted)
 
 
-def _format_content(content: Content) -> Message:
+def _format_content(content: Content) -> WireMessage:
     if isinstance(content, str):
-        return text_content(content)
+        return make_text_content(content)
     media_type, data = content
     kind = "document" if media_type == PDF else "image"
     return {"type": kind, "mime_type": media_type, "data": data}
 
 
-def _user_step(contents: Sequence[Content]) -> Message:
+def _user_step(contents: Sequence[Content]) -> WireMessage:
     return {"type": "user_input", "content": [*map(_format_content, contents)]}
 
 
@@ -160,7 +160,7 @@ class InteractionsRendering(GoogleRendering):
     requires a thought before a call of the current turn.
     """
 
-    continue_request: ClassVar[Message] = _user_step([CONTINUE])
+    continue_request: ClassVar[WireMessage] = _user_step([CONTINUE_PROMPT])
 
     def __init__(self, unsigned_items: int = 0, text_calls: range = range(0)) -> None:
         super().__init__(unsigned_items)
@@ -176,12 +176,12 @@ class InteractionsRendering(GoogleRendering):
     def _ends_in_answer(self) -> bool:
         return bool(self.messages) and self.messages[-1]["type"] not in _FROM_USER
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
         text = describe_change(change)
         added = format_attachments(change.added).messages
         return [*map(json.loads, added), *([_user_step([text])] if text else [])]
 
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         return None if message["type"] == "thought" else message
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
@@ -195,7 +195,7 @@ class InteractionsRendering(GoogleRendering):
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
         self.is_bound = item.is_bound
-        steps = rebuild_steps(entry.metadata.get(STEP)) if self.is_own else None
+        steps = rebuild_steps(entry.metadata.get(STEPS_KEY)) if self.is_own else None
         if steps is None or not self._may_send_back(entry, steps):
             super()._add(item)
         elif isinstance(entry, ToolCallRequest):
@@ -204,7 +204,7 @@ class InteractionsRendering(GoogleRendering):
             self.has_signatures |= any("signature" in step for step in steps)
             self.messages += steps
 
-    def _may_send_back(self, entry: ContextEntry, steps: list[Message]) -> bool:
+    def _may_send_back(self, entry: ContextEntry, steps: list[WireMessage]) -> bool:
         # The text of an entry can have changed: a compaction removes arguments.
         if any("signature" in step for step in steps) and not self._may_sign():
             return False
@@ -228,20 +228,20 @@ class InteractionsRendering(GoogleRendering):
 
     def _add_text(self, text: str) -> None:
         if text:
-            self.messages.append(output_step(text))
+            self.messages.append(make_output_step(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
-        signature = response.metadata.get(SIGNATURE)
+        signature = response.metadata.get(THOUGHT_SIGNATURE_KEY)
         if not isinstance(signature, str) or not self._may_sign():
             return False
         self.has_signatures = True
-        self.messages.append(thought_step(response.reasoning or "", signature))
+        self.messages.append(make_thought_step(response.reasoning or "", signature))
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:
-        self._append_call(call, call_step(call.id, call.name, call.arguments))
+        self._append_call(call, make_call_step(call.id, call.name, call.arguments))
 
-    def _append_call(self, call: ToolCallRequest, step: Message) -> None:
+    def _append_call(self, call: ToolCallRequest, step: WireMessage) -> None:
         id_ = self._ids.assign(call.id, len(self.messages))
         self._calls[id_] = call
         if self.items in self.text_calls:
@@ -261,7 +261,7 @@ class InteractionsRendering(GoogleRendering):
             said = f"Result of the tool {name} with {arguments}:\n{text}"
             self.messages.append(_user_step(list_contents(said, images)))
             return
-        step: Message = {
+        step: WireMessage = {
             "type": "function_result",
             "call_id": call_id,
             "name": name,

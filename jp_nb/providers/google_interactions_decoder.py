@@ -15,45 +15,50 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
-from jp_nb.providers.google import NAME, SIGNATURE, ContinuedDecoder, end_with_error
-from jp_nb.providers.request_body import Message
+from jp_nb.providers.google import (
+    GOOGLE_NAME,
+    THOUGHT_SIGNATURE_KEY,
+    ContinuedDecoder,
+    end_with_error,
+)
+from jp_nb.providers.request_body import WireMessage
 from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import EventBuffer, WireObject, is_json_object
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
-STEP: Final = "google_step"
+STEPS_KEY: Final = "google_step"
 """Metadata key of an entry for its steps, if they cannot be made of the entry."""
 MAX_UNKNOWN: Final = 20
 """Maximum number of unknown events, steps, and deltas of a response that the log names."""
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-def text_content(text: str) -> Message:
+def make_text_content(text: str) -> WireMessage:
     """Return a content of a step."""
     return {"type": "text", "text": text}
 
 
-def output_step(text: str) -> Message:
+def make_output_step(text: str) -> WireMessage:
     """Return a step that says `text`."""
-    return {"type": "model_output", "content": [text_content(text)]}
+    return {"type": "model_output", "content": [make_text_content(text)]}
 
 
-def thought_step(text: str, signature: JsonValue) -> Message:
+def make_thought_step(text: str, signature: JsonValue) -> WireMessage:
     """Return the step of a thought. The summary and the signature are optional."""
-    step: Message = {"type": "thought"}
+    step: WireMessage = {"type": "thought"}
     if signature:
         step["signature"] = signature
     if text:
-        step["summary"] = [text_content(text)]
+        step["summary"] = [make_text_content(text)]
     return step
 
 
-def call_step(id_: str, name: str, arguments: JsonValue) -> Message:
+def make_call_step(id_: str, name: str, arguments: JsonValue) -> WireMessage:
     """Return the step of a tool call."""
     return {"type": "function_call", "id": id_, "name": name, "arguments": arguments}
 
 
-def join_texts(steps: Sequence[Message], key: str) -> str:
+def join_texts(steps: Sequence[WireMessage], key: str) -> str:
     """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
     listed = (step.get(key) for step in steps)
     contents = (each for group in listed if isinstance(group, list) for each in group)
@@ -96,17 +101,17 @@ _ECHOES: Final = frozenset({"user_input", "function_result"})
 class _OpenStep:
     """A step that arrives. `step` grows to the step that is sent back."""
 
-    def __init__(self, index: int, step: Message) -> None:
+    def __init__(self, index: int, step: WireMessage) -> None:
         self.index = index
         self.step = step
         self.type: str = step["type"]
         self.signature: list[str] = []
         self.arguments = StreamedArguments()
         self.inner: _OpenStep | None = None  # its contents of the other kind
-        self._text: Message | None = None  # the last content, a text whose pieces arrive
+        self._text: WireMessage | None = None  # the last content, a text whose pieces arrive
         self._pieces: list[str] = []
 
-    def add_content(self, content: Message) -> None:
+    def add_content(self, content: WireMessage) -> None:
         """Add a content. A text continues the text before it."""
         contents = self.step.setdefault(_CONTENTS[self.type], [])
         if content.keys() != {"type", "text"} or content["type"] != "text":
@@ -115,7 +120,7 @@ class _OpenStep:
             return
         if self._text is None:
             if not contents or contents[-1].get("type") != "text":
-                contents.append(text_content(""))
+                contents.append(make_text_content(""))
             self._text = contents[-1]
             self._pieces = [self._text["text"]]
         self._pieces.append(content["text"])
@@ -124,7 +129,7 @@ class _OpenStep:
         """Add annotations of the last text, which may follow them."""
         contents = self.step.setdefault("content", [])
         if not contents:
-            contents.append(text_content(""))
+            contents.append(make_text_content(""))
         contents[-1].setdefault("annotations", []).extend(annotations)
 
     def merge(self, delta: WireObject) -> None:
@@ -222,7 +227,7 @@ class InteractionsDecoder(ContinuedDecoder):
             self._unknown.add(what)
             _LOGGER.debug("google: unknown %.100s", what)
 
-    def _start_step(self, wire_index: Any, step: Message, out: EventBuffer) -> None:
+    def _start_step(self, wire_index: Any, step: WireMessage, out: EventBuffer) -> None:
         self._clear_end()
         kind = step["type"]
         index = self._count
@@ -325,11 +330,11 @@ class InteractionsDecoder(ContinuedDecoder):
     def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
         text = join_texts([step.step], "summary")
         signature = step.step.get("signature")
-        if step.step != thought_step(text, signature):
+        if step.step != make_thought_step(text, signature):
             _flush_step(step, out)
         elif signature:
             out.held_chars -= sum(map(len, step.signature))
-            _flush_step(step, out, {SIGNATURE: signature})
+            _flush_step(step, out, {THOUGHT_SIGNATURE_KEY: signature})
         elif text:
             out.add(Flush(step.index))
 
@@ -342,8 +347,8 @@ class InteractionsDecoder(ContinuedDecoder):
         is_complete = is_json_object(text)
         if text:
             call["arguments"] = json.loads(text) if is_complete else {}
-        is_known = call == call_step(call["id"], call["name"], call.get("arguments", {}))
-        flush = Flush(step.index, {} if is_known else {STEP: call})
+        is_known = call == make_call_step(call["id"], call["name"], call.get("arguments", {}))
+        flush = Flush(step.index, {} if is_known else {STEPS_KEY: call})
         if is_complete:
             out.add(flush)
         else:  # The arguments are empty or cut, which the status tells.
@@ -367,11 +372,11 @@ class InteractionsDecoder(ContinuedDecoder):
         if not text:
             if any(step.get("content") for step in steps):  # such as an image
                 _flush_step(opened[0], out)
-        elif steps == [output_step(text)] and not self._has_schema:
+        elif steps == [make_output_step(text)] and not self._has_schema:
             out.add(Flush(index))
         else:
             kept: Any = steps if len(steps) > 1 else steps[0]
-            out.add(Flush(index, {STEP: kept}))
+            out.add(Flush(index, {STEPS_KEY: kept}))
 
     def _complete(self, interaction: WireObject, out: EventBuffer) -> None:
         status = interaction["status"]
@@ -389,7 +394,7 @@ class InteractionsDecoder(ContinuedDecoder):
             return
         if status in _UNFINISHED:
             raise ProviderError(
-                f"{NAME} ended its response while it was {status}", kind="transient"
+                f"{GOOGLE_NAME} ended its response while it was {status}", kind="transient"
             )
         error = next(iter(interaction.get("errors") or []), self._error)
         if error or status == "failed":
@@ -407,4 +412,4 @@ def _flush_step(
 ) -> None:
     # Without any text, the step needs a part to be stored. An empty one is not shown.
     out.add_text(step.index, "reasoning", "")
-    out.add(Flush(step.index, {STEP: step.step} if metadata is None else metadata))
+    out.add(Flush(step.index, {STEPS_KEY: step.step} if metadata is None else metadata))

@@ -70,12 +70,12 @@ def read_key(variable: str | None) -> str:
 _make_redactor: Final = lru_cache(8)(KeyRedactor)
 
 
-def current_redactor(variable: str | None) -> KeyRedactor:
+def get_current_redactor(variable: str | None) -> KeyRedactor:
     """Return the redactor of the current key in an environment variable."""
     return _make_redactor(read_key(variable))
 
 
-CONNECT_SECONDS: Final = 10.0
+CONNECT_TIMEOUT_S: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_JSON_BYTES: Final = 16 * 2**20
 """Maximum size of a response that is not a stream."""
@@ -266,7 +266,7 @@ class HttpClient:
 
     def redactor(self) -> KeyRedactor:
         """Return the redactor of the current key."""
-        return current_redactor(self.endpoint.key_env)
+        return get_current_redactor(self.endpoint.key_env)
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Remove the key from `error` and its causes, and add advice to its message.
@@ -301,7 +301,7 @@ class HttpClient:
             self._origin = origin
             _filter_logs(self.endpoint.key_env)
             self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
                 # Loading certificates takes 30 ms, and a plain-text server needs none.
                 verify=parts.scheme != "http",
                 trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
@@ -480,7 +480,7 @@ class _KeyFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         message = shown = record.getMessage()
         for variable in [*self.variables]:
-            shown = current_redactor(variable).hide(shown)
+            shown = get_current_redactor(variable).hide(shown)
         if shown != message:
             record.msg = shown
             record.args = ()

@@ -60,10 +60,10 @@ _LOGGER: Final = logging.getLogger(__name__)
 _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
 """Index of a message in an error of a server, such as `messages[3].content`."""
 
-R = TypeVar("R", bound=Rendering)
+RenderingT = TypeVar("RenderingT", bound=Rendering)
 
 
-class HttpProvider(ABC, Generic[R]):
+class HttpProvider(ABC, Generic[RenderingT]):
     """Provider over HTTP; see `Provider` for the public methods.
 
     A dialect adds the form of requests and responses, `models`, and `check_schema`.
@@ -76,12 +76,12 @@ class HttpProvider(ABC, Generic[R]):
     def __init__(
         self,
         endpoint: Endpoint,
-        make_rendering: Callable[[], R],
+        make_rendering: Callable[[], RenderingT],
         format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
     ) -> None:
         self._http = HttpClient(endpoint)
         self._make_rendering = make_rendering
-        self._renderings: dict[RequestContext, R] = {}  # the last one was used last
+        self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
         self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
         self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
@@ -96,7 +96,7 @@ class HttpProvider(ABC, Generic[R]):
     def _encode_body(
         self,
         request: ModelRequest,
-        rendering: R,
+        rendering: RenderingT,
         attached: FormattedAttachments,
         answer: AnswerSchema | None,
         omitted: Omitted,
@@ -110,7 +110,7 @@ class HttpProvider(ABC, Generic[R]):
         """Return the decoder of the response to `request`, which is sent as `body`."""
 
     def _recover(
-        self, error: ProviderError, request: ModelRequest, rendering: R
+        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
         """Return a `Retry` if another form of the request can succeed after `error`."""
         is_first = rendering.has_changes and request.model not in self._replaces_head
@@ -127,7 +127,7 @@ class HttpProvider(ABC, Generic[R]):
         """Return the maximum number of pages of all PDFs of a request; None: unknown, or none."""
         return None
 
-    def _prepare_rendering(self, rendering: R, model: str) -> None:
+    def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
         """Set what requests to `model` append and omit, before the rendering has messages."""
         rendering.appended = self._appended_parts(model, type(rendering).appended)
         refused = self._refused_media.of(model)
@@ -191,7 +191,7 @@ class HttpProvider(ABC, Generic[R]):
         )
 
     def _recover_or_locate(
-        self, error: ProviderError, request: ModelRequest, rendering: R
+        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
         event = self._recover(error, request, rendering)
         if event is None and is_media_refusal(error):
@@ -202,7 +202,7 @@ class HttpProvider(ABC, Generic[R]):
         return event
 
     def _omit_media(
-        self, error: ProviderError, request: ModelRequest, rendering: R
+        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
         """Return a `Retry` without images or PDFs that the server may have refused."""
         body, _ = self._build_body(request, rendering, self._answer_schema(request))
@@ -261,7 +261,7 @@ class HttpProvider(ABC, Generic[R]):
     def _get_url(self, request: ModelRequest) -> str:
         return self._http.endpoint.url
 
-    def _keep_rendering(self, context: RequestContext, rendering: R) -> None:
+    def _keep_rendering(self, context: RequestContext, rendering: RenderingT) -> None:
         rendering.provider = self._http.endpoint.provider
         self._renderings.pop(context, None)
         self._renderings[context] = rendering
@@ -292,7 +292,7 @@ class HttpProvider(ABC, Generic[R]):
             members=body.content_members,
         )
 
-    def _render_apart(self, request: ModelRequest) -> R:
+    def _render_apart(self, request: ModelRequest) -> RenderingT:
         # What the API rejected in the conversation counts here as well.
         known = (
             rendering
@@ -322,7 +322,7 @@ class HttpProvider(ABC, Generic[R]):
         return None
 
     def _build_body(
-        self, request: ModelRequest, rendering: R, answer: AnswerSchema | None
+        self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
     ) -> tuple[RequestBody, Omitted]:
         settled = rendering.settle(request)
         attached = self._format_attachments(settled.attachments)

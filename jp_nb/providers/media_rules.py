@@ -18,11 +18,11 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
-from jp_nb.providers.attachment_parts import MEDIA
+from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES
 from jp_nb.providers.errors import MEDIA_FAILURES
 from jp_nb.text import one_line
 
-MAX_REASON_CHARS: Final = 200
+MAX_REFUSAL_CHARS: Final = 200
 """Length of a server's error in the line that replaces an image or a PDF."""
 
 _STATUSES: Final = (400, 413, 415, 422, *MEDIA_FAILURES)
@@ -78,7 +78,7 @@ class MediaRules:
 def as_image(attachment: Attachment) -> Image | None:
     """Return an attached image or PDF as an `Image`; None for a text or another file."""
     content = attachment.content
-    if isinstance(content, str) or attachment.media_type not in MEDIA:
+    if isinstance(content, str) or attachment.media_type not in IMAGE_AND_PDF_TYPES:
         return None
     return Image(attachment.media_type, content, attachment.source)
 
@@ -95,7 +95,7 @@ def name_medium(image: Image) -> str:
 
 def format_refusal(error: ProviderError) -> str:
     """Return the error of a server as the reason to omit a file."""
-    reason = one_line(error.without_address, limit=MAX_REASON_CHARS)
+    reason = one_line(error.without_address, limit=MAX_REFUSAL_CHARS)
     return reason.replace("[", "(").replace("]", ")").rstrip(". ")
 
 

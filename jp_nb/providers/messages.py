@@ -17,16 +17,16 @@ from typing import ClassVar, Final, Self
 from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers.attachment_parts import IMAGES, MEDIA
+from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
-from jp_nb.providers.request_body import Message, Omitted, encode_json
+from jp_nb.providers.request_body import Omitted, WireMessage, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.head import RequestHead, ToolDefinition
 
-CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
+CONTINUE_PROMPT: Final = "Continue exactly where you stopped, without repeating anything."
 RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 RESULT_PDFS_INTRO: Final = "The results of these tool calls came with images or PDFs:"
 
@@ -79,14 +79,14 @@ class Rendering(ABC):
     tools becomes a message: they stay in the list, and new ones are added to it.
     """
 
-    continue_request: ClassVar[Message]
+    continue_request: ClassVar[WireMessage]
     """User message that asks the model to continue its answer."""
     appended: frozenset[str] = frozenset()
 
     def __init__(
-        self, provider: str, rules: CallRules, media_types: frozenset[str] = MEDIA
+        self, provider: str, rules: CallRules, media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
     ) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[WireMessage] = []
         self.items = 0
         self.is_bound = True  # False while an item is rendered whose signatures are not valid
         self.is_own = False  # while an item is rendered whose metadata this server has sent
@@ -98,11 +98,11 @@ class Rendering(ABC):
         self._heads = 0
         self._has_tools = False
         self.tools: tuple[ToolDefinition, ...] = ()  # that the rendered item could call
-        self._pending: tuple[HeadChange, list[Message]] | None = None
+        self._pending: tuple[HeadChange, list[WireMessage]] | None = None
         self.provider = provider  # the one whose signatures are sent back
         self._rules = rules
         self._ids = CallIds(rules)
-        self._shown_types = media_types if media_types >= IMAGES else frozenset()
+        self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
         self._encoded: list[bytes] = []  # of the first messages
 
     def update(self, context: RequestContext) -> None:
@@ -172,7 +172,7 @@ class Rendering(ABC):
                     tools = change.new_tools()
                 yield AppendedChange(items, part, content, tools)
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
         """Return the messages that tell the model about `change`."""
         return []
 
@@ -277,16 +277,16 @@ class Rendering(ABC):
                 pages += image.pages or 0
         return tuple(sent), pages
 
-    def _edit(self, index: int) -> Message:
+    def _edit(self, index: int) -> WireMessage:
         # Return a message that the caller changes at once.
         del self._encoded[index % len(self.messages) :]
         return self.messages[index]
 
-    def _insert(self, index: int, message: Message) -> None:
+    def _insert(self, index: int, message: WireMessage) -> None:
         self.messages.insert(index, message)
         del self._encoded[index:]
 
-    def _open_message(self, role: str, content: list[Message] | None) -> Message:
+    def _open_message(self, role: str, content: list[WireMessage] | None) -> WireMessage:
         # Return the last message if it has that `role`, else a new one.
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "content": content})
@@ -303,7 +303,7 @@ class Rendering(ABC):
             self.messages[-1:] = [] if kept is None else [kept]
 
     @abstractmethod
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         """Return an assistant message without reasoning at its end; None if nothing remains."""
 
     @abstractmethod

@@ -258,7 +258,7 @@ def _read_day(value: JsonValue) -> str:
     return "" if moment is None else moment.date().isoformat()
 
 
-MAX_PAGES: Final = 20
+MAX_MODEL_PAGES: Final = 20
 MAX_OLLAMA_DETAILS: Final = 30
 """Maximum number of models for which Ollama is asked for details."""
 _PAGE: Final = 1000
@@ -277,7 +277,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
 
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:
         after = ""
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
             yield parse_models(page, "anthropic")
             last = page.get("last_id")
@@ -299,7 +299,7 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
 
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:
         after = ""
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
             listed = page.get("models")
             chosen: list[JsonValue] = [
@@ -339,7 +339,7 @@ async def list_chat_completions_models(
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:
         page = await http.fetch(f"{root}/models")
         seen = 0
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_MODEL_PAGES):
             models = parse_models(page, "openai")
             yield models
             seen += len(models)
@@ -390,7 +390,7 @@ async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelL
             if len(found) == before or len(found) > MAX_MODELS:
                 break
     listed = _limit_models(found.values())
-    return ModelList(listed.models, is_cut=listed.is_cut or count == MAX_PAGES)
+    return ModelList(listed.models, is_cut=listed.is_cut or count == MAX_MODEL_PAGES)
 
 
 def _limit_models(models: Iterable[ModelInfo]) -> ModelList:

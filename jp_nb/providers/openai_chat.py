@@ -18,13 +18,13 @@ from jp_nb.config.tree.model_settings import (
     OpenRouter,
     Server,
 )
-from jp_nb.images import MAX_NAME_CHARS, PDF, Image
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
 from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers import schemas
 from jp_nb.providers.attachment_parts import (
-    IMAGES,
+    IMAGE_TYPES,
     FormattedAttachments,
-    base64_text,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
     format_file_name,
@@ -36,15 +36,21 @@ from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, pars
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import (
-    CONTINUE,
+    CONTINUE_PROMPT,
     RESULT_IMAGES_INTRO,
     RESULT_PDFS_INTRO,
     Rendering,
 )
 from jp_nb.providers.models import list_chat_completions_models
-from jp_nb.providers.openai_chat_decoder import DETAILS, ChatDecoder
+from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY, ChatDecoder
 from jp_nb.providers.own_metadata import rebuild_details
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.request_body import (
+    Omitted,
+    RequestBody,
+    WireMessage,
+    encode_json,
+    omit_parameter,
+)
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
@@ -64,12 +70,12 @@ def build_request_fields(
     *,
     answer: schemas.AnswerSchema | None = None,
     omitted: Omitted | None = None,
-) -> Message:
+) -> WireMessage:
     """Return all members of the request body except `messages`.
 
     Parameters that are not sent are added to `omitted`, each with the reason.
     """
-    fields: Message = {"model": request.model, "stream": True}
+    fields: WireMessage = {"model": request.model, "stream": True}
     if profile.stream_options:
         fields["stream_options"] = {"include_usage": True}
     fields.update(_format_tools(request, profile))
@@ -86,7 +92,7 @@ def build_request_fields(
 
 def format_system_messages(
     request: ModelRequest, profile: Profile, *, documents: str = ""
-) -> list[Message]:
+) -> list[WireMessage]:
     """Return the system texts as one message, because many chat templates reject a second one.
 
     The texts of attachments (`documents`) follow the system texts. The schema of the answer is last
@@ -121,33 +127,33 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
     return FormattedAttachments(messages, system, omitted)
 
 
-def _format_binary_parts(attachment: Attachment) -> list[Message]:
+def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
     content = attachment.content
     name = format_attachment_name(attachment)
     if isinstance(content, str):
         return []
     media_type = attachment.media_type
-    data = base64_text(content)
+    data = encode_base64(content)
     if media_type == PDF:
         return [_pdf_part(name, data)]
     return [_text_part(name), _image_part(media_type, data)]
 
 
-def _pdf_part(name: str, base64_data: str) -> Message:
+def _pdf_part(name: str, base64_data: str) -> WireMessage:
     url = f"data:{PDF};base64,{base64_data}"
     return {"type": "file", "file": {"filename": name, "file_data": url}}
 
 
-def _image_part(media_type: str, base64_data: str) -> Message:
+def _image_part(media_type: str, base64_data: str) -> WireMessage:
     url = f"data:{media_type};base64,{base64_data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _text_part(text: str) -> Message:
+def _text_part(text: str) -> WireMessage:
     return {"type": "text", "text": text}
 
 
-def _format_tools(request: ModelRequest, profile: Profile) -> Message:
+def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
     tools = request.tools
     choice = request.tool_choice
     name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
@@ -176,7 +182,7 @@ def _format_tools(request: ModelRequest, profile: Profile) -> Message:
     }
 
 
-def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> Message:
+def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> WireMessage:
     if profile.answer is None:
         return {"type": "json_object"}
     return {
@@ -189,9 +195,9 @@ def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> M
     }
 
 
-def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> Message:
+def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> WireMessage:
     parameters = request.parameters
-    sampling: Message = {
+    sampling: WireMessage = {
         name: value
         for name, value in (
             (profile.max_tokens, parameters.max_tokens),
@@ -216,7 +222,7 @@ def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) 
 class ChatRendering(Rendering):
     """Chat messages of a context: one message for each response, followed by its tool results."""
 
-    continue_request: ClassVar[Message] = {"role": "user", "content": CONTINUE}
+    continue_request: ClassVar[WireMessage] = {"role": "user", "content": CONTINUE_PROMPT}
     appended = frozenset({"system", "attachments", "schema", REMOVED_TOOLS})
 
     def __init__(self, profile: Profile) -> None:
@@ -230,7 +236,7 @@ class ChatRendering(Rendering):
         """Return an empty rendering."""
         return type(self)(self._profile)
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
         attached = format_attachments(change.added, self._profile)
         schema = change.after.schema
         texts = [change.instructions(), change.tools()]
@@ -243,17 +249,17 @@ class ChatRendering(Rendering):
         messages = [json.loads(message) for message in attached.messages]
         return [*messages, {"role": "system", "content": text}] if text else messages
 
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         has_content = message["content"] is not None or "tool_calls" in message
         return message if has_content else None
 
-    def _open_answer(self) -> Message:
+    def _open_answer(self) -> WireMessage:
         return self._open_message("assistant", None)
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         self._drop_turn_reasoning()
         self._drop_empty_answer()
-        content: list[Message] | str = text
+        content: list[WireMessage] | str = text
         if images:
             content = [_text_part(text)] if text.strip() else []
             for image in images:
@@ -280,7 +286,7 @@ class ChatRendering(Rendering):
         field = self._profile.reasoning_field
         if field is None:
             return False
-        if details := rebuild_details(response.metadata.get(DETAILS)):
+        if details := rebuild_details(response.metadata.get(REASONING_DETAILS_KEY)):
             self._open_answer().setdefault("reasoning_details", []).extend(details)
         elif response.reasoning:
             message = self._open_answer()
@@ -313,13 +319,13 @@ class ChatRendering(Rendering):
         parts = self._edit(place)["content"]
         if any(image.media_type == PDF for image in images):
             parts[0] = _text_part(RESULT_PDFS_INTRO)
-        name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
+        name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
         for image in images:
             words = f"{image.noun}: {image.words}, of {name}, call {call_id}"
             parts += _format_image(image, f"[{words}]")
 
 
-def _format_image(image: Image, words: str) -> list[Message]:
+def _format_image(image: Image, words: str) -> list[WireMessage]:
     is_pdf = image.media_type == PDF
     pdf = _pdf_part(format_file_name(image), image.text) if is_pdf else None
     return [_text_part(words), pdf or _image_part(image.media_type, image.text)]
@@ -402,7 +408,7 @@ def create_server(name: str, config: Server) -> Provider:
 def _with_images(profile: Profile, takes_images: bool | None) -> Profile:
     if takes_images is None or takes_images == profile.takes_images:
         return profile
-    return replace(profile, media_types=profile.media_types ^ IMAGES)
+    return replace(profile, media_types=profile.media_types ^ IMAGE_TYPES)
 
 
 def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:

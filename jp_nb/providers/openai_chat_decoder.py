@@ -19,7 +19,7 @@ from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.streaming import Decoder, EventBuffer, ThinkSplitter, WireObject
 from jp_nb.providers.tool_calls import CallAssembler, CallDelta
 
-DETAILS: Final = "openrouter_reasoning_details"
+REASONING_DETAILS_KEY: Final = "openrouter_reasoning_details"
 """Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -233,7 +233,9 @@ class ChatDecoder(Decoder):
 
     def _flush_open_items(self, out: EventBuffer) -> None:
         if _REASONING in self._open:
-            metadata: dict[str, JsonValue] = {DETAILS: [*self._details]} if self._details else {}
+            metadata: dict[str, JsonValue] = (
+                {REASONING_DETAILS_KEY: [*self._details]} if self._details else {}
+            )
             self._details = []
             out.add(Flush(_REASONING, metadata))
         if _ANSWER in self._open:

@@ -27,13 +27,13 @@ from jp_nb.agent.provider import (
     ToolDefinition,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.images import MAX_NAME_CHARS, PDF, Image
+from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
 from jp_nb.json_values import compact_json, read_json
 from jp_nb.providers import schemas
 from jp_nb.providers.attachment_parts import (
-    MEDIA,
+    IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    base64_text,
+    encode_base64,
     format_attachment_name,
     format_documents_xml,
     format_file_name,
@@ -45,7 +45,7 @@ from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import (
-    CONTINUE,
+    CONTINUE_PROMPT,
     RESULT_IMAGES_INTRO,
     RESULT_PDFS_INTRO,
     Rendering,
@@ -68,7 +68,13 @@ from jp_nb.providers.own_metadata import (
     read_text,
     rebuild_annotations,
 )
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.request_body import (
+    Omitted,
+    RequestBody,
+    WireMessage,
+    encode_json,
+    omit_parameter,
+)
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import Decoder, WireObject
 from jp_nb.providers.token_counts import CountQuery
@@ -120,7 +126,7 @@ def build_request_fields(
     refused: frozenset[str] = frozenset(),
     local: Local | None = None,
     omitted: Omitted | None = None,
-) -> Message:
+) -> WireMessage:
     """Return all members of the request body except `input`.
 
     `refused` are names of `_REFUSABLE`, and efforts, that the server does not accept for this
@@ -128,7 +134,7 @@ def build_request_fields(
     `omitted`, each with the reason.
     """
     omitted = {} if omitted is None else omitted
-    fields: Message = {"model": request.model, "store": False}
+    fields: WireMessage = {"model": request.model, "store": False}
     if "stream" not in refused:
         fields["stream"] = True
         if "stream_options" not in refused:
@@ -149,9 +155,9 @@ def build_request_fields(
 
 def _format_text(
     request: ModelRequest, answer: schemas.AnswerSchema | None, local: Local | None
-) -> Message:
-    fields: Message = {}
-    text: Message = {}
+) -> WireMessage:
+    fields: WireMessage = {}
+    text: WireMessage = {}
     if answer is not None:
         text["format"] = _format_answer(answer)
         if local == "llamacpp":  # it reads only the member of Chat Completions
@@ -166,12 +172,12 @@ def _adapt(schema: Mapping[str, JsonValue], *, is_local: bool = False) -> schema
     return schemas.pass_schema(schema) if is_local else schemas.adapt_for_openai(schema)
 
 
-def _format_answer(answer: schemas.AnswerSchema) -> Message:
+def _format_answer(answer: schemas.AnswerSchema) -> WireMessage:
     form = {"name": "structured_output", "schema": answer.schema, "strict": answer.strict}
     return {"type": "json_schema", **form}
 
 
-def _format_tools(request: ModelRequest, local: Local | None) -> Message:
+def _format_tools(request: ModelRequest, local: Local | None) -> WireMessage:
     tools = request.tools
     choice = request.tool_choice
     if not tools:
@@ -186,7 +192,7 @@ def _format_tools(request: ModelRequest, local: Local | None) -> Message:
     }
 
 
-def _format_tool(tool: ToolDefinition) -> Message:
+def _format_tool(tool: ToolDefinition) -> WireMessage:
     return {
         "type": "function",
         "name": tool.name,
@@ -196,7 +202,7 @@ def _format_tool(tool: ToolDefinition) -> Message:
     }
 
 
-def _format_allowed_tools(names: Sequence[str], mode: str) -> Message | str:
+def _format_allowed_tools(names: Sequence[str], mode: str) -> WireMessage | str:
     tools = [{"type": "function", "name": name} for name in names]
     return {"type": "allowed_tools", "mode": mode, "tools": tools} if tools else "none"
 
@@ -211,8 +217,8 @@ def _format_effort(reasoning: ReasoningEffort, refused: frozenset[str] = frozens
 
 def _format_reasoning(
     request: ModelRequest, refused: frozenset[str], omitted: Omitted
-) -> Message | None:
-    fields: Message = {}
+) -> WireMessage | None:
+    fields: WireMessage = {}
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
         fields["effort"] = _format_effort(reasoning, refused)
@@ -229,9 +235,11 @@ def _format_reasoning(
     return fields
 
 
-def _format_sampling(request: ModelRequest, refused: frozenset[str], omitted: Omitted) -> Message:
+def _format_sampling(
+    request: ModelRequest, refused: frozenset[str], omitted: Omitted
+) -> WireMessage:
     parameters = request.parameters
-    sampling: Message = {}
+    sampling: WireMessage = {}
     for name, value in (
         ("max_output_tokens", parameters.max_tokens),
         ("temperature", parameters.temperature),
@@ -255,7 +263,7 @@ def _format_sampling(request: ModelRequest, refused: frozenset[str], omitted: Om
 
 
 def format_attachments(
-    attachments: Sequence[Attachment], media_types: frozenset[str] = MEDIA
+    attachments: Sequence[Attachment], media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
 ) -> FormattedAttachments:
     """Format attachments as a user message before the context."""
     sent, omitted = split_attachments(attachments, media_types)
@@ -265,7 +273,7 @@ def format_attachments(
         if isinstance(attachment.content, str):
             continue
         name = format_attachment_name(attachment)
-        data = base64_text(attachment.content)
+        data = encode_base64(attachment.content)
         if attachment.media_type == PDF:
             parts.append(_pdf_part(name, data))
         else:
@@ -274,21 +282,23 @@ def format_attachments(
     return FormattedAttachments(messages, omitted=omitted)
 
 
-def _text_part(text: str) -> Message:
+def _text_part(text: str) -> WireMessage:
     return {"type": "input_text", "text": text}
 
 
-def _image_part(media_type: str, base64_data: str) -> Message:
+def _image_part(media_type: str, base64_data: str) -> WireMessage:
     url = f"data:{media_type};base64,{base64_data}"
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-def _pdf_part(name: str, base64_data: str) -> Message:
+def _pdf_part(name: str, base64_data: str) -> WireMessage:
     url = f"data:{PDF};base64,{base64_data}"
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
-def _text_and_image_parts(text: str, images: Sequence[Image], origin: str = "") -> list[Message]:
+def _text_and_image_parts(
+    text: str, images: Sequence[Image], origin: str = ""
+) -> list[WireMessage]:
     parts = [_text_part(text)] if text.strip() else []
     for image in images:
         parts.append(_text_part(f"[{image.noun}: {image.words}{origin}]"))
@@ -299,7 +309,7 @@ def _text_and_image_parts(text: str, images: Sequence[Image], origin: str = "") 
     return parts
 
 
-def _user_message(parts: list[Message]) -> Message:
+def _user_message(parts: list[WireMessage]) -> WireMessage:
     return {"type": "message", "role": "user", "content": parts}
 
 
@@ -319,14 +329,14 @@ class ResponsesRendering(Rendering):
     the results of tools: then they follow in a user message.
     """
 
-    continue_request: ClassVar[Message] = _user_message([_text_part(CONTINUE)])
+    continue_request: ClassVar[WireMessage] = _user_message([_text_part(CONTINUE_PROMPT)])
     appended = OPENAI_APPENDED | OTHERS_APPENDED
 
     def __init__(
         self,
         provider: str,
         *,
-        media_types: frozenset[str] = MEDIA,
+        media_types: frozenset[str] = IMAGE_AND_PDF_TYPES,
         system_role: str = "developer",
         stale_items: frozenset[int] = frozenset(),
         images_in_results: bool = True,
@@ -370,11 +380,11 @@ class ResponsesRendering(Rendering):
         self.allowed_tools = names if is_limited else None
         return super().settle(request)
 
-    def _render_change(self, change: HeadChange) -> list[Message]:
+    def _render_change(self, change: HeadChange) -> list[WireMessage]:
         before = change.before
         after = change.after
         attached = format_attachments(change.added, self._media_types)
-        items: list[Message] = [json.loads(message) for message in attached.messages]
+        items: list[WireMessage] = [json.loads(message) for message in attached.messages]
         texts = [change.instructions(), change.tools(), change.attachments()]
         if parts := [_text_part(text) for text in texts if text.strip()]:
             items.append({"type": "message", "role": self._system_role, "content": parts})
@@ -382,7 +392,7 @@ class ResponsesRendering(Rendering):
         if "tools" in self.appended and new_tools:
             tools = [*map(_format_tool, new_tools)]
             items.append({"type": "additional_tools", "role": "developer", "tools": tools})
-        update: Message = {}
+        update: WireMessage = {}
         if before.reasoning != after.reasoning:
             reasoning = parse_reasoning(after.reasoning) or ReasoningEffort("auto")
             update["reasoning"] = {"effort": _format_effort(reasoning)}
@@ -408,7 +418,7 @@ class ResponsesRendering(Rendering):
         else:
             super()._add(item)
 
-    def _strip_reasoning(self, message: Message) -> Message | None:
+    def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         return None if message["type"] == "reasoning" else message
 
     @property
@@ -439,7 +449,7 @@ class ResponsesRendering(Rendering):
         metadata = response.metadata
         if not text:
             return
-        message: Message = {"type": "message", "role": "assistant", "content": text}
+        message: WireMessage = {"type": "message", "role": "assistant", "content": text}
         item_id = self._read_id(metadata, "msg_")
         phase = read_phase(metadata, PHASE)
         if self._follows_reasoning and item_id:
@@ -484,7 +494,7 @@ class ResponsesRendering(Rendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         call_id = self._ids.assign(call.id, len(self.messages))
         name = self._tool_names[call_id] = self._rules.format_name(call.name)
-        item: Message = {
+        item: WireMessage = {
             "type": "function_call",
             "call_id": call_id,
             "name": name,
@@ -503,7 +513,7 @@ class ResponsesRendering(Rendering):
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
         self._follows_reasoning = False
-        output: str | list[Message] = text
+        output: str | list[WireMessage] = text
         self.has_result_images = self.has_result_images or bool(images)
         if images and self.images_in_results:
             output = _text_and_image_parts(text, images)
@@ -513,7 +523,7 @@ class ResponsesRendering(Rendering):
         item = {"type": "function_call_output", "call_id": call_id, "output": output}
         self._insert(place, item)
         if images and not self.images_in_results:
-            name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
+            name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
             intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
             parts = _text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")

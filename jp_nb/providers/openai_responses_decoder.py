@@ -30,7 +30,7 @@ from jp_nb.providers.request_body import encode_json
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
 from jp_nb.providers.tool_calls import (
     StreamedArguments,
-    arguments_text,
+    format_arguments_text,
     is_empty_object,
     make_call_id,
 )
@@ -264,7 +264,7 @@ class ResponsesDecoder(Decoder):
             text = message.get("text") or message.get("refusal")
         self._add_text(item, part, text or "", out)
 
-    def _add_text(self, item: _Item, part: Part, text: str, out: EventBuffer) -> None:
+    def _add_text(self, item: _Item, part: ItemPart, text: str, out: EventBuffer) -> None:
         if not text:
             return
         family = part[0]
@@ -431,7 +431,7 @@ class ResponsesDecoder(Decoder):
         raise classify_stream_error(error, provider=self._name)
 
 
-Part = tuple[str, Any]
+ItemPart = tuple[str, Any]
 """Family of events of a part of an item, and the index of the part."""
 
 
@@ -449,7 +449,7 @@ class _Item:
         self.place = place
         self.call_id: str | None = None
         self.name = ""
-        self.parts: dict[Part, int] = {}  # length of each
+        self.parts: dict[ItemPart, int] = {}  # length of each
         self.texts: dict[TextKind, int] = {}  # output items of its texts
         self.is_started = False  # as a call
         self.is_ended = False
@@ -470,7 +470,7 @@ class _Item:
             return self.kind in ("message", "reasoning")
         return self.kind == kind
 
-    def has_part(self, part: Part) -> bool:
+    def has_part(self, part: ItemPart) -> bool:
         """Return True if the deltas of `part` have arrived. Servers may omit its index in some."""
         family, index = part
         if index is None or (family, None) in self.parts:
@@ -489,7 +489,7 @@ class _Item:
         """Return the arguments. The `last` ones of the server count, unless they are empty."""
         received = self.arguments.resolve()
         values = (last, self.whole_arguments, received, self.first_arguments)
-        texts = [text for text in map(arguments_text, values) if text]
+        texts = [text for text in map(format_arguments_text, values) if text]
         contents = [text for text in texts if not is_empty_object(text)]
         return next(iter(contents or texts), "")
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.providers.request_body import Message
+from jp_nb.providers.request_body import WireMessage
 
 _ITEM_ID: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
 _PHASES: Final = ("commentary", "final_answer")
@@ -52,19 +52,19 @@ def read_phase(metadata: Mapping[str, JsonValue], key: str) -> str:
     return value if value in _PHASES else ""
 
 
-def rebuild_annotations(value: JsonValue) -> list[Message]:
+def rebuild_annotations(value: JsonValue) -> list[WireMessage]:
     """Return the known annotations of a text with their known fields."""
     return _rebuild_list(value, _ANNOTATION_TYPES, _ANNOTATION_FIELDS)
 
 
-def rebuild_details(value: JsonValue) -> list[Message]:
+def rebuild_details(value: JsonValue) -> list[WireMessage]:
     """Return the known reasoning details of OpenRouter with their known fields."""
     return _rebuild_list(value, _DETAIL_TYPES, _DETAIL_FIELDS)
 
 
 def _rebuild_list(
     value: JsonValue, types: Collection[str], fields: Collection[str]
-) -> list[Message]:
+) -> list[WireMessage]:
     listed = value if isinstance(value, list) else []
     return [
         _pick_scalars(each, fields)
@@ -73,7 +73,7 @@ def _rebuild_list(
     ]
 
 
-def _pick_scalars(value: Mapping[str, JsonValue], fields: Collection[str]) -> Message:
+def _pick_scalars(value: Mapping[str, JsonValue], fields: Collection[str]) -> WireMessage:
     return {
         key: each
         for key, each in value.items()
@@ -81,7 +81,7 @@ def _pick_scalars(value: Mapping[str, JsonValue], fields: Collection[str]) -> Me
     }
 
 
-def rebuild_steps(value: JsonValue) -> list[Message] | None:
+def rebuild_steps(value: JsonValue) -> list[WireMessage] | None:
     """Return steps of an answer of Gemini with their known fields; None if a step is unknown."""
     steps = value if isinstance(value, list) else [value]
     rebuilt = [_rebuild_step(step) for step in steps]
@@ -89,10 +89,10 @@ def rebuild_steps(value: JsonValue) -> list[Message] | None:
     return known if known and len(known) == len(rebuilt) else None
 
 
-def _rebuild_step(step: Any) -> Message | None:
+def _rebuild_step(step: Any) -> WireMessage | None:
     match step:
         case {"type": "thought"}:
-            rebuilt: Message = {"type": "thought"}
+            rebuilt: WireMessage = {"type": "thought"}
             contents = _rebuild_texts(step.get("summary"))
             if contents:
                 rebuilt["summary"] = contents
@@ -110,12 +110,12 @@ def _rebuild_step(step: Any) -> Message | None:
     return rebuilt
 
 
-def _rebuild_texts(contents: Any) -> list[Message]:
+def _rebuild_texts(contents: Any) -> list[WireMessage]:
     texts = []
     for content in contents if isinstance(contents, list) else ():
         match content:
             case {"type": "text", "text": str(text)} if text:
-                part: Message = {"type": "text", "text": text}
+                part: WireMessage = {"type": "text", "text": text}
                 if annotations := rebuild_annotations(content.get("annotations")):
                     part["annotations"] = annotations
                 texts.append(part)

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import BodyPart, PrefixLoss, compare_parts
 from jp_nb.json_values import compact_json, replace_surrogates
 
-Message = dict[str, Any]
+WireMessage = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""
 Omitted = dict[str, str]
 """The reason for each setting that a request does not contain."""

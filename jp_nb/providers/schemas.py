@@ -23,11 +23,11 @@ from jp_nb.json_schema import (
     ONLY_ITSELF,
     Schema,
     SchemaPath,
-    all_schemas,
-    child_schemas,
     find_loop,
     format_schema_path,
     resolve_reference,
+    walk_child_schemas,
+    walk_schemas,
 )
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.record.head import ToolDefinition
@@ -476,7 +476,7 @@ def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
     if not rewriter.is_enforceable or sent.get("type") != "object":
         return None
     optional = unions = 0
-    for part in all_schemas(sent).values():
+    for part in walk_schemas(sent).values():
         properties = part.get("properties")
         optional += len(properties) if isinstance(properties, dict) else 0
         optional -= len(get_required(part))
@@ -516,10 +516,10 @@ def check_anthropic(schema: Schema) -> None:
     check_references(schema)
     if (path := find_loop(schema)) is not None:
         raise _make_error(path, "the schema is recursive: write out as many levels as you need")
-    for path, part in all_schemas(schema).items():
+    for path, part in walk_schemas(schema).items():
         if why := _find_anthropic_problem(part, schema):
             raise _make_error(path, why)
-        for step, child in child_schemas(part):
+        for step, child in walk_child_schemas(part):
             if isinstance(child, bool) and step[0] != "additionalProperties":
                 word = json.dumps(child)
                 problem = f"`{word}` is used as a schema: write out a schema"
@@ -567,7 +567,7 @@ def _has_open_keys(part: Schema) -> bool:
 
 def _exceeds_strict_limits(strict: JsonObject) -> bool:
     properties = choices = deepest = 0
-    for path, part in all_schemas(strict).items():
+    for path, part in walk_schemas(strict).items():
         names = part.get("properties")
         values = part.get("enum")
         properties += len(names) if isinstance(names, dict) else 0
@@ -728,7 +728,7 @@ def _join_alternatives(before: JsonValue, part: JsonValue) -> JsonValue:
 def _keep_references(result: JsonObject) -> JsonObject:
     """Return `result` if all of its references have targets, else only an object."""
     try:
-        all_schemas(result)
+        walk_schemas(result)
     except UsageError:
         description = result.get("description", "")
         return {"type": "object", "properties": {}, "description": description}

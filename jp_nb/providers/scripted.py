@@ -54,7 +54,7 @@ from jp_nb.providers.schemas import pass_schema
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
-NAME: Final = "scripted"
+SCRIPTED_NAME: Final = "scripted"
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
 
@@ -88,7 +88,7 @@ class ScriptedError(_Strict):
         """Return the exception that a real server's response would raise."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         body = json.dumps({"error": {"message": self.message}}) if self.message else ""
-        return classify_response(self.status, headers, body, provider=NAME)
+        return classify_response(self.status, headers, body, provider=SCRIPTED_NAME)
 
 
 class Reply(_Strict):
@@ -410,7 +410,7 @@ class ScriptedProvider:
         script = self.script(model)
         if script.requests and not any(each in text for each in script.requests):
             raise ConfigError(
-                f"No model is configured. `{NAME}/{model}` is a script that only "
+                f"No model is configured. `{SCRIPTED_NAME}/{model}` is a script that only "
                 "answers the requests of the quickstart notebook.",
                 kind="no_model",
             )
@@ -418,7 +418,7 @@ class ScriptedProvider:
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
         """Raise, because a script has no tokens; see `Provider`."""
         raise ProviderError(
-            f"{NAME} does not count tokens: a script replaces the model. "
+            f"{SCRIPTED_NAME} does not count tokens: a script replaces the model. "
             "`%jp request next` shows an estimate."
         )
 
@@ -473,7 +473,7 @@ def count_used_replies(context: RequestContext, script: str) -> int:
         parts = [mark.rpartition(":") for mark in marks if isinstance(mark, str)]
         if numbers := [int(number) for name, _, number in parts if name == script]:
             used = max(numbers)
-        elif not parts and group[0].provider == NAME:
+        elif not parts and group[0].provider == SCRIPTED_NAME:
             used += 1
     return used
 

@@ -35,7 +35,7 @@ from jp_nb.agent.provider import (
 from jp_nb.config.secrets import RedactedStream
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.json_values import MAX_INTEGER, as_object
-from jp_nb.providers.answer_fences import MARKS, find_fence, find_fenced_answer
+from jp_nb.providers.answer_fences import FENCE_MARKS, find_fence, find_fenced_answer
 from jp_nb.providers.http import KeyRedactor
 from jp_nb.providers.schemas import AnswerSchema
 
@@ -145,7 +145,7 @@ POLL_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 0.25
 END_SECONDS: Final = 5.0
 """Maximum wait of a complete answer for its end mark."""
-PATIENCE: Final = 10
+IDLE_TIMEOUTS: Final = 10
 """Number of idle timeouts by which keep-alives alone can extend a wait."""
 MAX_OVERHEAD: Final = 256
 """Maximum number of bytes on the wire for each byte of an answer. Three characters take 300."""
@@ -154,7 +154,7 @@ MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 """Maximum number of bytes without content. It stops a fast server before the idle timeout does."""
 MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
-MAX_REASON_CHARS: Final = 40
+MAX_FINISH_REASON_CHARS: Final = 40
 MAX_WORD_CHARS: Final = 40
 """Maximum length of data that is a word instead of a message, such as `[DONE]` or `ping`."""
 _PING: Final = re.compile(r'[":]*\s*(?:ping|pong|heart-?beat|keep[-_ ]?alive)\s*"?', re.IGNORECASE)
@@ -211,7 +211,7 @@ class AnswerText:
         text = self._take_held(out) + text
         place = find_fence(text)
         before = text[:place]
-        self._has_fence = text.startswith(MARKS, place)
+        self._has_fence = text.startswith(FENCE_MARKS, place)
         self._hold(text[place:], out)
 
         if before.strip() or (before and self._has_message):
@@ -356,7 +356,7 @@ class EventBuffer:
                 event = Finished(reason, word)
                 self._end_all_redacted()
             case InputChange(reason=reason):
-                word = self._redactor.hide(reason)[:MAX_REASON_CHARS]
+                word = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
                 event = replace(event, reason=word)
                 self.bytes += len(word)
             case Usage():  # counts are added up and stored as JSON
@@ -690,8 +690,8 @@ class IdleWatch:
     """Idle timeout of a stream: ends a read that receives no content.
 
     A keep-alive (a comment or a ping) restarts the timeout, but keep-alives alone extend the wait
-    to at most `PATIENCE` timeouts. The same limit applies within a tool call, because servers hold
-    back its arguments until they are complete. A message that reports only a state is no
+    to at most `IDLE_TIMEOUTS` timeouts. The same limit applies within a tool call, because servers
+    hold back its arguments until they are complete. A message that reports only a state is no
     keep-alive: a server can repeat it although the model no longer works.
 
     One timer looks at the wall clock every few seconds, because the event loop's clock stops while
@@ -704,7 +704,7 @@ class IdleWatch:
         self._progress = self._keep_alives = 0
         self._read_ended = wall_clock()
         self._deadline = self._read_ended + self._seconds
-        self._last_deadline = self._read_ended + PATIENCE * self._seconds
+        self._last_deadline = self._read_ended + IDLE_TIMEOUTS * self._seconds
         self._end_deadline: float | None = None  # set when only the end mark is missing
         self._reader: asyncio.Task[Any] | None = None  # waits for the next chunk
         self._has_expired = False
@@ -745,8 +745,8 @@ class IdleWatch:
         if self._end_deadline is not None:
             return None
         setting = "assistant.request.stream_idle_timeout_secs"
-        limit = PATIENCE * self._seconds
-        times = f"{PATIENCE} times {setting}"
+        limit = IDLE_TIMEOUTS * self._seconds
+        times = f"{IDLE_TIMEOUTS} times {setting}"
         if self._decoder.events.open_calls:
             silence = f"{limit:g} s within a tool call ({times})"
         elif wall_clock() < self._deadline:
@@ -770,7 +770,7 @@ class IdleWatch:
         keep_alives = decoder.events.keep_alives
         if progress != self._progress:
             self._deadline = now + seconds
-            self._last_deadline = now + PATIENCE * seconds
+            self._last_deadline = now + IDLE_TIMEOUTS * seconds
             self._end_deadline = None  # a part of the answer may follow its finish reason
         else:
             self._last_deadline += taken

@@ -61,7 +61,7 @@ class StreamedArguments:
         Raises:
             TypeError: It is neither, nor None.
         """
-        piece = arguments_text(value)
+        piece = format_arguments_text(value)
         if not piece:
             return
 
@@ -84,7 +84,7 @@ class StreamedArguments:
 
     def set_first(self, value: Any) -> None:
         """Set the arguments that the start of the call has. Pieces may repeat them."""
-        text = arguments_text(value)
+        text = format_arguments_text(value)
         if not is_empty_object(text):
             self._first = text
             self.held_chars += len(text)
@@ -151,7 +151,7 @@ class _ObjectScan:
                 self._depth -= 1
 
 
-def arguments_text(value: Any) -> str:
+def format_arguments_text(value: Any) -> str:
     """Return arguments on the wire as text: a text, an object, or None.
 
     Raises:

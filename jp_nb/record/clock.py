@@ -63,7 +63,7 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
-def new_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
+def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
     """Return an id in JP's form, `jp-c` and the tenths of a second from 1970 to `moment`.
 
     If it is one of `taken_ids`, return the next one that is not.
@@ -80,7 +80,7 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LENGTH = 7
 
 
-def random_id() -> str:
+def make_random_id() -> str:
     """Return seven random lowercase letters and digits."""
     return _encode_id(secrets.randbits(64))
 
@@ -94,13 +94,13 @@ def _encode_id(number: int) -> str:
     return digits
 
 
-def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
+def read_stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
     """Return the id at `key` of a stored entry, or None. The empty string is not an id."""
     found = raw.get(key) if isinstance(raw, dict) else None
     return found if isinstance(found, str) and found else None
 
 
-STEP: Final = timedelta(seconds=1)
+REPRODUCIBLE_STEP: Final = timedelta(seconds=1)
 """Time between two entries of a reproducible record."""
 MAX_EPOCH_S: Final = 253_370_764_800
 """Start of the year 9999. It leaves a year for the times of entries."""
@@ -122,11 +122,11 @@ class ReproducibleClock:
 
         It is later than `last`, the timestamp of the entry before it.
         """
-        moment = self.epoch + min(position * STEP, _LATEST - self.epoch)
+        moment = self.epoch + min(position * REPRODUCIBLE_STEP, _LATEST - self.epoch)
         before = parse_timestamp(last)
         if before is None or before < moment:
             return moment
-        return min(before, _LATEST) + STEP
+        return min(before, _LATEST) + REPRODUCIBLE_STEP
 
     def ids(self, conversation: str) -> IdFactory:
         """Return a factory of the ids of a conversation's entries."""
@@ -152,7 +152,7 @@ It starts on the first day that ZIP archives support.
 """
 
 
-def clock_from_epoch(seconds: str) -> ReproducibleClock:
+def make_epoch_clock(seconds: str) -> ReproducibleClock:
     """Return the clock that starts `seconds` after 1970.
 
     Raises:
@@ -168,6 +168,6 @@ def clock_from_epoch(seconds: str) -> ReproducibleClock:
     return ReproducibleClock(datetime.fromtimestamp(int(seconds), UTC))
 
 
-def id_factory(clock: Clock, conversation: str) -> IdFactory:
+def make_id_factory(clock: Clock, conversation: str) -> IdFactory:
     """Return the factory of a conversation's entry ids: reproducible if `clock` is."""
-    return clock.ids(conversation) if isinstance(clock, ReproducibleClock) else random_id
+    return clock.ids(conversation) if isinstance(clock, ReproducibleClock) else make_random_id

@@ -19,7 +19,7 @@ from jp_nb.config.tree.compaction_settings import TurnBound
 from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    IMAGES,
+    IMAGES_KEY,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -32,9 +32,9 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import find_interrupted_turn
-from jp_nb.text import MAX_IN_LINE
+from jp_nb.text import MAX_ITEMS_IN_LINE
 
 REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"
@@ -99,7 +99,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     return found
 
 
-def active_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
+def list_active_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions in `entries` that are not reverted, oldest first."""
     return [placed for placed in find_compactions(entries) if not placed.is_reverted]
 
@@ -109,7 +109,7 @@ def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
     return [*entries[:1], *(entry.with_metadata(**{WITH_PREVIOUS: True}) for entry in entries[1:])]
 
 
-def last_step_of(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
+def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     """Return the last compactions of `placed` that were recorded in one step, oldest first."""
     found: list[PlacedCompaction] = []
     for each in reversed(placed):
@@ -137,7 +137,7 @@ class TurnTreatment:
     tool_calls: ToolCallPolicy | None = None
 
 
-def replacements(
+def make_replacements(
     stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
 ) -> dict[int, tuple[Entry, ...]]:
     """Return the replacements of entries by their index. Other entries are sent unchanged.
@@ -146,7 +146,7 @@ def replacements(
     compaction applies, separately for summary, reasoning, and tool calls. Of compactions of the
     same time, the later one in the record applies.
     """
-    treatments = turn_treatments(stream)
+    treatments = list_turn_treatments(stream)
     if not treatments:
         return {}
     found: dict[int, tuple[Entry, ...]] = {}
@@ -189,9 +189,9 @@ class _SummaryLimit:
         return True
 
 
-def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
+def list_turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     """Return the treatment of each turn, or `[]` if all turns are sent whole."""
-    compactions = [placed.effective for placed in active_compactions(stream.entries)]
+    compactions = [placed.effective for placed in list_active_compactions(stream.entries)]
     if not compactions:
         return []
     compactions.reverse()  # the later one of the same time comes first
@@ -243,7 +243,7 @@ def _tool_calls(
             request = called.get(position)
             name = request.name if isinstance(request, ToolCallRequest) else "tool"
             content = f"[compacted] {name}: {'error' if entry.is_error else 'success'}"
-            metadata = {key: item for key, item in entry.metadata.items() if key != IMAGES}
+            metadata = {key: item for key, item in entry.metadata.items() if key != IMAGES_KEY}
             update = {"content": content, "metadata": metadata}
             found[position] = (entry.model_copy(update=update),)
     return found
@@ -262,8 +262,8 @@ class TurnRange:
     def __str__(self) -> str:
         """Return `turn 1` or `turns 1 to 4`, counted from 1."""
         if self.first == self.last:
-            return f"turn {shown_turn(self.first)}"
-        return f"turns {shown_turn(self.first)} to {shown_turn(self.last)}"
+            return f"turn {to_shown_turn(self.first)}"
+        return f"turns {to_shown_turn(self.first)} to {to_shown_turn(self.last)}"
 
 
 class CompactionBounds:
@@ -275,7 +275,7 @@ class CompactionBounds:
 
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
         self._now = now
-        self._active = active_compactions(stream.entries)
+        self._active = list_active_compactions(stream.entries)
         self._began: list[datetime | None] = []
         answered: list[bool] = []
         for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
@@ -357,7 +357,7 @@ class CompactionBounds:
         return max(begun, default=None)
 
 
-def summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
+def list_summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
     """Return the turns of each summary."""
     entries = (each.effective for each in placed)
     return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
@@ -380,13 +380,13 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
     return TurnRange(first, last)
 
 
-WHOLE = "whole"
+SENT_WHOLE = "whole"
 
 
 def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
-    more = len(entries) - MAX_IN_LINE
-    texts = [*map(_format_compaction, entries[:MAX_IN_LINE])]
+    more = len(entries) - MAX_ITEMS_IN_LINE
+    texts = [*map(_format_compaction, entries[:MAX_ITEMS_IN_LINE])]
     return ", ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
@@ -402,7 +402,9 @@ def _format_compaction(entry: Compaction) -> str:
     if entry.summary is None:
         effect = _format_omissions(entry.reasoning is not None, entry.tool_calls)
     is_one = turns.first == turns.last
-    return f"{turns} {'is' if is_one else 'are'} sent {'as before' if effect == WHOLE else effect}"
+    verb = "is" if is_one else "are"
+    form = "as before" if effect == SENT_WHOLE else effect
+    return f"{turns} {verb} sent {form}"
 
 
 def format_treatment(treatment: TurnTreatment) -> str:
@@ -421,4 +423,4 @@ def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
         omitted += [text for text, is_omitted in halves if is_omitted]
     *others, last = omitted or [""]
     listed = f"{', '.join(others)} and {last}" if others else last
-    return f"without {listed}" if last else WHOLE
+    return f"without {listed}" if last else SENT_WHOLE

@@ -46,16 +46,16 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.json_values import sorted_json
-from jp_nb.record.config_history import Projection, Step, paths_overlap, since_reset
+from jp_nb.record.config_history import Projection, Step, paths_overlap, select_steps_since_reset
 from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart, claim_owners
-from jp_nb.record.stream import ConversationStream, effective_deltas, is_tool_change
+from jp_nb.record.stream import ConversationStream, is_tool_change, select_effective_deltas
 
-MAX_LABEL_CHARS = 80
+MAX_SOURCE_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None  # a claim without owner (D3); an empty list means the same
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChangeSource:
     """A source of settings, such as a file, that the user can revert.
 
     `marks` has `HASH:LABEL` for each of its names.
@@ -64,33 +64,37 @@ class Source:
     marks: tuple[str, ...]
 
     @classmethod
-    def named(cls, *names: str, label: str) -> Source:
+    def named(cls, *names: str, label: str) -> ChangeSource:
         """Return a source with `names`, such as its path and its `id`."""
         encoded = (name.encode("utf-8", "surrogatepass") for name in names)
         return cls(tuple(f"{hashlib.sha256(name).hexdigest()}:{label}" for name in encoded))
 
     @classmethod
-    def assignment(cls, change: Change) -> Source:
+    def assignment(cls, change: Change) -> ChangeSource:
         """Return the source of an assignment. Its name is the change, its label the paths."""
         unset: list[tuple[str, JsonValue]] = [(path, None) for path in change.unsets]
         settings = [*unset, *iter_leaf_paths(change.delta)]
         text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
         paths = ", ".join(path for path, _ in settings)
-        shown = paths if len(paths) <= MAX_LABEL_CHARS else f"{paths[: MAX_LABEL_CHARS - 1]}…"
+        shown = (
+            paths
+            if len(paths) <= MAX_SOURCE_LABEL_CHARS
+            else f"{paths[: MAX_SOURCE_LABEL_CHARS - 1]}…"
+        )
         return cls.named(f"kv:{text}", label=shown)
 
     @property
     def hashes(self) -> frozenset[str]:
         """The hashes of its names."""
-        return hashes_of(list(self.marks))
+        return read_hashes(list(self.marks))
 
 
-def hashes_of(claim: JsonValue) -> frozenset[str]:
+def read_hashes(claim: JsonValue) -> frozenset[str]:
     """Return the hashes in a stored claim. A claim without owner has none."""
     return frozenset(mark.partition(":")[0] for mark in claim_owners(claim) or ())
 
 
-def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
+def make_claims(change: Change, source: ChangeSource | None) -> dict[str, JsonValue]:
     """Return the claims of a delta for `change` by `source`. None means no owner."""
     claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
     return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
@@ -147,7 +151,7 @@ class Claims:
         return [
             keys
             for keys, (_, claim) in self._newest.items()
-            if hashes & hashes_of(claim) and hashes & hashes_of(self.owner(keys))
+            if hashes & read_hashes(claim) and hashes & read_hashes(self.owner(keys))
         ]
 
     def owner(self, keys: Keys) -> JsonValue:
@@ -165,7 +169,7 @@ class Claims:
             owner = self.owner(keys)
             newest = self._newest.get(keys)
             is_held = owner == claim and newest is not None and newest[1] == claim
-            if not (is_held if hashes_of(claim) else not hashes_of(owner)):
+            if not (is_held if read_hashes(claim) else not read_hashes(owner)):
                 return False
         return True
 
@@ -193,7 +197,7 @@ def revert_source(
     back: list[tuple[Keys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _states(steps, keys)
-        while len(states) > 1 and hashes & hashes_of(states[-1].owner):
+        while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
     return _revert(steps[0].below, back)
@@ -328,9 +332,9 @@ class Draft:
         """The changes and their results."""
         return tuple(self._made)
 
-    def add_from(self, source: Source | None, change: Change) -> bool:
+    def add_from(self, source: ChangeSource | None, change: Change) -> bool:
         """Add `change` by `source`, or without a source: see `add`."""
-        return self.add(change, claims_for(change, source))
+        return self.add(change, make_claims(change, source))
 
     def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
         """Add `change` without its redundant parts. Return True if anything is left.
@@ -404,27 +408,33 @@ class Draft:
 
     def steps(self) -> list[Step]:
         """Return all changes since the last reset, including those of the draft."""
-        return since_reset([*self._projection.steps(), *self._made])
+        return select_steps_since_reset([*self._projection.steps(), *self._made])
 
 
-def changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+def select_changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the effective changes before the first turn."""
     start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
     before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
-    return tuple(delta for number, delta in effective_deltas(stream.deltas) if number < before)
+    return tuple(
+        delta for number, delta in select_effective_deltas(stream.deltas) if number < before
+    )
 
 
-def changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+def select_changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the effective changes for the next turn."""
     return tuple(delta for _, delta in _since_last_turn(stream))
 
 
 def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
-    return [(number, delta) for number, delta in effective_deltas(stream.deltas) if number >= made]
+    return [
+        (number, delta)
+        for number, delta in select_effective_deltas(stream.deltas)
+        if number >= made
+    ]
 
 
-def changes_for_rerun(
+def select_changes_for_rerun(
     stream: ConversationStream, number: int, *, options: int = 0, skipped: Iterable[int] = ()
 ) -> list[tuple[int, ConfigDelta]]:
     """Return the numbered changes of `stream` that a fork before turn `number` copies.
@@ -444,12 +454,12 @@ def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, Config
         ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
         if turn.number == number:
             end = start + len(ahead)
-            return [x for x in effective_deltas(stream.deltas) if start <= x[0] < end]
+            return [x for x in select_effective_deltas(stream.deltas) if start <= x[0] < end]
         start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
     return []
 
 
-def inherited_changes(projection: Projection, begins: Partial) -> Change:
+def make_inherited_changes(projection: Projection, begins: Partial) -> Change:
     """Return the change from `begins` to the settings of the conversation of `projection`.
 
     Only the results of the conversation's own changes are included. `begins` are the settings at
@@ -460,7 +470,7 @@ def inherited_changes(projection: Projection, begins: Partial) -> Change:
     return select_changes(change, lambda path: path in changed)
 
 
-def inherited_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
+def make_inherited_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
     """Return the change that gives `paths` the user's values of the previous conversation.
 
     Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
@@ -500,7 +510,7 @@ def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     return Change(delta, unsets, change.uncovers.intersection(unsets))
 
 
-def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
+def find_untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
     """Return the ignored settings of the record that differ from the user's files, by path."""
     plain = strip_strategies(merge_layers(projection.layers()))
     return {
@@ -513,13 +523,13 @@ def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
     }
 
 
-def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
+def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     """Return the settings that would change if the record were trusted, by path; None if unset.
 
     Ignored settings that later changes override are included. The record is folded as trusted,
     because the ignored changes alone do not show the result.
     """
-    found = untrusted_changes(projection)
+    found = find_untrusted_changes(projection)
     if not projection.ignored:
         return found
     trusted = projection.if_trusted()

@@ -29,8 +29,8 @@ from jp_nb.config.validation import split_unknown, validate_plain
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, proposed_by
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, read_proposed_by
+from jp_nb.record.turn_numbers import to_shown_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     return one[:length] == other[:length]
 
 
-CHANGE = 20  # units of each change
-UNSET = 5
-CHARS = 100  # characters with the cost of one unit
+CHANGE_UNITS = 20  # units of each change
+UNSET_UNITS = 5
+CHARS_PER_UNIT = 100  # characters with the cost of one unit
 
 
 class Budget:
@@ -78,11 +78,11 @@ class Budget:
 
     def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
         """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
-        self.left -= CHANGE
+        self.left -= CHANGE_UNITS
         for path in unsets:
             if self.left < 0:
                 break
-            self.left -= UNSET + len(str(path)) // CHARS
+            self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
             value: Any = now
             for key in try_parse_path(path) or ():  # all that contains it is copied
                 if not isinstance(value, Mapping):
@@ -108,9 +108,9 @@ class Budget:
             value = pending.pop()
             self.left -= 1
             if isinstance(value, str):
-                self.left -= len(value) // CHARS
+                self.left -= len(value) // CHARS_PER_UNIT
             elif isinstance(value, Mapping):
-                self.left -= sum(map(len, value)) // CHARS
+                self.left -= sum(map(len, value)) // CHARS_PER_UNIT
                 pending += value.values()
             elif isinstance(value, list):
                 pending += value
@@ -121,7 +121,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)
 
 
-MODEL = "assistant.model.id"
+MODEL_PATH = "assistant.model.id"
 MODEL_KEYS = ("assistant", "model", "id")
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
@@ -153,15 +153,15 @@ class Provenance:
         """The turn as a text, or None."""
         if self.turn is None:
             return None
-        by_tool = self.delta is not None and proposed_by(self.delta)
-        return f"{'in' if by_tool else 'for'} turn {shown_turn(self.turn)}"
+        by_tool = self.delta is not None and read_proposed_by(self.delta)
+        return f"{'in' if by_tool else 'for'} turn {to_shown_turn(self.turn)}"
 
     def tools(self, path: str) -> list[ProposedBy]:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
         return [
             call
-            for call in (proposed_by(self.delta) if self.delta is not None else ())
+            for call in (read_proposed_by(self.delta) if self.delta is not None else ())
             # An untrusted record may have invalid paths.
             if any(
                 paths_overlap(other, keys)
@@ -310,7 +310,7 @@ class Projection:
         self._plain = merge_and_strip(tuple(layers))
         below = self._plain[0]
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
-        base = base_change(self._stream.base_config, self._problems)
+        base = read_base_change(self._stream.base_config, self._problems)
         if self._stored >= 0:
             untrusted = not self._trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
@@ -365,13 +365,13 @@ class Projection:
 
         A change of the name alone, or of the provider alone, selects one together with the rest.
         """
-        model = get_path(after, MODEL)
-        return model == get_path(before, MODEL) or names_remote_model(model)
+        model = get_path(after, MODEL_PATH)
+        return model == get_path(before, MODEL_PATH) or names_remote_model(model)
 
     def _without_model(self, change: Change) -> Change:
-        self._ignored[MODEL] = get_path(change.delta, MODEL)
+        self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
         unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
-        return Change(unset(change.delta, MODEL), tuple(unsets), change.uncovers)
+        return Change(unset(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
 
     def _may_unset(self, path: str, *, untrusted: bool) -> bool:
         try:
@@ -410,7 +410,7 @@ class Projection:
 
     def steps(self) -> list[Step]:
         """Return the applied changes since the last reset, beginning with the initial state."""
-        return since_reset(self._fold())
+        return select_steps_since_reset(self._fold())
 
     def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
@@ -475,14 +475,14 @@ class Projection:
         return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
 
 
-def since_reset(steps: Sequence[Step]) -> list[Step]:
+def select_steps_since_reset(steps: Sequence[Step]) -> list[Step]:
     """Return the applied steps from the last reset on."""
     start = next(place for place in reversed(range(len(steps))) if steps[place].is_reset)
     return [step for step in steps[start:] if not step.is_reverted]
 
 
 def _provider(partial: Partial) -> str:
-    found = get_path(partial, MODEL)
+    found = get_path(partial, MODEL_PATH)
     if isinstance(found, str):
         try:
             return resolve_model(found, get_aliases(partial)).provider
@@ -492,7 +492,9 @@ def _provider(partial: Partial) -> str:
     return provider if isinstance(provider, str) else ""
 
 
-def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]) -> Change:
+def read_base_change(
+    base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]
+) -> Change:
     """Return the change of a stored base configuration, perhaps of the form `{base, init}`.
 
     The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.

@@ -15,10 +15,10 @@ from itertools import groupby, islice
 from typing import NamedTuple
 
 from jp_nb.images import Image, count_images
-from jp_nb.record.compaction import replacements
+from jp_nb.record.compaction import make_replacements
 from jp_nb.record.events import (
-    MAX_IMAGES,
-    NO_IMAGES,
+    MAX_ENTRY_IMAGES,
+    NO_ENTRY_IMAGES,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -27,8 +27,8 @@ from jp_nb.record.events import (
     RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
+    format_omission_note,
     is_reasoning,
-    omission_note,
 )
 from jp_nb.record.head import (
     Attachment,
@@ -36,21 +36,22 @@ from jp_nb.record.head import (
     RequestHead,
     begins_head,
     mark_attachment,
-    read_head,
+    read_request_head,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import HOST, is_continuation
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
-MAX_IMAGE_BYTES = 20_000_000
+MAX_CONTEXT_IMAGE_BYTES = 20_000_000
 """Maximum size of all images in a context. Anthropic accepts requests of 32 MB, with Base64 and
 text."""
 IMAGE_LIMIT_REACHED = (
-    f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all. "
+    f"a conversation can show {MAX_ENTRY_IMAGES} images, "
+    f"{MAX_CONTEXT_IMAGE_BYTES // 1_000_000} MB in all. "
     "The user can start a new one with `%jp new`, or fork it before the images with "
     "`%jp fork TURN`"
 )
@@ -154,7 +155,7 @@ class RequestContext:
 
     def read_head(self, entry: Entry) -> None:
         """Note the head of the request whose response begins with `entry`, if it is recorded."""
-        head = read_head(entry, self.head)
+        head = read_request_head(entry, self.head)
         if head is not None and head is not self.head:
             self.heads.append(HeadPosition(len(self.items), head))
 
@@ -185,13 +186,13 @@ class RequestContext:
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
     ) -> ContextItem:
         shown = images.images_of(entry)
-        if shown is NO_IMAGES:
+        if shown is NO_ENTRY_IMAGES:
             return ContextItem(entry, provider)
         kept = list[Image]()
         omitted = list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
             size = self._shown_bytes + len(image.content)
-            if self._shown < MAX_IMAGES and size <= MAX_IMAGE_BYTES:
+            if self._shown < MAX_ENTRY_IMAGES and size <= MAX_CONTEXT_IMAGE_BYTES:
                 self._shown = self._shown + 1
                 self._shown_bytes = size
                 kept.append(image)
@@ -199,7 +200,9 @@ class RequestContext:
                 omitted.append(image)
         notes = list(shown.notes)
         if omitted:
-            notes.append(omission_note(" and ".join(count_images(omitted)), IMAGE_LIMIT_REACHED))
+            notes.append(
+                format_omission_note(" and ".join(count_images(omitted)), IMAGE_LIMIT_REACHED)
+            )
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})
@@ -223,7 +226,7 @@ def build_context(
     """
     current = stream.turn_count - 1 if in_turn else -1
     hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=current)
-    return _build(stream, providers, hidden, replacements(stream, hidden, whole=current))
+    return _build(stream, providers, hidden, make_replacements(stream, hidden, whole=current))
 
 
 def build_turns_context(
@@ -324,7 +327,7 @@ class RequestSpan:
     @property
     def name(self) -> str:
         """Name for the user, such as `3.1`."""
-        return f"{shown_turn(self.turn)}.{self.number}"
+        return f"{to_shown_turn(self.turn)}.{self.number}"
 
 
 def find_requests(stream: ConversationStream) -> list[RequestSpan]:

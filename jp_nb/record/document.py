@@ -31,17 +31,17 @@ from jp_nb.record.events import (
     ConfigDelta,
     ImageEntry,
     InquiryResponse,
-    image_digests,
+    read_image_digests,
     read_typed,
-    words_of,
+    read_words,
 )
-from jp_nb.record.stream import ConversationStream, Made, effective_deltas, end_of_turn
-from jp_nb.text import MAX_FEW, one_line
+from jp_nb.record.stream import ConversationStream, Made, find_end_of_turn, select_effective_deltas
+from jp_nb.text import MAX_FEW_NAMES, one_line
 
-VERSION: Final = 1
+RECORD_VERSION: Final = 1
 SEGMENTED_VERSION: Final = 2
 """Version of a stored object with segments."""
-KEY: Final = "jp"
+RECORD_KEY: Final = "jp"
 """Key in the notebook's metadata."""
 
 CONVERSATION_KEYS: Final = ("conversation", "base_config", "events", "signature")
@@ -50,15 +50,15 @@ DOCUMENT_KEYS: Final = frozenset({"version", "others", *CONVERSATION_KEYS})
 RecordShape = Literal["readable", "damaged", "newer"]
 
 
-def shape_of(value: JsonValue) -> RecordShape:
+def find_shape(value: JsonValue) -> RecordShape:
     """Return the state of a stored `jp` object. Its entries are not checked."""
     if not isinstance(value, dict):
         return "damaged"
-    if value.get("version", VERSION) != VERSION:
+    if value.get("version", RECORD_VERSION) != RECORD_VERSION:
         return "newer"
     # Entries are not checked: a record with a damaged entry can still be displayed.
     lists = (value.get("events", []), value.get("others", []))
-    fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
+    fit = get_conversation_id(value) and all(isinstance(item, list) for item in lists)
     return "readable" if fit else "damaged"
 
 
@@ -69,24 +69,24 @@ def has_segments(value: JsonValue) -> bool:
     )
 
 
-def head_of(entry: JsonValue) -> JsonObject:
+def get_conversation_head(entry: JsonValue) -> JsonObject:
     """Return the `conversation` object of `entry`, or `{}`."""
     return as_object(as_object(entry).get("conversation"))
 
 
-def conversation_id(entry: JsonValue) -> str:
+def get_conversation_id(entry: JsonValue) -> str:
     """Return the id of the conversation in `entry`, or ""."""
-    found = head_of(entry).get("id")
+    found = get_conversation_head(entry).get("id")
     return found if isinstance(found, str) else ""
 
 
-def events_of(entry: JsonValue) -> list[JsonValue]:
+def get_events(entry: JsonValue) -> list[JsonValue]:
     """Return the events of the conversation in `entry`, or `[]`."""
     found = as_object(entry).get("events")
     return found if isinstance(found, list) else []
 
 
-def others_of(document: JsonValue) -> list[JsonValue]:
+def get_others(document: JsonValue) -> list[JsonValue]:
     """Return the other conversations of `document`."""
     found = as_object(document).get("others")
     return found if isinstance(found, list) else []
@@ -94,9 +94,9 @@ def others_of(document: JsonValue) -> list[JsonValue]:
 
 def split_damaged(damaged: JsonValue) -> list[JsonValue]:
     """Return the damaged object without `others`, then each of `others`, which may be intact."""
-    if not isinstance(damaged, dict) or not others_of(damaged):
+    if not isinstance(damaged, dict) or not get_others(damaged):
         return [damaged]
-    return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
+    return [{k: v for k, v in damaged.items() if k != "others"}, *get_others(damaged)]
 
 
 def as_other(document: Mapping[str, JsonValue]) -> JsonObject:
@@ -104,18 +104,18 @@ def as_other(document: Mapping[str, JsonValue]) -> JsonObject:
     return {key: document[key] for key in CONVERSATION_KEYS if key in document}
 
 
-def all_conversations(document: JsonObject) -> list[JsonValue]:
+def get_conversations(document: JsonObject) -> list[JsonValue]:
     """Return all conversations of `document`, the active one first unless it is empty."""
-    active: list[JsonValue] = [as_other(document)] if events_of(document) else []
-    return active + others_of(document)
+    active: list[JsonValue] = [as_other(document)] if get_events(document) else []
+    return active + get_others(document)
 
 
 def is_headless_conversation(entry: JsonValue) -> bool:
     """Return True if a headless run made the conversation. The next run replaces it (D18)."""
-    return head_of(entry).get("made") == "headless"
+    return get_conversation_head(entry).get("made") == "headless"
 
 
-def entry_counts(document: JsonValue, *, with_headless: bool = False) -> dict[str, int]:
+def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[str, int]:
     """Return the number of entries of each conversation, by id.
 
     By default, conversations of headless runs are omitted, because each run replaces them.
@@ -123,10 +123,10 @@ def entry_counts(document: JsonValue, *, with_headless: bool = False) -> dict[st
     if not isinstance(document, dict):
         return {}
     found: dict[str, int] = {}
-    for entry in [as_other(document), *others_of(document)]:
+    for entry in [as_other(document), *get_others(document)]:
         is_counted = with_headless or not is_headless_conversation(entry)
-        if is_counted and (identifier := conversation_id(entry)):
-            found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
+        if is_counted and (identifier := get_conversation_id(entry)):
+            found[identifier] = max(len(get_events(entry)), found.get(identifier, 0))
     return found
 
 
@@ -179,17 +179,17 @@ class Document:
         """
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
-        version = value.get("version", VERSION)
+        version = value.get("version", RECORD_VERSION)
         if has_segments(value):
             raise NewerVersionError(
                 "this record is stored in segments, which the open page cannot read: reload the "
                 "page or update the JupyterLab extension jp-nb. The record is unchanged",
                 place="jp.version",
             )
-        if version != VERSION or version is True:
+        if version != RECORD_VERSION or version is True:
             raise NewerVersionError(
-                f"this record has version {version!r}, and this jp_nb reads version {VERSION}: "
-                "update jp_nb. The record is unchanged",
+                f"this record has version {version!r}, and this jp_nb reads version "
+                f"{RECORD_VERSION}: update jp_nb. The record is unchanged",
                 place="jp.version",
             )
         if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):
@@ -215,7 +215,7 @@ class Document:
         """Return the object to store. It shares its lists and entries with the document."""
         stream = self.conversation
         stored: dict[str, JsonValue] = {
-            "version": VERSION,
+            "version": RECORD_VERSION,
             "conversation": stream.head,
             "base_config": stream.base_config,
             "events": stream.raw,  # type: ignore[dict-item]  # list is invariant
@@ -233,7 +233,7 @@ class Document:
 
     def ids(self) -> set[str]:
         """Return the ids of all conversations."""
-        return {self.conversation.id, *filter(None, map(conversation_id, self.others))}
+        return {self.conversation.id, *filter(None, map(get_conversation_id, self.others))}
 
 
 class NewerVersionError(StorageError):
@@ -287,14 +287,14 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
         names[0],
         {"conversation": stream.head},
         turns=stream.turn_count,
-        first=words_of(stream.requests[0]) if stream.requests else "",
+        first=read_words(stream.requests[0]) if stream.requests else "",
         active=True,
     )
     others = zip(names[1:], document.others, strict=True)
     return [active, *(_read_info(name, entry, turns=_count_turns(entry)) for name, entry in others)]
 
 
-def switch(document: Document, text: str, *, clock: Clock) -> bool:
+def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
     """Activate the conversation with the id `text`. Return False if it is active already.
 
     `text` is an id as in `list_conversations`, or its beginning or end. The conversation that was
@@ -316,7 +316,7 @@ def switch(document: Document, text: str, *, clock: Clock) -> bool:
     return True
 
 
-def drop(document: Document, name: str) -> ConversationInfo:
+def drop_conversation(document: Document, name: str) -> ConversationInfo:
     """Remove a conversation from the notebook and return its facts.
 
     `name` is its whole id in `list_conversations`. It may be damaged.
@@ -346,7 +346,7 @@ def drop(document: Document, name: str) -> ConversationInfo:
 
 
 def _unique_names(document: Document) -> list[str]:
-    others = (conversation_id(entry) or _DAMAGED for entry in document.others)
+    others = (get_conversation_id(entry) or _DAMAGED for entry in document.others)
     stored = [document.conversation.id, *others]
     literal = set(stored)
     seen: dict[str, int] = {}
@@ -369,8 +369,8 @@ def _find(names: Sequence[str], text: str) -> int:
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
-        shown = ", ".join(map(_format_name, fitting[:MAX_FEW]))
-        if (more := len(fitting) - MAX_FEW) > 0:
+        shown = ", ".join(map(_format_name, fitting[:MAX_FEW_NAMES]))
+        if (more := len(fitting) - MAX_FEW_NAMES) > 0:
             shown = f"{shown} and {more} more"
         raise UsageError(
             f"several conversations match {_format_name(text)}: {shown}. Give more of the id"
@@ -397,7 +397,7 @@ def _format_name(name: str) -> str:
 
 
 def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
-    value = {"version": VERSION, **entry} if isinstance(entry, dict) else entry
+    value = {"version": RECORD_VERSION, **entry} if isinstance(entry, dict) else entry
     try:
         return Document.load(value, clock=clock)
     except StorageError as exc:
@@ -416,7 +416,7 @@ def make_title(text: str) -> str:
 
 
 def _first_request(entry: JsonValue) -> str:
-    for event in events_of(entry):
+    for event in get_events(entry):
         match event:
             case {"type": "chat_request", "content": str(content)}:
                 metadata = as_object(as_object(event).get("metadata"))
@@ -427,10 +427,11 @@ def _first_request(entry: JsonValue) -> str:
 def _read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
-    head = head_of(entry)
+    head = get_conversation_head(entry)
     parent = as_object(head.get("parent"))
     is_readable = active or (
-        shape_of(entry) == "readable" and isinstance(as_object(entry).get("base_config", {}), dict)
+        find_shape(entry) == "readable"
+        and isinstance(as_object(entry).get("base_config", {}), dict)
     )
     return ConversationInfo(
         name,
@@ -458,7 +459,7 @@ def _read_count(value: JsonValue) -> int | None:
 def _count_turns(entry: JsonValue) -> int:
     # Entries before the first `turn_start` are a turn too.
     count = 0
-    for event in events_of(entry):
+    for event in get_events(entry):
         kind = event.get("type") if isinstance(event, dict) else None
         if kind == "turn_start":
             count += 1
@@ -467,7 +468,7 @@ def _count_turns(entry: JsonValue) -> int:
     return count
 
 
-def fork(
+def fork_conversation(
     stream: ConversationStream,
     *,
     keep_turns: int | None,
@@ -515,11 +516,11 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}
-    end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
+    end = find_end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     removed.update(place for place in places if place >= end)
     if not kept:  # reverted changes are removed with their turn
-        effective = {places[number] for number, _ in effective_deltas(stream.deltas)}
+        effective = {places[number] for number, _ in select_effective_deltas(stream.deltas)}
         removed.update(set(places) - effective)
     removed.update(
         index
@@ -527,13 +528,13 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
     items = [item for index, item in enumerate(stream.items()) if index not in removed]
-    shown = {digest for item in items for digest in image_digests(item.entry)}
+    shown = {digest for item in items for digest in read_image_digests(item.entry)}
     stream.rewrite(
         [x for x in items if not isinstance(x.entry, ImageEntry) or x.entry.digest in shown]
     )
 
 
-def notices(stream: ConversationStream) -> list[str]:
+def list_notices(stream: ConversationStream) -> list[str]:
     """Return a line for each entry that is kept but not fully used, with its path."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
     for index in stream.unresolved():

@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from jp_nb.errors import StorageError
-from jp_nb.images import MAX_BYTES, Image, find_image_problem
+from jp_nb.images import MAX_IMAGE_BYTES, Image, find_image_problem
 from jp_nb.json_values import copy_json
 from jp_nb.record.shapes import restore_shape
 
@@ -225,7 +225,7 @@ BY: Final = "by"
 """Key of the user's name, if several users share the notebook. It is not verified."""
 
 
-def recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
+def read_recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
     """Return the user's name in `fields`, such as a response's metadata, or None."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
@@ -356,12 +356,12 @@ def read_typed(metadata: Mapping[str, JsonValue]) -> str | None:
     return words if isinstance(words, str) and words.strip() else None
 
 
-def words_of(request: ChatRequest) -> str:
+def read_words(request: ChatRequest) -> str:
     """Return the words of the user in `request`, for titles and tables."""
     return read_typed(request.metadata) or request.content
 
 
-USAGE = "usage"
+USAGE_KEY = "usage"
 """Key of the used tokens in the metadata of an entry."""
 UNCOVERS = "uncovers"
 """Key in the metadata of a configuration change."""
@@ -404,7 +404,7 @@ def is_usage_mark(entry: Entry) -> bool:
     """Return True if `entry` is a configuration change that only has used tokens."""
     return (
         isinstance(entry, ConfigDelta)
-        and USAGE in entry.metadata
+        and USAGE_KEY in entry.metadata
         and not (entry.delta or entry.unsets or entry.op)
     )
 
@@ -496,7 +496,7 @@ def _unknown() -> Unknown:  # one shared view: making one builds pydantic's vali
     return Unknown()
 
 
-def decode(raw: JsonValue, index: int) -> Entry:
+def decode_event(raw: JsonValue, index: int) -> Entry:
     """Return the typed view of the stored object `raw`, entry `index`.
 
     Raises:
@@ -556,28 +556,28 @@ def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
     )
 
 
-IMAGES: Final = "images"
+IMAGES_KEY: Final = "images"
 """Key of the image digests in the metadata of an entry: `{"images": ["sha256:…"]}`."""
-MAX_IMAGES: Final = 100
+MAX_ENTRY_IMAGES: Final = 100
 """Maximum number of images of an entry and of a context: Anthropic accepts as many in a request."""
 
 
-def image_entry(image: Image) -> ImageEntry:
+def make_image_entry(image: Image) -> ImageEntry:
     """Return the entry for `image`."""
     return ImageEntry(
         digest=image.digest, media_type=image.media_type, name=image.name, data=image.text
     )
 
 
-def images_metadata(images: Iterable[Image]) -> dict[str, JsonValue]:
+def make_images_metadata(images: Iterable[Image]) -> dict[str, JsonValue]:
     """Return the metadata of an entry with `images`, or `{}`."""
     digests: list[JsonValue] = [image.digest for image in images]
-    return {IMAGES: digests} if digests else {}
+    return {IMAGES_KEY: digests} if digests else {}
 
 
-def image_digests(entry: Entry) -> list[str]:
+def read_image_digests(entry: Entry) -> list[str]:
     """Return the valid image digests of `entry`."""
-    found = entry.metadata.get(IMAGES)
+    found = entry.metadata.get(IMAGES_KEY)
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
@@ -588,7 +588,7 @@ class EntryImages(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-NO_IMAGES: Final = EntryImages()
+NO_ENTRY_IMAGES: Final = EntryImages()
 
 
 class RecordedImages:
@@ -611,15 +611,17 @@ class RecordedImages:
 
     def images_of(self, entry: Entry) -> EntryImages:
         """Return the images of `entry`, in order."""
-        digests = image_digests(entry)
+        digests = read_image_digests(entry)
         if not digests:
-            return NO_IMAGES
-        found = [self._load(digest) for digest in digests[:MAX_IMAGES]]
+            return NO_ENTRY_IMAGES
+        found = [self._load(digest) for digest in digests[:MAX_ENTRY_IMAGES]]
         reasons = Counter(item for item in found if isinstance(item, str))
-        if len(digests) > MAX_IMAGES:
-            reasons[f"one entry shows at most {MAX_IMAGES}"] += len(digests) - MAX_IMAGES
+        if len(digests) > MAX_ENTRY_IMAGES:
+            reasons[f"one entry shows at most {MAX_ENTRY_IMAGES}"] += (
+                len(digests) - MAX_ENTRY_IMAGES
+            )
         notes = tuple(
-            omission_note(f"{count} image{'' if count == 1 else 's'}", why)
+            format_omission_note(f"{count} image{'' if count == 1 else 's'}", why)
             for why, count in reasons.items()
         )
         return EntryImages(tuple(item for item in found if isinstance(item, Image)), notes)
@@ -635,14 +637,14 @@ class RecordedImages:
         return found
 
 
-def omission_note(what: str, why: str) -> str:
+def format_omission_note(what: str, why: str) -> str:
     """Return the text that replaces images for the model. `what` is their number: `2 images`."""
     return f"[{what} omitted, because {why}]"
 
 
 def _read(entry: ImageEntry) -> Image | str:
-    if len(entry.data) > MAX_BYTES * 4 // 3 + 4:
-        return f"its record is longer than {MAX_BYTES} bytes"
+    if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        return f"its record is longer than {MAX_IMAGE_BYTES} bytes"
     try:
         content = base64.b64decode(entry.data, validate=True)
     except (binascii.Error, ValueError):

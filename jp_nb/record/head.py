@@ -22,9 +22,9 @@ from pydantic import JsonValue
 from jp_nb.json_values import JsonObject, canonical_json, compact_json, encode_utf8
 from jp_nb.record.events import Entry
 
-HEAD: Final = "head"
+HEAD_KEY: Final = "head"
 """Metadata key of a head. It begins the requests of the conversation, also after a compaction."""
-HEAD_CHANGE: Final = "head_change"
+HEAD_CHANGE_KEY: Final = "head_change"
 """Metadata key of the parts that changed since the last request."""
 MAX_MARK_CHARS: Final = 1_000_000
 """A longer head is not recorded. Another process then begins a new head."""
@@ -190,23 +190,23 @@ def mark_head(entry: E, head: RequestHead, before: RequestHead | None) -> E:
     """
     if before is None:
         parts = head.to_json()
-        key = HEAD
+        key = HEAD_KEY
     elif before == head:
         return entry
     else:
         parts = head.to_json(before)
-        key = HEAD_CHANGE
+        key = HEAD_CHANGE_KEY
     if len(compact_json(parts)) > MAX_MARK_CHARS:
         return entry
     return entry.with_metadata(**{key: parts})
 
 
-def read_head(entry: Entry, before: RequestHead | None) -> RequestHead | None:
+def read_request_head(entry: Entry, before: RequestHead | None) -> RequestHead | None:
     """Return the head of the request whose response begins with `entry`.
 
     Without a valid mark, it is that of the last request (`before`).
     """
-    for key, base in ((HEAD, RequestHead()), (HEAD_CHANGE, before)):
+    for key, base in ((HEAD_KEY, RequestHead()), (HEAD_CHANGE_KEY, before)):
         if base is not None and isinstance(parts := entry.metadata.get(key), dict):
             try:
                 return base.with_parts(parts)
@@ -217,4 +217,4 @@ def read_head(entry: Entry, before: RequestHead | None) -> RequestHead | None:
 
 def begins_head(entry: Entry) -> bool:
     """Return True if the request before `entry` did not continue the requests before it."""
-    return HEAD in entry.metadata
+    return HEAD_KEY in entry.metadata

@@ -36,7 +36,7 @@ class Half(NamedTuple):
     is_response: bool
 
 
-def half_of(entry: Entry) -> Half | None:
+def find_half(entry: Entry) -> Half | None:
     """Return the half of a pair that `entry` is, or None."""
     match entry:
         case ToolCallRequest() | ToolCallResponse():
@@ -79,7 +79,7 @@ class Pairs:
             if isinstance(entry, TurnStart):
                 before = Pairs()
                 batch = Pairs()
-            if (half := half_of(entry)) is None:
+            if (half := find_half(entry)) is None:
                 continue
             if half.is_response:
                 key = half[:2]
@@ -103,7 +103,7 @@ def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[
     pairs: dict[int, int] = {}
     loose: set[int] = set()
     for index, entry in turn:
-        if (half := half_of(entry)) is None:
+        if (half := find_half(entry)) is None:
             continue
         family, identifier, is_response = half
         if not is_response:
@@ -115,8 +115,8 @@ def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[
     return pairs, {index for indexes in waiting.values() for index in indexes}, loose
 
 
-INTERRUPTED = "Tool call was interrupted."
-EPOCH = "1970-01-01 00:00:00.0"
+INTERRUPTED_CALL = "Tool call was interrupted."
+EPOCH_TIMESTAMP = "1970-01-01 00:00:00.0"
 
 
 class Item(NamedTuple):
@@ -181,7 +181,7 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
             result.append(item)
         elif isinstance(entry, ToolCallRequest):  # an open inquiry is dropped
             answer = ToolCallResponse(
-                timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
+                timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED_CALL, is_error=True
             )
             result.append(item)
             if _has_answered_sibling(turn, index, loose):
@@ -213,5 +213,5 @@ def _one_turn_start_first(items: list[Item]) -> list[Item]:
         extra = set() if request is None else set(starts[:-1])
         return [item for i, item in enumerate(items) if i not in extra]
     place = request or 0
-    moment = EPOCH if request is None else items[place].entry.timestamp
+    moment = EPOCH_TIMESTAMP if request is None else items[place].entry.timestamp
     return [*items[:place], Item(TurnStart(timestamp=moment)), *items[place:]]

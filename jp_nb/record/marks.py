@@ -18,9 +18,9 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import MAX_INTEGER, JsonObject, as_object
-from jp_nb.record.document import Document, events_of
+from jp_nb.record.document import Document, get_events
 from jp_nb.record.events import (
-    USAGE,
+    USAGE_KEY,
     ChatRequest,
     ChatResponse,
     Entry,
@@ -31,13 +31,13 @@ from jp_nb.record.outcomes import END_WORDS
 from jp_nb.record.stream import TurnEntries
 
 TOOL_CHOICE: Final = "tool_choice"
-CHOICES: Final = ("auto", "none", "required")
+NAMELESS_TOOL_CHOICES: Final = ("auto", "none", "required")
 """Tool choices without a tool's name."""
 HOST: Final = "host"
 EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
-ARGUMENTS: Final = "edited_arguments"
-SKIPPED: Final = "skipped"
+EDITED_ARGUMENTS_KEY: Final = "edited_arguments"
+SKIPPED_KEY: Final = "skipped"
 RULE: Final = "rule"
 SERVER: Final = "server"
 """Name of the MCP server in the configuration, of a call and of a question."""
@@ -48,7 +48,7 @@ SCHEMA_RETRY: Final = "schema_retry"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 
 
-def request_marks(choice: str, host: str) -> JsonObject:
+def make_request_marks(choice: str, host: str) -> JsonObject:
     """Return metadata for the request of a turn with this tool choice, sent to `host`.
 
     `auto` and an empty `host` are not recorded. The mark of a host is a digest.
@@ -57,19 +57,21 @@ def request_marks(choice: str, host: str) -> JsonObject:
     return marks | ({HOST: LastHost.of(host).mark} if host else {})
 
 
-def recorded_tool_choice(request: ChatRequest) -> str | None:
+def read_tool_choice(request: ChatRequest) -> str | None:
     """Return the tool choice in the metadata of `request`, or None if it is missing or invalid."""
     mark = request.metadata.get(TOOL_CHOICE)
-    is_choice = isinstance(mark, str) and (mark in CHOICES or mark.startswith("tool:"))
+    is_choice = isinstance(mark, str) and (
+        mark in NAMELESS_TOOL_CHOICES or mark.startswith("tool:")
+    )
     return mark if is_choice else None  # type: ignore[return-value]  # it is a text
 
 
 def to_tool_choice(configured: str) -> str:
     """Return the tool choice for a value of the setting `assistant.tool_choice`."""
-    return configured if configured in CHOICES else f"tool:{configured}"
+    return configured if configured in NAMELESS_TOOL_CHOICES else f"tool:{configured}"
 
 
-def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
+def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
     """Return the last turn that does not explain an error.
 
     Raises:
@@ -110,7 +112,7 @@ def mark_host(entry: E, host: str) -> E:
     return entry.with_metadata(**{HOST: LastHost.of(host).mark}) if host else entry
 
 
-def recorded_host(document: Document) -> LastHost | None:
+def read_recorded_host(document: Document) -> LastHost | None:
     """Return the host of the latest request in `document`, or None if no request has one."""
     found = [
         (request.timestamp, mark)
@@ -118,14 +120,14 @@ def recorded_host(document: Document) -> LastHost | None:
         if isinstance(mark := request.metadata.get(HOST), str)
     ]
     for conversation in document.others:
-        for event in events_of(conversation):
+        for event in get_events(conversation):
             match event:
                 case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:
                     found.append((timestamp, mark))
     return LastHost(max(found)[1]) if found else None
 
 
-def missing_call(choice: str, names: Collection[str]) -> str | None:
+def find_missing_tool(choice: str, names: Collection[str]) -> str | None:
     """Return the tool that `choice` requires if it is not in `names`, else None.
 
     For `required`, the result is `any tool`. `names` are those of the called tools.
@@ -148,7 +150,7 @@ def find_missing_call(entries: Sequence[Entry]) -> str | None:
                 names.add(name)
             case ToolCallResponse():
                 break
-    return missing_call(choice, names)
+    return find_missing_tool(choice, names)
 
 
 def mark_continuation(response: ChatResponse) -> ChatResponse:
@@ -174,12 +176,12 @@ def is_schema_retry(entry: Entry) -> bool:
     return isinstance(entry, ChatRequest) and entry.metadata.get(SCHEMA_RETRY) is True
 
 
-def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
+def make_edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
     """Return the metadata of the response to a call with edited `arguments`."""
-    return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
+    return {EDITED_ARGUMENTS_KEY: arguments, "edited_by": "person", "channel": channel}
 
 
-def server_marks(server: str, tool: str) -> JsonObject:
+def make_server_marks(server: str, tool: str) -> JsonObject:
     """Return the metadata of the response to a call of a server's `tool`, by the server's name."""
     marks: JsonObject = {SERVER: server} if server else {}
     return marks | ({SERVER_TOOL: tool} if server and tool else {})
@@ -197,8 +199,8 @@ def is_skipped(response: ToolCallResponse) -> bool:
 
     Records of older releases have no mark, but only the text of the response.
     """
-    if SKIPPED in response.metadata:
-        return response.metadata[SKIPPED] is True
+    if SKIPPED_KEY in response.metadata:
+        return response.metadata[SKIPPED_KEY] is True
     declined = {words.response for words in END_WORDS.values()}
     return response.content in declined or response.content.startswith("Tool skipped by user")
 
@@ -253,12 +255,12 @@ def with_usage(entry: E, *used: ModelUsage) -> E:
             stored.append(model | each.tokens.to_json())
     if not stored:
         return entry
-    return entry.with_metadata(**{USAGE: stored[0] if len(stored) == 1 else stored})
+    return entry.with_metadata(**{USAGE_KEY: stored[0] if len(stored) == 1 else stored})
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
     """Return the valid usage in the `metadata` of an entry."""
-    stored = metadata.get(USAGE) if isinstance(metadata, Mapping) else None
+    stored = metadata.get(USAGE_KEY) if isinstance(metadata, Mapping) else None
     several = stored if isinstance(stored, list) else [stored]
     return tuple(_read(one) for one in several if isinstance(one, dict))
 
@@ -299,7 +301,7 @@ def sum_usage(entries: Iterable[Entry]) -> Usage:
     """Return the tokens of the `entries` of a turn."""
     total = Usage()
     for entry in entries:
-        if USAGE in entry.metadata:
+        if USAGE_KEY in entry.metadata:
             for one in read_usage(entry.metadata):
                 total += one.tokens
     return total

@@ -31,16 +31,16 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, as_object, canonical_json
 from jp_nb.record.document import (
     DOCUMENT_KEYS,
-    KEY,
-    VERSION,
-    all_conversations,
+    RECORD_KEY,
+    RECORD_VERSION,
     as_other,
-    conversation_id,
-    events_of,
+    find_shape,
+    get_conversation_id,
+    get_conversations,
+    get_events,
+    get_others,
     has_segments,
     is_headless_conversation,
-    others_of,
-    shape_of,
 )
 
 
@@ -61,17 +61,19 @@ def _identity(event: JsonValue) -> list[JsonValue]:
     return [event.get(key) for key in ("type", "timestamp", "id")]
 
 
-def covers(entry: JsonValue, other: JsonValue) -> bool:
+def contains_conversation(entry: JsonValue, other: JsonValue) -> bool:
     """Return True if `entry` is the same conversation as `other` and has all of its entries."""
-    identifier = conversation_id(other)
+    identifier = get_conversation_id(other)
     if not identifier:
         return entry == other
-    return conversation_id(entry) == identifier and starts_with(events_of(entry), events_of(other))
+    return get_conversation_id(entry) == identifier and starts_with(
+        get_events(entry), get_events(other)
+    )
 
 
 def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Return the conversations of `entries` that no conversation of `document` covers."""
-    known = {mark for entry in all_conversations(document) for mark in _beginnings(entry)}
+    known = {mark for entry in get_conversations(document) for mark in _beginnings(entry)}
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
@@ -81,13 +83,13 @@ def _beginnings(entry: JsonValue) -> Iterator[bytes]:
     Two conversations with a common digest have the same beginning. An untrusted notebook may have
     many conversations with one id, so they are not compared in pairs.
     """
-    identifier = conversation_id(entry)
+    identifier = get_conversation_id(entry)
     if not identifier:
         yield _digest(entry)
         return
     so_far = _digest(identifier)
     yield so_far
-    for event in events_of(entry):
+    for event in get_events(entry):
         so_far = sha256(so_far + _digest(_identity(event))).digest()
         yield so_far
 
@@ -96,7 +98,7 @@ def _digest(value: JsonValue) -> bytes:
     return sha256(canonical_json(value).encode("ascii")).digest()
 
 
-def merge(
+def merge_records(
     stored: JsonValue, carried: JsonObject, seen: Mapping[str, JsonValue] | None = None
 ) -> JsonValue:
     """Merge the stored record of a notebook (None: nothing) and a readable copy from its carrier.
@@ -108,18 +110,18 @@ def merge(
     """
     if stored is None:
         return carried
-    match shape_of(stored):
+    match find_shape(stored):
         case "newer":
             return stored
         case "damaged":
-            return _with_others(carried, [] if stored in others_of(carried) else [stored])
+            return _with_others(carried, [] if stored in get_others(carried) else [stored])
     assert isinstance(stored, dict)
     seen_counts = seen or {}
     if _is_stale(carried, stored, seen_counts):
         return stored
     kept = [
         entry
-        for entry in find_uncovered(carried, all_conversations(stored))
+        for entry in find_uncovered(carried, get_conversations(stored))
         if not is_headless_conversation(entry) and not _has_seen(seen_counts, entry)
     ]
     # A later release may add keys without a new version.
@@ -134,21 +136,25 @@ def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonVa
     run may have the id and the entries of an earlier one (D119). Its carrier is not stale if the
     run had read `stored`, or if an earlier run made `stored`.
     """
-    if conversation_id(carried) == conversation_id(stored):
-        longer = len(events_of(stored)) > len(events_of(carried))
-        return longer and not is_headless_conversation(stored) and covers(stored, carried)
+    if get_conversation_id(carried) == get_conversation_id(stored):
+        longer = len(get_events(stored)) > len(get_events(carried))
+        return (
+            longer
+            and not is_headless_conversation(stored)
+            and contains_conversation(stored, carried)
+        )
     if _has_seen(seen, stored):
         return False
-    return any(covers(other, as_other(carried)) for other in others_of(stored))
+    return any(contains_conversation(other, as_other(carried)) for other in get_others(stored))
 
 
 def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
-    length = seen.get(conversation_id(entry))
-    return isinstance(length, int) and length >= len(events_of(entry))
+    length = seen.get(get_conversation_id(entry))
+    return isinstance(length, int) and length >= len(get_events(entry))
 
 
 def _with_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
-    return {**document, "others": others_of(document) + added} if added else document
+    return {**document, "others": get_others(document) + added} if added else document
 
 
 _SEGMENT_KEY: Final = re.compile(r"jp\.[1-9][0-9]{0,6}")
@@ -165,13 +171,15 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
     A conversation with a missing or changed segment becomes `{"segments": {key: value}, "broken":
     number}`. Readers report it as damaged.
     """
-    stored = plain_record(metadata[KEY])
+    stored = copy_plain_record(metadata[RECORD_KEY])
     if not has_segments(stored):
         return stored
-    segments = {str(key): plain_record(metadata[key]) for key in metadata if is_segment(str(key))}
+    segments = {
+        str(key): copy_plain_record(metadata[key]) for key in metadata if is_segment(str(key))
+    }
     active = {key: item for key, item in as_object(stored).items() if key != "others"}
-    found = as_object(_join_segments(active | {"version": VERSION}, segments))
-    others = [_join_segments(other, segments) for other in others_of(stored)]
+    found = as_object(_join_segments(active | {"version": RECORD_VERSION}, segments))
+    others = [_join_segments(other, segments) for other in get_others(stored)]
     if "broken" in found:  # an unreferenced segment may be the missing one
         found["segments"] = as_object(found["segments"]) | segments
     return found | {"others": others} if others else found
@@ -179,12 +187,12 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
 
 def store_segments(metadata: MutableMapping[str, Any], document: JsonValue) -> None:
     """Store `document` as a whole under `jp`, and remove all segments."""
-    metadata[KEY] = document
+    metadata[RECORD_KEY] = document
     for key in [key for key in metadata if is_segment(str(key))]:
         del metadata[key]
 
 
-def checksum(events: list[JsonValue]) -> str:
+def compute_checksum(events: list[JsonValue]) -> str:
     """Return a checksum of the entries of a segment, or "" if they are nested too deeply.
 
     It detects mistakes. Only the signature of a record detects forgery.
@@ -208,36 +216,36 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
     taken: dict[str, JsonValue] = {}
     for seal in sealed if isinstance(sealed, list) else [None]:
         number = as_object(seal).get("segment")
-        name = f"{KEY}.{number}"
+        name = f"{RECORD_KEY}.{number}"
         if name in segments:
             taken[name] = segments.pop(name)
         if broken is None and not _is_segment_of(seal, taken.get(name), entry, len(events)):
             broken = number if isinstance(number, int) else 0
-        events += events_of(taken.get(name))
+        events += get_events(taken.get(name))
     if broken is not None:
-        return {"segments": {KEY: entry, **taken}, "broken": broken}
+        return {"segments": {RECORD_KEY: entry, **taken}, "broken": broken}
     rest = {key: item for key, item in entry.items() if key != "sealed"}
-    return rest | {"events": events + events_of(entry)}
+    return rest | {"events": events + get_events(entry)}
 
 
 def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
-    events = events_of(segment)
-    expected = {"length": len(events), "check": checksum(events)}
-    held: JsonObject = {"conversation": conversation_id(entry), "from": start, "events": events}
+    events = get_events(segment)
+    expected = {"length": len(events), "check": compute_checksum(events)}
+    held: JsonObject = {"conversation": get_conversation_id(entry), "from": start, "events": events}
     return {**as_object(segment), **held} == segment and {**as_object(seal), **expected} == seal
 
 
-def plain_record(value: Any) -> JsonValue:
+def copy_plain_record(value: Any) -> JsonValue:
     """Return a copy of a JSON value with plain dicts instead of nbformat's subclass."""
     if isinstance(value, Mapping):
-        return {str(key): plain_record(item) for key, item in value.items()}
+        return {str(key): copy_plain_record(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_record(item) for item in value]
+        return [copy_plain_record(item) for item in value]
     return value  # type: ignore[no-any-return]
 
 
-MODULE = "jp-nb"
-MODEL = "RecordModel"
+CARRIER_MODULE = "jp-nb"
+CARRIER_MODEL = "RecordModel"
 WIDGETS = "widgets"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 DAMAGED = "the copy of the record from a headless run is damaged"
@@ -250,15 +258,15 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     there is no carrier, and is added to `others` of the carrier's record otherwise. `Document.load`
     reports both.
     """
-    merged = read_segments(metadata) if KEY in metadata else None
+    merged = read_segments(metadata) if RECORD_KEY in metadata else None
     for _, state in _carriers(metadata):
         if (document := _document(state)) is not None:
             seen = state.get("seen")
-            merged = merge(merged, document, seen if isinstance(seen, dict) else None)
+            merged = merge_records(merged, document, seen if isinstance(seen, dict) else None)
     return merged
 
 
-def unreadable_carrier(metadata: Mapping[str, Any]) -> list[JsonValue]:
+def find_unreadable_carriers(metadata: Mapping[str, Any]) -> list[JsonValue]:
     """Return the states of damaged carriers, which `lift_carrier` does not move."""
     return [state for _, state in _carriers(metadata) if _document(state) is None]
 
@@ -269,7 +277,7 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     Other widgets and damaged carriers are kept. If `metadata["jp"]` is from a newer release, all
     carriers are kept.
     """
-    if KEY in metadata and shape_of(read_segments(metadata)) == "newer":
+    if RECORD_KEY in metadata and find_shape(read_segments(metadata)) == "newer":
         return False
     found = [key for key, state in _carriers(metadata) if _document(state) is not None]
     if not found:
@@ -292,8 +300,8 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
     if not isinstance(value, Mapping):
         return
     for key, model in value.items():
-        if isinstance(model, Mapping) and model.get("model_module") == MODULE:
-            state = plain_record(model.get("state"))
+        if isinstance(model, Mapping) and model.get("model_module") == CARRIER_MODULE:
+            state = copy_plain_record(model.get("state"))
             yield str(key), state if isinstance(state, dict) else {"state": state}
 
 
@@ -315,4 +323,4 @@ def _document(state: JsonObject) -> JsonObject | None:
     if state.get("length", len(events)) != len(events):
         return None  # the end of a chunk is missing
     document: JsonObject = {**head, "events": events}
-    return document if shape_of(document) == "readable" else None
+    return document if find_shape(document) == "readable" else None

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject, as_object, is_deeper, sorted_json
 from jp_nb.record.clock import format_timestamp, parse_timestamp
-from jp_nb.record.events import BY, InquiryRequest, InquiryResponse, TurnStart, recorded_by
+from jp_nb.record.events import BY, InquiryRequest, InquiryResponse, TurnStart, read_recorded_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.text import format_user_name
 
@@ -36,7 +36,7 @@ QuestionEnd = Literal[
     "open",
 ]
 AnswerMark = Literal["auto", "timed_out", "empty", "refused"]
-MARKS: Final[tuple[AnswerMark, ...]] = get_args(AnswerMark)
+ANSWER_MARKS: Final[tuple[AnswerMark, ...]] = get_args(AnswerMark)
 REASONS: Final[Mapping[QuestionEnd, str]] = {
     "declined": "user",
     "cancelled": "user",
@@ -133,7 +133,7 @@ def make_response(
     )
 
 
-def read_outcome(response: InquiryResponse) -> QuestionOutcome:
+def read_question_outcome(response: InquiryResponse) -> QuestionOutcome:
     """Return the outcome that `response` stores. Any record can be read."""
     stored = response.metadata.get("end")
     reason = response.reason
@@ -156,8 +156,8 @@ def read_details(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionO
     return QuestionOutcome(
         end,
         channel if isinstance(channel, str) else None,
-        frozenset(mark for mark in MARKS if fields.get(mark) is True),
-        recorded_by(fields),
+        frozenset(mark for mark in ANSWER_MARKS if fields.get(mark) is True),
+        read_recorded_by(fields),
     )
 
 
@@ -233,24 +233,26 @@ CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
-DONE: Final = "done"
+DONE_ANSWER: Final = "done"
 """The answer to a question with a URL, for the user."""
-CONFIRMED: Final = "confirmed"
+CONFIRMED_ANSWER: Final = "confirmed"
 """The answer to a form without fields, for the user."""
-MAX_LEVELS: Final = 8
+MAX_ANSWER_LEVELS: Final = 8
 """Maximum nesting of forms and answers. Deeper values are shown as JSON."""
 
 
-def format_answer(answer_type: JsonValue, answer: JsonValue) -> str:
+def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
     """Return `answer` as text. `answer_type` is the recorded kind of the question.
 
     >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
-    >>> format_answer(sizes, [2, 1]), format_answer(sizes, {"selected": 1, "custom": "or less"})
-    ('2, small', 'small, "or less"')
-    >>> format_answer({"type": "boolean"}, True), format_answer(sizes, [])
+    >>> format_recorded_answer(sizes, [2, 1])
+    '2, small'
+    >>> format_recorded_answer(sizes, {"selected": 1, "custom": "or less"})
+    'small, "or less"'
+    >>> format_recorded_answer({"type": "boolean"}, True), format_recorded_answer(sizes, [])
     ('Yes', 'none of these')
     """
-    levels = 0 if is_deeper(answer, MAX_LEVELS) else MAX_LEVELS
+    levels = 0 if is_deeper(answer, MAX_ANSWER_LEVELS) else MAX_ANSWER_LEVELS
     return _Formatter(answer_type).format(answer, levels)
 
 
@@ -264,8 +266,8 @@ class _Formatter:
         }
         self._fields = {str(field.get("id")): field for field in _objects(kind.get("fields"))}
         self._is_form = kind.get("type") == "form" or isinstance(kind.get("fields"), list)
-        self._yes = DONE if kind.get("type") == "url" else "Yes"
-        self._no_answer = CONFIRMED if self._is_form and kind.get("fields") == [] else EMPTY
+        self._yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
+        self._no_answer = CONFIRMED_ANSWER if self._is_form and kind.get("fields") == [] else EMPTY
 
     def format(self, answer: JsonValue, levels: int) -> str:
         key = sorted_json(answer)
@@ -300,7 +302,7 @@ def _objects(value: JsonValue) -> list[JsonObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-MODES: Final = {"select": "choice", "text": "freetext"}
+LOGGED_MODES: Final = {"select": "choice", "text": "freetext"}
 """Names of kinds of questions in the log. Other kinds keep their names."""
 ENTRY_VERSION: Final = 1
 _WITH_OFFSET: Final = re.compile(
@@ -328,7 +330,7 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
     """
     question = request.question
     answer = response.answer
-    outcome = read_outcome(response)
+    outcome = read_question_outcome(response)
     moment = parse_timestamp(response.timestamp)
     is_logged = outcome.was_seen and response.metadata.get("end") == outcome.end
     if outcome.is_answered:
@@ -339,20 +341,20 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
     entry["question"] = question.text
     if outcome.is_answered:
         entry["answer"] = answer
-        words = format_answer(question.answer_type.to_raw(), answer)
+        words = format_recorded_answer(question.answer_type.to_raw(), answer)
         if words != answer:
             entry["label"] = words
     mode = question.answer_type.type
     asker = request.source.name or request.source.source
-    entry |= {"mode": MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
+    entry |= {"mode": LOGGED_MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
     sources = {"channel": outcome.channel, BY: outcome.by}
     entry |= {key: value for key, value in sources.items() if value is not None}
     if isinstance(answer, str) and not answer.strip():
         entry["empty"] = True
-    return entry | {mark: True for mark in MARKS if mark in outcome.marks}
+    return entry | {mark: True for mark in ANSWER_MARKS if mark in outcome.marks}
 
 
-def ended_questions(stream: ConversationStream, start: int = 0) -> Iterator[JsonObject]:
+def list_ended_questions(stream: ConversationStream, start: int = 0) -> Iterator[JsonObject]:
     """Yield the log entries of the questions that ended in `stream` from entry `start` on."""
     entries = stream.entries
     begin = start
@@ -420,14 +422,14 @@ def is_answered(entry: JsonObject) -> bool:
     return entry.get("outcome", "answered") == "answered"
 
 
-def entry_time(entry: JsonObject) -> datetime | None:
+def read_entry_time(entry: JsonObject) -> datetime | None:
     """Return the time of a log entry; None if it is invalid."""
     return parse_rfc3339(entry.get("timestamp", entry.get("datetime")))
 
 
-def read_entry(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAnswer:
+def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAnswer:
     """Return the answer in a valid log entry with the number `number`."""
-    moment = entry_time(entry)
+    moment = read_entry_time(entry)
     answer = entry.get("answer")
     label = entry.get("label")
     assert moment is not None
@@ -437,7 +439,9 @@ def read_entry(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAns
         moment=moment,
         question=str(entry["question"]),
         answer=answer,
-        words=label if isinstance(label, str) and label.strip() else format_answer(None, answer),
+        words=label
+        if isinstance(label, str) and label.strip()
+        else format_recorded_answer(None, answer),
         mode=texts.get("mode", ""),
         asker=texts.get("source", ""),
         outcome=read_details("answered", entry),
@@ -446,21 +450,21 @@ def read_entry(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAns
     )
 
 
-def recorded_answers(stream: ConversationStream) -> tuple[LoggedAnswer, ...]:
+def list_recorded_answers(stream: ConversationStream) -> tuple[LoggedAnswer, ...]:
     """Return the answered questions of a record, in the order of the answers.
 
     Numbers are permanent, because a record only grows.
     """
-    answered = filter(is_answered, ended_questions(stream))
+    answered = filter(is_answered, list_ended_questions(stream))
     numbered = enumerate(answered, 1)
-    return tuple(read_entry(entry, number, is_trusted=True) for number, entry in numbered)
+    return tuple(read_logged_answer(entry, number, is_trusted=True) for number, entry in numbered)
 
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
 """Maximum number of listed answers."""
 NO_HISTORY: Final = "No question has been answered yet: there is no history."
-UNTRUSTED: Final = (
+UNTRUSTED_HISTORY: Final = (
     "This notebook is not trusted, so its questions and answers are not read. Only the user can "
     "change that, with `%jp trust`."
 )

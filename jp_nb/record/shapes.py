@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import (
     MAX_INTEGER,
-    MAX_LEVELS,
+    MAX_STORED_LEVELS,
     JsonObject,
     as_object,
     compact_json,
@@ -69,7 +69,7 @@ def _find_shapes(values: Mapping[str, JsonValue]) -> JsonObject:
     return {
         name: _empty_texts(value)
         for name, value in values.items()
-        if not is_deeper(value, MAX_LEVELS - 2) and not _is_preserved(value)
+        if not is_deeper(value, MAX_STORED_LEVELS - 2) and not _is_preserved(value)
     }
 
 

@@ -115,7 +115,7 @@ def _digest_of(stream: ConversationStream) -> bytes:
     return sha256(lines).digest()
 
 
-SIGNATURE = "signature"
+SIGNATURE_KEY = "signature"
 """Key of the signature in the `jp` object."""
 
 
@@ -123,7 +123,7 @@ class NoKeyError(StorageError):
     """There is no usable key. The message has the reason."""
 
 
-class Keys(Protocol):
+class SigningKeys(Protocol):
     """The user's key. It is read only to verify or to sign."""
 
     def read(self) -> SecretBytes | None:
@@ -185,7 +185,7 @@ class Trust:
     def __init__(
         self,
         document: Document,
-        keys: Keys,
+        keys: SigningKeys,
         *,
         is_local: bool,
         can_sign: bool = True,
@@ -223,11 +223,11 @@ class Trust:
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
             return False
         if not self._signs:
-            self._document.extra.pop(SIGNATURE, None)  # it does not cover new entries
+            self._document.extra.pop(SIGNATURE_KEY, None)  # it does not cover new entries
             return False
         signer = self._signer
         if self.unsigned_reason or (
-            signer and signer.is_current(stream) and SIGNATURE in self._document.extra
+            signer and signer.is_current(stream) and SIGNATURE_KEY in self._document.extra
         ):
             return False
         try:
@@ -281,7 +281,7 @@ class Trust:
         """
         if self._workspace is not None:
             self._workspace.forget(self._document.conversation)
-        had = self._document.extra.pop(SIGNATURE, None) is not None or self.trusted
+        had = self._document.extra.pop(SIGNATURE_KEY, None) is not None or self.trusted
         self._stream = self._document.conversation
         self._signer = None
         self.why_not = "you revoked your signature"
@@ -293,7 +293,7 @@ class Trust:
         self._stream = self._document.conversation
         self._signer = self.unsigned_reason = None
         if is_local and not len(self._stream):
-            self._document.extra.pop(SIGNATURE, None)  # of another conversation
+            self._document.extra.pop(SIGNATURE_KEY, None)  # of another conversation
         self.why_not = None if is_local else self._find_untrusted_reason()
 
     def _find_untrusted_reason(self) -> str | None:
@@ -301,7 +301,7 @@ class Trust:
             if self._left_states and (found := _digest_of(self._stream)) in self._left_states:
                 self._left_states.discard(found)
                 return None  # it is as trusted as when this process left it
-            signature = self._document.extra.get(SIGNATURE)
+            signature = self._document.extra.get(SIGNATURE_KEY)
             if signature is None:
                 return "it is not signed"
             if isinstance(signature, str) and _EARLIER.fullmatch(signature):
@@ -330,8 +330,8 @@ class Trust:
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer
-        before = self._document.extra.get(SIGNATURE)
-        self._document.extra[SIGNATURE] = signer.signature()
+        before = self._document.extra.get(SIGNATURE_KEY)
+        self._document.extra[SIGNATURE_KEY] = signer.signature()
         if self._workspace is not None:
             self._workspace.remember(self._stream)
-        return self._document.extra[SIGNATURE] != before
+        return self._document.extra[SIGNATURE_KEY] != before

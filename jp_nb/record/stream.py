@@ -21,9 +21,9 @@ from jp_nb.record.clock import (
     IdFactory,
     ReproducibleClock,
     format_timestamp,
-    id_factory,
-    new_conversation_id,
-    stored_id,
+    make_conversation_id,
+    make_id_factory,
+    read_stored_id,
 )
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
@@ -38,14 +38,14 @@ from jp_nb.record.events import (
     RecordedImages,
     ToolCallRequest,
     TurnStart,
-    decode,
-    image_entry,
-    images_metadata,
+    decode_event,
     is_reasoning,
     is_usage_mark,
-    recorded_by,
+    make_image_entry,
+    make_images_metadata,
+    read_recorded_by,
 )
-from jp_nb.record.integrity import Item, Pairs, half_of, match_pairs, repair_items
+from jp_nb.record.integrity import Item, Pairs, find_half, match_pairs, repair_items
 
 NO_ANSWER = "no_answer"
 """Key in the metadata of a configuration change."""
@@ -115,7 +115,7 @@ class RevertedChanges:
         return found
 
 
-def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+def select_effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
     """Return the changes that apply with their indexes, without marks and reverted changes."""
     reverted = RevertedChanges().follow(deltas)
     return [
@@ -154,7 +154,7 @@ class ProposedBy:
     by: str | None = None
 
 
-def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
+def make_proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
     fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
     written: JsonValue = [
@@ -163,7 +163,7 @@ def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     return {PROPOSED_BY: written} if written else {}
 
 
-def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
+def read_proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
     """Return the calls that proposed a change, in call order, without malformed ones."""
     found = entry.metadata.get(PROPOSED_BY)
     read = map(_read, map(as_object, found[:MAX_READ])) if isinstance(found, list) else ()
@@ -181,11 +181,11 @@ def _read(item: JsonObject) -> ProposedBy | None:
             named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
             channel = item.get("channel")
             asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(tool, call_id, named, applied_by, asked_in, recorded_by(item))
+            return ProposedBy(tool, call_id, named, applied_by, asked_in, read_recorded_by(item))
     return None
 
 
-def end_of_turn(entries: Sequence[Entry], end: int) -> int:
+def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
     """Return the index after the changes at the end of a turn.
 
     `end` is the index after the last event of the turn.
@@ -202,7 +202,7 @@ def belongs_to_turn_end(entry: Entry) -> bool:
 
 def is_tool_change(entry: Entry) -> bool:
     """Return True for a configuration change by tools."""
-    return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))
+    return isinstance(entry, ConfigDelta) and bool(read_proposed_by(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class ConversationStream:
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
         self._clock = clock
-        self._new_id = new_id or id_factory(clock, self.id)
+        self._new_id = new_id or make_id_factory(clock, self.id)
         self._ids: list[str | None] = []  # None until the id is first used
         self._made_here: set[str] = set()  # ids of entries that this process appended
         self._places: dict[str, int] = {}
@@ -301,14 +301,14 @@ class ConversationStream:
         self._begin()
         for index, value in enumerate(raw):
             try:
-                entry = decode(value, index)
+                entry = decode_event(value, index)
             except StorageError as exc:
                 if not tolerant:
                     raise
                 message = str(exc).removeprefix(f"{exc.place}: ")
                 self.damage.append(Damage(index, exc.place, message))
                 entry = Damaged(reason=str(exc))
-            self._add_id(stored_id(value))
+            self._add_id(read_stored_id(value))
             self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
 
     def _begin(self) -> None:
@@ -334,7 +334,7 @@ class ConversationStream:
         new_id: IdFactory | None = None,
     ) -> ConversationStream:
         """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
-        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), taken_ids), "made": made}
+        head: dict[str, JsonValue] = {"id": make_conversation_id(clock(), taken_ids), "made": made}
         if parent:
             head["parent"] = dict(parent)
         return cls(head, clock=clock, base_config=base_config, new_id=new_id)
@@ -375,9 +375,9 @@ class ConversationStream:
                 self.images.add(entry)
         elif kind in CONVERSATION_KINDS:
             if isinstance(entry, ChatRequest):
-                self._request = stored_id(raw)
+                self._request = read_stored_id(raw)
                 self.requests.append(entry)
-            elif half := half_of(entry):
+            elif half := find_half(entry):
                 self._pairs.add(half)
             self.turn_count = self.turn_count or 1
 
@@ -450,13 +450,15 @@ class ConversationStream:
         """Append the start of a turn, its `images`, and the request: all entries or none."""
         images = tuple(images)
         if images:
-            request = request.with_metadata(**images_metadata(images))
+            request = request.with_metadata(**make_images_metadata(images))
         self._append([TurnStart(), *self.new_images(images), request])
 
     def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
         """Return entries for the `images` that the record does not contain."""
         new = {image.digest: image for image in images}
-        return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
+        return [
+            make_image_entry(image) for key, image in new.items() if self.images.find(key) is None
+        ]
 
     def append(self, *entries: Entry) -> None:
         """Append all `entries` to the current turn, or none.
@@ -482,9 +484,9 @@ class ConversationStream:
         """
         self._check_not_damaged()
         start = len(self.raw)
-        found = [(value, decode(value, start + index)) for index, value in enumerate(raw)]
+        found = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
         for value, entry in found:
-            self._add_id(stored_id(value))
+            self._add_id(read_stored_id(value))
             self._keep(value, entry)
 
     def _append(self, entries: Sequence[Entry]) -> None:
@@ -556,7 +558,7 @@ class ConversationStream:
         """
         found = []
         for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
-            target = stored_id(raw, "request_id") if entry.type in LINKABLE else None
+            target = read_stored_id(raw, "request_id") if entry.type in LINKABLE else None
             if target is not None:
                 place = self._index_of(target)
                 if place is None or not isinstance(self.entries[place], ChatRequest):

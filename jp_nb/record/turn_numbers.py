@@ -6,11 +6,11 @@ Source: `docs/record.md`, `docs/decisions.md` D186.
 from __future__ import annotations
 
 
-def shown_turn(number: int) -> int:
+def to_shown_turn(number: int) -> int:
     """Return the number that the user sees for the turn with this stored `number`."""
     return number + 1
 
 
-def stored_turn(shown: int) -> int:
+def to_stored_turn(shown: int) -> int:
     """Return the stored number of the turn that the user sees as turn `shown`."""
     return shown - 1

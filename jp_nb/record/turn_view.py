@@ -20,7 +20,7 @@ from jp_nb.images import Image, count_images
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    NO_IMAGES,
+    NO_ENTRY_IMAGES,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
@@ -34,14 +34,14 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
-    decode,
+    decode_event,
     is_usage_mark,
+    read_recorded_by,
     read_typed,
-    recorded_by,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import (
-    ARGUMENTS,
+    EDITED_ARGUMENTS_KEY,
     Usage,
     find_missing_call,
     is_continuation,
@@ -50,17 +50,17 @@ from jp_nb.record.marks import (
     read_rule,
     sum_usage,
 )
-from jp_nb.record.outcomes import MARKS, OPEN, QuestionOutcome, read_outcome
+from jp_nb.record.outcomes import ANSWER_MARKS, OPEN, QuestionOutcome, read_question_outcome
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
     ProposedBy,
     RevertedChanges,
     is_unanswered,
-    proposed_by,
     read_no_answer,
+    read_proposed_by,
 )
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 
 if TYPE_CHECKING:  # the schema loads slowly
     from jp_nb.config.tree.app import AppConfig
@@ -148,7 +148,7 @@ class Inquiry:
     @property
     def marks(self) -> tuple[str, ...]:
         """Remarks on the answer: `auto`, `timed_out`, and `empty`, as they apply."""
-        return tuple(mark for mark in MARKS if mark in self.ended.marks)
+        return tuple(mark for mark in ANSWER_MARKS if mark in self.ended.marks)
 
     @property
     def by(self) -> str | None:
@@ -175,7 +175,7 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TurnText:
     """Text of the assistant or, with `by_person`, of the user.
 
     `by` is the name of that user, if several users share the notebook. It is not verified. `typed`
@@ -202,9 +202,11 @@ class RejectedAnswer:
     content: str
 
 
-Part = Text | StructuredData | RejectedAnswer | ToolCall | Inquiry | ConfigChange
+TurnPart = TurnText | StructuredData | RejectedAnswer | ToolCall | Inquiry | ConfigChange
 """A part of a turn. The first text of the user is the request."""
-P = TypeVar("P", Text, StructuredData, RejectedAnswer, ToolCall, Inquiry, ConfigChange)
+TurnPartT = TypeVar(
+    "TurnPartT", TurnText, StructuredData, RejectedAnswer, ToolCall, Inquiry, ConfigChange
+)
 UNTYPED: Final = object()
 """The value of a structured answer whose schema is not a type, or not known any more."""
 
@@ -234,7 +236,7 @@ class Turn:
     """
 
     number: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TurnPart, ...] = ()
     usage: Usage = field(default_factory=Usage)
     status: str = "completed"
     left_out: bool = False
@@ -246,12 +248,12 @@ class Turn:
     @property
     def request(self) -> str:
         """Text of the request."""
-        return "\n\n".join(x.content for x in self._parts(Text) if x.by_person)
+        return "\n\n".join(x.content for x in self._parts(TurnText) if x.by_person)
 
     @property
     def text(self) -> str:
         """Full text of the model's answer."""
-        return "\n\n".join(x.content for x in self._parts(Text) if not x.by_person)
+        return "\n\n".join(x.content for x in self._parts(TurnText) if not x.by_person)
 
     @property
     def data(self) -> Any:
@@ -286,7 +288,7 @@ class Turn:
         """The configuration changes. Each has `delta` and `unsets`."""
         return self._parts(ConfigChange)
 
-    def _parts(self, kind: type[P]) -> tuple[P, ...]:
+    def _parts(self, kind: type[TurnPartT]) -> tuple[TurnPartT, ...]:
         return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
@@ -309,7 +311,7 @@ class Turn:
         shown = f"{text[:67]}…" if len(text) > 68 else text
         unusual = [self.status] if self.status not in ("completed", "") else []
         facts = ", ".join([repr(shown), *counts, *unusual])
-        return f"<turn {shown_turn(self.number)}: {facts}>"
+        return f"<turn {to_shown_turn(self.number)}: {facts}>"
 
 
 def read_turn(
@@ -355,7 +357,7 @@ class _Reader:
     def __init__(self, images: RecordedImages | None) -> None:
         self._images = images
         self.images_of_request: tuple[Image, ...] = ()
-        self.parts: list[Part] = []
+        self.parts: list[TurnPart] = []
         self.mark: NoAnswer | None = None
         self._began = False
         self._calls: dict[str, list[int]] = {}
@@ -370,9 +372,9 @@ class _Reader:
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
                 text = "\n".join([content, *shown.notes])
-                by = recorded_by(entry.metadata)
+                by = read_recorded_by(entry.metadata)
                 typed = read_typed(entry.metadata)
-                self.parts.append(Text(text, by_person=True, by=by, typed=typed))
+                self.parts.append(TurnText(text, by_person=True, by=by, typed=typed))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", continues=is_continuation(entry))
             case ChatResponse(kind="structured"):
@@ -391,12 +393,14 @@ class _Reader:
                 asked = self.parts[place]
                 assert isinstance(asked, Inquiry)
                 answer = copy_json(entry.answer)
-                self.parts[place] = replace(asked, ended=read_outcome(entry), answer=answer)
+                self.parts[place] = replace(
+                    asked, ended=read_question_outcome(entry), answer=answer
+                )
             case ConfigDelta():
                 self._add_change(entry)
 
     def _shown_by(self, entry: Entry) -> EntryImages:
-        return NO_IMAGES if self._images is None else self._images.images_of(entry)
+        return NO_ENTRY_IMAGES if self._images is None else self._images.images_of(entry)
 
     def _add_change(self, entry: ConfigDelta) -> None:
         mark = read_no_answer(entry)
@@ -404,7 +408,7 @@ class _Reader:
             if not is_usage_mark(entry):
                 delta = copy_json(entry.delta)
                 is_reset = entry.op == "reset"
-                calls = proposed_by(entry)
+                calls = read_proposed_by(entry)
                 self.parts.append(
                     ConfigChange(delta, entry.unsets, is_reset, calls, entry.uncovers)
                 )
@@ -418,10 +422,10 @@ class _Reader:
 
     def _add_text(self, message: str, *, continues: bool) -> None:
         before = self.parts[-1] if continues and self.parts else None
-        if isinstance(before, Text) and not before.by_person:
-            self.parts[-1] = Text(before.content + message)
+        if isinstance(before, TurnText) and not before.by_person:
+            self.parts[-1] = TurnText(before.content + message)
         else:
-            self.parts.append(Text(message))
+            self.parts.append(TurnText(message))
 
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
         asked = self.parts[place]
@@ -435,7 +439,7 @@ class _Reader:
             skipped=is_skipped(entry),
             rule=read_rule(entry),
         )
-        if isinstance(edited := entry.metadata.get(ARGUMENTS), dict):
+        if isinstance(edited := entry.metadata.get(EDITED_ARGUMENTS_KEY), dict):
             channel = entry.metadata.get("channel")
             call = replace(
                 call,
@@ -510,7 +514,7 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
     return None
 
 
-def latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
+def pick_latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
     """Return the progress with the later stage."""
     return max(one, other, key=lambda each: _STAGES.index(each.stage))
 
@@ -529,7 +533,9 @@ class OpenCall:
         return self.stage not in ("asked", "permitted")
 
 
-def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress]) -> list[OpenCall]:
+def list_open_calls(
+    stream: ConversationStream, progress: Mapping[str, CallProgress]
+) -> list[OpenCall]:
     """Return the calls of the current turn without a response, in call order."""
     found = []
     for index in stream.open_tool_call_indexes():
@@ -541,7 +547,7 @@ def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress])
     return found
 
 
-def finished_entries(
+def make_finished_entries(
     stream: ConversationStream, progress: Mapping[str, CallProgress]
 ) -> list[Entry]:
     """Return the entries of open calls that have finished, ready to be appended.
@@ -555,10 +561,10 @@ def finished_entries(
     found: list[Entry] = []
     blocked: set[str] = set()
     digests: set[str] = set()
-    for call in open_calls(stream, progress):
+    for call in list_open_calls(stream, progress):
         entries: list[Entry] = []
         if call.stage == "finished" and call.request.id not in blocked:
-            entries = [decode(raw, len(stream)) for raw in progress[call.event_id].entries]
+            entries = [decode_event(raw, len(stream)) for raw in progress[call.event_id].entries]
         if not any(isinstance(e, ToolCallResponse) and e.id == call.request.id for e in entries):
             blocked.add(call.request.id)
             continue
@@ -608,7 +614,7 @@ def find_interrupted_turn(
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
     if request is None or not (ended_early or _awaits_model(turn)):
         return None
-    calls = tuple(open_calls(stream, progress))
+    calls = tuple(list_open_calls(stream, progress))
     is_silent = is_unanswered(turn)
     numbers = _reverted_changes(stream) if is_silent else []
     own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)

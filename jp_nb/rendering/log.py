@@ -33,20 +33,20 @@ from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compaction import PlacedCompaction, find_compactions, format_compactions
-from jp_nb.record.document import Document, events_of, head_of, list_conversations
+from jp_nb.record.document import Document, get_conversation_head, get_events, list_conversations
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import ProposedBy
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,
     Inquiry,
-    Part,
     RejectedAnswer,
     StructuredData,
-    Text,
     ToolCall,
     Turn,
+    TurnPart,
+    TurnText,
     read_turns,
 )
 from jp_nb.rendering.markdown import sanitize_markdown
@@ -74,9 +74,9 @@ from jp_nb.rendering.transcript import (
     get_call_mark,
 )
 from jp_nb.text import (
-    MAX_CHARS,
-    MAX_FEW,
-    MAX_LISTED,
+    MAX_FEW_NAMES,
+    MAX_LISTED_LINES,
+    MAX_PLAIN_CHARS,
     escape_invisible,
     format_user_name,
     one_line,
@@ -132,26 +132,26 @@ def render_log(
 def _as_typed(turn: Turn) -> Turn:
     """Return `turn` with the words of the user as the text of its request."""
     parts = tuple(
-        replace(part, content=part.typed) if isinstance(part, Text) and part.typed else part
+        replace(part, content=part.typed) if isinstance(part, TurnText) and part.typed else part
         for part in turn.parts
     )
     return replace(turn, parts=parts)
 
 
-def _get_speaker(part: Part) -> str:
+def _get_speaker(part: TurnPart) -> str:
     if isinstance(part, RejectedAnswer):
         return "answer rejected"
-    if not (isinstance(part, Text) and part.by_person):
+    if not (isinstance(part, TurnText) and part.by_person):
         return "assistant"
     return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
 
 
 def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) -> Iterator[Report]:
-    requests = (x for x in turn.parts if isinstance(x, Text) and x.by_person)
-    request = next(requests, Text("", by_person=True))
+    requests = (x for x in turn.parts if isinstance(x, TurnText) and x.by_person)
+    request = next(requests, TurnText("", by_person=True))
     speaker = _get_speaker(request)
     asked = _part_report(request, image_hosts, toolsets)
-    number = shown_turn(turn.number)
+    number = to_shown_turn(turn.number)
     begins = make_heading(f"{number} · {speaker}")
     text = f"{number} {speaker}: {asked.text.lstrip()}"
     yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
@@ -176,26 +176,26 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
 
 
 def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]:
-    for placed in compactions[:MAX_LISTED]:
+    for placed in compactions[:MAX_LISTED_LINES]:
         entry = placed.effective
         end = " (undone)" if placed.is_reverted else ""
         yield _line_report(f"⊟ {format_compactions([entry])} from here on{end}")
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
             yield Report(sanitize_markdown(said), indent_text(plain(said)))
-    if (more := len(compactions) - MAX_LISTED) > 0:
+    if (more := len(compactions) - MAX_LISTED_LINES) > 0:
         yield _line_report(f"⊟ and {more} more")
 
 
-def _part_report(part: Part, image_hosts: Collection[str], toolsets: Toolsets) -> Report:
+def _part_report(part: TurnPart, image_hosts: Collection[str], toolsets: Toolsets) -> Report:
     match part:
-        case Text(content=content, by_person=by_person):
+        case TurnText(content=content, by_person=by_person):
             # Markdown joins lines that do not end in two spaces.
             markdown = content.replace("\n", "  \n") if by_person else content
             shown = sanitize_markdown(markdown, image_hosts=image_hosts)
             return Report(shown, indent_text(plain(content)))
         case StructuredData(data=data):
-            return make_block(indented_json(data), "json", limit=MAX_CHARS)
+            return make_block(indented_json(data), "json", limit=MAX_PLAIN_CHARS)
         case RejectedAnswer(content=content):
             return Report(sanitize_markdown(content), indent_text(plain(content)))
         case ToolCall():
@@ -222,7 +222,7 @@ def render_conversations(document: Document, *, with_active: bool = False) -> Re
             turns = f"{each.turns} turn{'' if each.turns == 1 else 's'}"
             parent = each.parent or ""
             if each.parent is not None and each.parent_turn is not None:
-                parent = f"{parent}, turn {shown_turn(each.parent_turn)}"
+                parent = f"{parent}, turn {to_shown_turn(each.parent_turn)}"
             state = "damaged" if each.damaged else turns
             rows.append((each.id, title, state, each.made or "", parent))
     return make_table(("id", "title", "turns", "made", "from"), rows)
@@ -330,8 +330,8 @@ def format_proposing_tools(calls: Iterable[ProposedBy]) -> list[str]:
 
 def _limit_names(names: Iterable[str]) -> list[str]:
     found = list(names)
-    more = len(found) - MAX_FEW
-    return [*found[:MAX_FEW], f"and {more} more"] if more > 0 else found
+    more = len(found) - MAX_FEW_NAMES
+    return [*found[:MAX_FEW_NAMES], f"and {more} more"] if more > 0 else found
 
 
 # --- the comparison of two records -------------------------------------------------------------
@@ -395,11 +395,11 @@ def diff_records(before: ComparedRecord, after: ComparedRecord) -> list[str]:
         if at is None or there is None:
             only = there if at is None else at
             sign = "+" if at is None else "-"
-            place = f"{sign} turn {shown_turn(only or 0)}"
+            place = f"{sign} turn {to_shown_turn(only or 0)}"
         elif at == there:
-            place = f"turn {shown_turn(at)}"
+            place = f"turn {to_shown_turn(at)}"
         else:
-            place = f"turn {shown_turn(at)} → {shown_turn(there)}"
+            place = f"turn {to_shown_turn(at)} → {to_shown_turn(there)}"
         found += [f"{place}: {title}", *map(str, diff_lines(now, then)), ""]
     gone = Counter(before.others)
     new = Counter(after.others)
@@ -467,9 +467,9 @@ def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
         yield f"tokens of: {', '.join(models)}"
 
 
-def _part_lines(part: Part) -> Iterator[str]:
+def _part_lines(part: TurnPart) -> Iterator[str]:
     match part:
-        case Text(content=content, by_person=by_person):
+        case TurnText(content=content, by_person=by_person):
             yield from _text_lines("you" if by_person else "assistant", content)
         case StructuredData(data=data):
             yield from _json_lines("answer", data)
@@ -551,14 +551,14 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _normalize_conversation(entry: JsonValue) -> str:
-    if not events_of(entry):
+    if not get_events(entry):
         return canonical_json(entry)
     events: list[JsonValue] = [
         {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
         if isinstance(event, dict)
         else event
-        for event in events_of(entry)
+        for event in get_events(entry)
     ]
-    title = head_of(entry).get("title")
+    title = get_conversation_head(entry).get("title")
     config = as_object(entry).get("base_config")
     return canonical_json({"title": title, "base_config": config, "events": events})

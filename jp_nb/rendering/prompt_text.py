@@ -46,12 +46,12 @@ from jp_nb.text import (
     format_object,
     one_line,
     plain,
-    sentence,
     spell_editable,
     spell_invisible,
     spell_lines,
     spell_prose,
     unspell,
+    upper_first,
 )
 from jp_nb.toolkit.answer_types import AnswerType, SelectAnswer, UrlAnswer
 from jp_nb.toolkit.question import FormAnswer
@@ -457,7 +457,7 @@ def summarize_form(draft: FormDraft) -> list[SummaryLine]:
         if held.empty and is_open:
             several = isinstance(kind, SelectAnswer) and kind.multi
             empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT_LABEL
-        given = sentence(held.problem) or NOT_ANSWERED
+        given = upper_first(held.problem) or NOT_ANSWERED
         if held.answer:
             given = format_prompt_answer(page, held.answer)
         elif held.declined:

@@ -25,8 +25,8 @@ from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
 from jp_nb.record.outcomes import (
     CHANNEL_WORDS,
-    CONFIRMED,
-    DONE,
+    CONFIRMED_ANSWER,
+    DONE_ANSWER,
     EMPTY,
     END_WORDS,
     NONE_OF_THESE,
@@ -46,9 +46,9 @@ from jp_nb.rendering.report import (
 )
 from jp_nb.text import (
     BAR,
-    MAX_LISTED,
+    MAX_LISTED_LINES,
     format_user_name,
-    lookalike_key,
+    make_lookalike_key,
     one_line,
     plain,
     spell_invisible,
@@ -129,7 +129,7 @@ def make_question_card(
     if isinstance(answer, str) and len(_own_lines(answer)) > 1:
         return QuestionCard(_first_line(answer), own=answer, answered=True)
     if isinstance(answer, bool):
-        yes = DONE if kind.get("type") == "url" else "Yes"
+        yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
         return QuestionCard(yes if answer else "No", answered=True)
     return QuestionCard(one_line(_text(answer), limit=MAX_LINE_CHARS) or EMPTY, answered=True)
 
@@ -167,7 +167,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
         said = f"{said}, {number} of {len(options)}" if count else said
         return QuestionCard(said, several=several, own=own, answered=True)
 
-    listed = options[:MAX_LISTED]
+    listed = options[:MAX_LISTED_LINES]
     return QuestionCard(
         said if answered else "",
         (*listed, *foreign),
@@ -213,7 +213,7 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
             name = text if isinstance(text, str) and text.strip() else key
             cards.append((_format_label(name), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
-    words = one_line(filled, limit=MAX_LINE_CHARS) or (EMPTY if fields else CONFIRMED)
+    words = one_line(filled, limit=MAX_LINE_CHARS) or (EMPTY if fields else CONFIRMED_ANSWER)
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
 
 
@@ -310,10 +310,10 @@ def spell_option_labels(options: tuple[str, ...]) -> list[str]:
     """
     labels: dict[str, None] = {}  # an ordered set
     twins = Counter[str]()
-    alike = Counter(map(lookalike_key, dict.fromkeys(options)))
+    alike = Counter(map(make_lookalike_key, dict.fromkeys(options)))
     for option in options:
         label = text = spell_invisible(option) or EMPTY
-        if alike[lookalike_key(option)] > 1 and not option.isascii():
+        if alike[make_lookalike_key(option)] > 1 and not option.isascii():
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
             twins[text] += 1

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.secrets import hide_credentials
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.transcript import format_name
-from jp_nb.text import MAX_LISTED, one_line
+from jp_nb.text import MAX_LISTED_LINES, one_line
 
 Toolsets: TypeAlias = Mapping[str, Collection[str]]
 """The names of the tools of each toolset."""
@@ -71,8 +71,8 @@ def _tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator[str]
             for tool in toolsets[toolset]:
                 names.pop(tool, None)
         listed = [format_name(name) for name in [*whole, *names]]
-        more = len(listed) - MAX_LISTED
-        listed[MAX_LISTED:] = [f"and {more} more"] if more > 0 else []
+        more = len(listed) - MAX_LISTED_LINES
+        listed[MAX_LISTED_LINES:] = [f"and {more} more"] if more > 0 else []
         if listed:
             yield f"tools {word}: {', '.join(listed)}"
 

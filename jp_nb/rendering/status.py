@@ -28,11 +28,11 @@ from jp_nb.agent.display import (
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
+from jp_nb.text import MAX_FEW_NAMES, MAX_ITEMS_IN_LINE, one_line
 
 QUIET_SECONDS = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
@@ -255,7 +255,7 @@ def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = 
 
     `finished` are the names of the tools whose results the journal kept.
     """
-    begins = [f"turn {shown_turn(found.turn)} was interrupted."]
+    begins = [f"turn {to_shown_turn(found.turn)} was interrupted."]
     begins += [describe_finished_calls(finished)] if finished else []
     return " ".join([*begins, *_format_states(found.open_calls), "Continue it: `%jp resume`"])
 
@@ -294,8 +294,8 @@ def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
 
 def _list_tools(names: Sequence[str]) -> str:
     shown = [spell_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_FEW:]:
-        shown[MAX_FEW:] = [f"{len(more)} more"]
+    if more := shown[MAX_FEW_NAMES:]:
+        shown[MAX_FEW_NAMES:] = [f"{len(more)} more"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
@@ -326,8 +326,8 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 def _join_settings(change: Change, toolsets: Toolsets) -> str:
     words, delta = split_change(change.delta, toolsets)
     found = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
-    more = len(found) - MAX_IN_LINE
-    found[MAX_IN_LINE:] = [f"and {more} more"] if more > 0 else []
+    more = len(found) - MAX_ITEMS_IN_LINE
+    found[MAX_ITEMS_IN_LINE:] = [f"and {more} more"] if more > 0 else []
     return "; ".join([*words, ", ".join(found)] if found else words)
 
 

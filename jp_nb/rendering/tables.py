@@ -18,12 +18,12 @@ from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks
 from jp_nb.config.tree.server_settings import MCP
 from jp_nb.json_values import as_object, compact_json
-from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
-from jp_nb.record.document import Document, events_of
-from jp_nb.record.events import USAGE, ChatRequest, Compaction, words_of
+from jp_nb.record.compaction import SENT_WHOLE, TurnRange, format_treatment, list_turn_treatments
+from jp_nb.record.document import Document, get_events
+from jp_nb.record.events import USAGE_KEY, ChatRequest, Compaction, read_words
 from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.report import (
     Report,
@@ -88,9 +88,11 @@ def render_input_changes(document: Document, last: int) -> Report:
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
-        asked = next((words_of(each) for each in turn.entries if isinstance(each, ChatRequest)), "")
+        asked = next(
+            (read_words(each) for each in turn.entries if isinstance(each, ChatRequest)), ""
+        )
         for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_TABLE_ROWS)):
-            number, request = ("", "") if row else (str(shown_turn(turn.number)), asked)
+            number, request = ("", "") if row else (str(to_shown_turn(turn.number)), asked)
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
             what = "no" if is_dropped else "yes"
             short = one_line(request, limit=_REQUEST_CHARS)
@@ -112,8 +114,8 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
 
 def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     # One row for each request of the turn to a model.
-    asked = next((words_of(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
-    first = str(shown_turn(turn.number)), one_line(asked, limit=_REQUEST_CHARS)
+    asked = next((read_words(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
+    first = str(to_shown_turn(turn.number)), one_line(asked, limit=_REQUEST_CHARS)
     used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
     for row, one in enumerate(used[:MAX_TABLE_ROWS] or [ModelUsage("", Usage())]):
         took = one.tokens
@@ -166,7 +168,7 @@ def _notes(
     turn = parent.get("turn")
     name = parent.get("id")
     if isinstance(turn, int) and isinstance(name, str):
-        copied = "Turn 1 was" if turn == 0 else f"Turns 1 to {shown_turn(turn)} were"
+        copied = "Turn 1 was" if turn == 0 else f"Turns 1 to {to_shown_turn(turn)} were"
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
     took = sum_usage(entry for entry in stream.entries if isinstance(entry, Compaction))
@@ -184,7 +186,7 @@ def _total_of_all(document: Document) -> Usage | None:
     total = _sum_unseen(document.conversation.raw, seen)
     here = len(seen)
     for other in document.others:
-        total += _sum_unseen(events_of(other), seen)
+        total += _sum_unseen(get_events(other), seen)
     return total if len(seen) > here else None
 
 
@@ -193,8 +195,8 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
     total = Usage()
     for entry in map(as_object, raw):
         metadata = as_object(entry.get("metadata"))
-        identity = [entry.get("event_id"), entry.get("timestamp"), metadata.get(USAGE)]
-        if USAGE in metadata and (key := compact_json(identity)) not in seen:
+        identity = [entry.get("event_id"), entry.get("timestamp"), metadata.get(USAGE_KEY)]
+        if USAGE_KEY in metadata and (key := compact_json(identity)) not in seen:
             seen.add(key)
             total += sum((one.tokens for one in read_usage(metadata)), Usage())
     return total
@@ -315,7 +317,10 @@ def format_consent_value(path: str, value: JsonValue) -> str:
 
 def render_treatment(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
-    words = list(map(format_treatment, turn_treatments(stream))) or [WHOLE] * stream.turn_count
+    words = (
+        list(map(format_treatment, list_turn_treatments(stream)))
+        or [SENT_WHOLE] * stream.turn_count
+    )
     rows = []
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         first, *more = (str(turn) for turn, _ in grouped)

@@ -37,7 +37,7 @@ from jp_nb.config.tree.tool_settings import (
 )
 from jp_nb.errors import UsageError
 from jp_nb.json_values import indented_json
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.change_text import summarize_changes
 from jp_nb.rendering.markdown import make_code_span
@@ -369,8 +369,8 @@ def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> R
                 parts.append(make_block("\n".join(shown.difference), "diff"))
     same = sum(each.same for each in results)
     head = make_line(
-        f"Turn {shown_turn(number)} with the current tools: {same} of {len(results)} results are "
-        "the same. The conversation is unchanged."
+        f"Turn {to_shown_turn(number)} with the current tools: {same} of {len(results)} results "
+        "are the same. The conversation is unchanged."
     )
     listed = make_table(("call", "tool", "then", "now", "same?"), rows, limit=80)
     return join_reports([*parts, head, listed, *([make_line(note)] if note else [])])

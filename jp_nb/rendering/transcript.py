@@ -71,7 +71,7 @@ from jp_nb.rendering.report import (
     make_note,
 )
 from jp_nb.text import (
-    MAX_LISTED,
+    MAX_LISTED_LINES,
     escape_invisible,
     format_user_name,
     one_line,
@@ -157,7 +157,8 @@ def format_content_for_user(tool: str, content: str) -> str:
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
     omitted = [
-        one_line(text, limit=MAX_CALL_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]
+        one_line(text, limit=MAX_CALL_REASON_CHARS)
+        for text in ends.omitted_images[:MAX_LISTED_LINES]
     ]
     more = len(ends.omitted_images) - len(omitted)
     return [*count_images(ends.images), *omitted, *([f"{more} more omitted"] if more else [])]

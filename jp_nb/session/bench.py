@@ -47,8 +47,8 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.stream import ConversationStream, TurnEntries, proposed_by
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.stream import ConversationStream, TurnEntries, read_proposed_by
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall, read_turn
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.report import Report, join_reports, make_line
@@ -57,7 +57,7 @@ from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turn_runner import TurnRunner
 from jp_nb.storage import environment
-from jp_nb.text import MAX_IN_LINE, one_line
+from jp_nb.text import MAX_ITEMS_IN_LINE, one_line
 from jp_nb.toolkit.parameters import declared_types
 from jp_nb.toolkit.python import REGISTRY, PythonTool
 
@@ -294,7 +294,7 @@ def _group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
                 batches[-1].calls.append(entry)
             case ToolCallResponse() if batches:
                 batches[-1].answered = True
-            case ConfigDelta() if batches and proposed_by(entry):
+            case ConfigDelta() if batches and read_proposed_by(entry):
                 batches[-1].change = entry
     return batches
 
@@ -329,7 +329,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     batches = _group_calls(turn.entries)
     number = turn.number
     if not batches:
-        raise UsageError(f"turn {shown_turn(number)} called no tool: there is nothing to replay")
+        raise UsageError(f"turn {to_shown_turn(number)} called no tool: there is nothing to replay")
     names = {call.name for batch in batches for call in batch.calls}
     tools = bench.tools(*names)
     images = bench.active.document.conversation.images
@@ -354,7 +354,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     raise_for_end(run)
     if strict and (different := [result.name for result in results if not result.same]):
         raise ReplayError(
-            f"{len(different)} of {len(results)} results of turn {shown_turn(number)} "
+            f"{len(different)} of {len(results)} results of turn {to_shown_turn(number)} "
             f"differ from the record: {', '.join(dict.fromkeys(different))}"
         )
 
@@ -449,7 +449,7 @@ def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
         raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
     ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in found))
     if len(ids) > 1:
-        more = f" and {len(ids) - MAX_IN_LINE} more" if len(ids) > MAX_IN_LINE else ""
-        listed = f"{', '.join(ids[:MAX_IN_LINE])}{more}"
+        more = f" and {len(ids) - MAX_ITEMS_IN_LINE} more" if len(ids) > MAX_ITEMS_IN_LINE else ""
+        listed = f"{', '.join(ids[:MAX_ITEMS_IN_LINE])}{more}"
         raise UsageError(f"several calls{about} have an id that begins with {shown}: {listed}")
     return found[-1]

@@ -191,9 +191,9 @@ class Cassettes:
 
 def hide_key(variable: str | None, hide: Hide) -> Hide:
     """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
-    from jp_nb.providers.http import current_redactor
+    from jp_nb.providers.http import get_current_redactor
 
-    return lambda text: hide(current_redactor(variable).hide_in_response(text))
+    return lambda text: hide(get_current_redactor(variable).hide_in_response(text))
 
 
 def _open_cassette(

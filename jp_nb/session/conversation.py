@@ -21,10 +21,10 @@ from pydantic import JsonValue
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, ReproducibleClock
-from jp_nb.record.document import notices as notices_of
+from jp_nb.record.document import list_notices as notices_of
 from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.record.turn_view import CallProgress, finished_entries, open_calls
+from jp_nb.record.turn_view import CallProgress, list_open_calls, make_finished_entries
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
 from jp_nb.session.turn_line import TurnLine, is_inside_tool
@@ -32,7 +32,7 @@ from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.journal_file import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
-from jp_nb.text import MAX_FEW
+from jp_nb.text import MAX_FEW_NAMES
 
 if TYPE_CHECKING:
     from jp_nb.agent.permission_rules import KeptRule
@@ -292,8 +292,8 @@ class ActiveConversation:
         if self.is_local:
             return
         notices = notices_of(self.document.conversation)
-        if more := notices[MAX_FEW:]:
-            notices[MAX_FEW:] = [f"and {len(more)} more of this kind"]
+        if more := notices[MAX_FEW_NAMES:]:
+            notices[MAX_FEW_NAMES:] = [f"and {len(more)} more of this kind"]
         self.notices += notices
         try:
             self.notices += self.settings.warnings(self.trust.why_not)
@@ -313,14 +313,14 @@ class ActiveConversation:
         if not calls or not known:
             return []
         try:
-            entries = finished_entries(stream, known)
+            entries = make_finished_entries(stream, known)
             if entries:
                 _ = self.trust  # checks the signature before the record grows
                 stream.append(*entries)
         except StorageError as exc:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
-        still_open = open_calls(stream, known)
+        still_open = list_open_calls(stream, known)
         again = {call.event_id: known[call.event_id] for call in still_open if call.stage}
         if entries and again:  # after the results
             self.keep_progress(again)

@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError, UsageError
 from jp_nb.record.config_changes import (
-    changes_before_first_turn,
-    changes_for_rerun,
-    changes_since_last_turn,
+    select_changes_before_first_turn,
+    select_changes_for_rerun,
+    select_changes_since_last_turn,
 )
-from jp_nb.record.document import ConversationInfo, drop, fork, list_conversations, switch
+from jp_nb.record.document import (
+    ConversationInfo,
+    drop_conversation,
+    fork_conversation,
+    list_conversations,
+    switch_conversation,
+)
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, list_inherited_notices
 from jp_nb.session.base_config import MODEL
@@ -90,7 +96,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        branch = fork(
+        branch = fork_conversation(
             active.document.conversation,
             keep_turns=None if last_turn is None else last_turn + 1,
             clock=active.clock,
@@ -121,7 +127,7 @@ class ConversationList:
         active = self._active
         active.refuse_while_running()
         trust = active.trust  # loaded before the switch
-        if not switch(active.document, name, clock=active.clock):
+        if not switch_conversation(active.document, name, clock=active.clock):
             return False
         trust.follow()
         active.follow()
@@ -146,7 +152,7 @@ class ConversationList:
         document.others.insert(0, recovered.stored)
         try:
             identifier = list_conversations(document)[1].id
-            switch(document, identifier, clock=active.clock)
+            switch_conversation(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
             raise
@@ -171,7 +177,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        dropped = drop(active.document, name)
+        dropped = drop_conversation(active.document, name)
         active.journal.remove_dropped(dropped.id)
         active.replaced()
         return dropped
@@ -258,10 +264,10 @@ def branch_before(
     """
     old = active.document.conversation
     untrusted = active.settings.projection.untrusted_count
-    branch = fork(
+    branch = fork_conversation(
         old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
-    again = changes_for_rerun(old, turn, options=options, skipped=skipped)
+    again = select_changes_for_rerun(old, turn, options=options, skipped=skipped)
     kept = min(untrusted, len(branch.deltas)) + sum(number < untrusted for number, _ in again)
     branch.append(*(delta for _, delta in again))
     way_back = f"go back to the conversation with all turns: `%jp switch {old.id}`"
@@ -363,8 +369,8 @@ class CellReruns:
         fresh = self._active.create_conversation(with_parent=False)
         if self._active.trust.trusted:
             start = self._starts.get(old.id)
-            before = changes_before_first_turn(old) if start is None else start.before
-            fresh.append(*before, *changes_since_last_turn(old))
+            before = select_changes_before_first_turn(old) if start is None else start.before
+            fresh.append(*before, *select_changes_since_last_turn(old))
         return NextConversation(
             fresh,
             "new conversation started, because this cell began the previous one. Go "
@@ -409,7 +415,7 @@ class CellReruns:
         stream = self._active.document.conversation
         action: str = self._active.settings.config.record.rerun
         later = stream.turn_count - first - 1
-        number = shown_turn(first)
+        number = to_shown_turn(first)
         if action == "ask":
             more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
             text = (

@@ -9,7 +9,7 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import host_of
 from jp_nb.agent.provider import Provider
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.marks import LastHost, format_other_host, recorded_host
+from jp_nb.record.marks import LastHost, format_other_host, read_recorded_host
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
 
@@ -21,7 +21,7 @@ class HostNotices:
         self._active = active
         self._runner = runner
         self._record: TurnRecord | None = None  # of the running turn
-        self._last_host = recorded_host(active.document)
+        self._last_host = read_recorded_host(active.document)
         self._announced_hosts: set[tuple[str, str]] = set()
 
     @property

@@ -20,11 +20,17 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.document import Document, all_conversations, conversation_id, events_of, others_of
+from jp_nb.record.document import (
+    Document,
+    get_conversation_id,
+    get_conversations,
+    get_events,
+    get_others,
+)
 from jp_nb.record.events import RawEntry
-from jp_nb.record.signing import SIGNATURE
+from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import CallProgress, latest_progress
+from jp_nb.record.turn_view import CallProgress, pick_latest_progress
 from jp_nb.storage.journal_file import (
     EntriesDigest,
     JournalContents,
@@ -186,7 +192,7 @@ class Recovery:
 
     def _keep_longer(self, file: JournalFile, contents: JournalContents) -> None:
         for call, progress in contents.calls.items():
-            self.calls[call] = latest_progress(self.calls.get(call, progress), progress)
+            self.calls[call] = pick_latest_progress(self.calls.get(call, progress), progress)
         found = (file, contents)
         if self.resumable is None:
             self.resumable = found
@@ -213,7 +219,7 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
     for file, head in _iter_journals_of(notebook, folder):
         contents = read_journal(file.read()) if head.made == "headless" else None
         if contents is not None:
-            others = [_append_entries(each, contents) for each in others_of(document)]
+            others = [_append_entries(each, contents) for each in get_others(document)]
             document = as_object(_append_entries(document, contents))
             if others:
                 document = {**document, "others": others}
@@ -232,12 +238,14 @@ def _iter_journals_of(
 
 def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
     raw = _entries(conversation)
-    same = conversation_id(conversation) == contents.head.id
+    same = get_conversation_id(conversation) == contents.head.id
     if not same or contents.compare_with(raw) != "continues":
         return conversation
-    events = [*events_of(conversation), *contents.entries[len(raw) - contents.head.base :]]
-    unsigned = {key: value for key, value in as_object(conversation).items() if key != SIGNATURE}
-    signed = {SIGNATURE: contents.signature} if contents.signature else {}
+    events = [*get_events(conversation), *contents.entries[len(raw) - contents.head.base :]]
+    unsigned = {
+        key: value for key, value in as_object(conversation).items() if key != SIGNATURE_KEY
+    }
+    signed = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
     return {**unsigned, "conversation": contents.head.conversation, "events": events, **signed}
 
 
@@ -248,7 +256,7 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    known = _copies_by_id(all_conversations(document), None)
+    known = _copies_by_id(get_conversations(document), None)
     for file, head in _iter_journals_of(notebook, folder):
         contents = read_journal(file.read()) if head.id in known else None
         if contents is not None and not contents.calls:
@@ -256,13 +264,13 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
 
 
 def _entries(conversation: JsonValue) -> list[RawEntry]:
-    return [as_object(entry) for entry in events_of(conversation)]
+    return [as_object(entry) for entry in get_events(conversation)]
 
 
 def _copies_by_id(conversations: Iterable[JsonValue], active: ConversationStream | None) -> Copies:
     found: Copies = {} if active is None else {active.id: [active.raw]}
     for each in conversations:
-        found.setdefault(conversation_id(each), []).append(_entries(each))
+        found.setdefault(get_conversation_id(each), []).append(_entries(each))
     return found
 
 
@@ -425,9 +433,9 @@ class ConversationJournal:
             return False
         self._continue_in(file, contents)
         if missing:
-            self._document.extra.pop(SIGNATURE, None)
+            self._document.extra.pop(SIGNATURE_KEY, None)
             if contents.signature:
-                self._document.extra[SIGNATURE] = contents.signature
+                self._document.extra[SIGNATURE_KEY] = contents.signature
             entries = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
             self._notices.append(
                 f"restored from the journal: {entries} of this conversation that had not "
@@ -464,13 +472,13 @@ class ConversationJournal:
             if conversation is None:
                 self._candidates.remove(path)
                 continue
-            identifier = conversation_id(conversation.stored)
+            identifier = get_conversation_id(conversation.stored)
             if not name or identifier == name:
                 return conversation
             if identifier.startswith(name):
                 found.append(conversation)
         if len(found) > 1:
-            ids = ", ".join(one_line(conversation_id(each.stored), limit=60) for each in found)
+            ids = ", ".join(one_line(get_conversation_id(each.stored), limit=60) for each in found)
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
         return found[0] if found else None
 
@@ -496,7 +504,7 @@ class ConversationJournal:
             return None
         events: list[JsonValue] = [*before[: head.base], *contents.entries]
         stored: JsonObject = {"conversation": head.conversation, "base_config": head.base_config}
-        signed: JsonObject = {SIGNATURE: contents.signature} if contents.signature else {}
+        signed: JsonObject = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
         stored |= {"events": events, **signed}
         return RecoverableConversation(path, stored, contents.calls)
 
@@ -607,7 +615,7 @@ class ConversationJournal:
         if self._follow_notebook():
             return
         raw = stream.raw
-        signature = self._document.extra.get(SIGNATURE)
+        signature = self._document.extra.get(SIGNATURE_KEY)
         self._forget_answered_calls()
         if len(raw) == self._written and (stream.head, signature) == self._written_head:
             return
@@ -651,7 +659,7 @@ class ConversationJournal:
         raw = self._stream.raw
         written = base
         if self._file is not None:
-            signature = self._document.extra.get(SIGNATURE)
+            signature = self._document.extra.get(SIGNATURE_KEY)
             head = JournalHead(
                 stream.head,
                 stream.base_config,

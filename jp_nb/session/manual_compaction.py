@@ -18,9 +18,9 @@ from jp_nb.agent.turn_state import UsageCounter
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
 from jp_nb.record.compaction import (
-    active_compactions,
+    find_last_step,
     format_compaction_line,
-    last_step_of,
+    list_active_compactions,
     make_revert,
     mark_as_one_step,
 )
@@ -145,7 +145,9 @@ class ManualCompaction:
 
     def find_last(self) -> list[Compaction]:
         """Return the newest compactions that were recorded together, which `undo` undoes."""
-        return [placed.entry for placed in last_step_of(active_compactions(self.stream.entries))]
+        return [
+            placed.entry for placed in find_last_step(list_active_compactions(self.stream.entries))
+        ]
 
     def undo(self) -> list[Compaction]:
         """Undo the compactions that `find_last` returns, and return them."""

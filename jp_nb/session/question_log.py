@@ -32,13 +32,13 @@ from jp_nb.record.document import Document
 from jp_nb.record.outcomes import (
     ENTRY_VERSION,
     QuestionHistory,
-    ended_questions,
-    entry_time,
     format_rfc3339,
     is_answered,
+    list_ended_questions,
+    list_recorded_answers,
     parse_rfc3339,
-    read_entry,
-    recorded_answers,
+    read_entry_time,
+    read_logged_answer,
 )
 from jp_nb.record.signing import NoKeyError, Trust
 from jp_nb.record.stream import ConversationStream
@@ -53,7 +53,7 @@ from jp_nb.storage.question_log_file import (
     decode_entry,
 )
 from jp_nb.storage.trust import KeyFile, PendingConsent
-from jp_nb.text import MAX_FEW
+from jp_nb.text import MAX_FEW_NAMES
 
 MIGRATED: Final = ".migrated"
 TABLE: Final = "qna.csv"
@@ -113,7 +113,7 @@ def _read_log_lines(text: str) -> Iterator[tuple[int, LogEntry | str, Sequence[J
         if not line.strip():
             continue
         entry = decode_entry(line.encode("utf-8", "replace"))
-        if entry is None or (when := entry_time(entry)) is None:
+        if entry is None or (when := read_entry_time(entry)) is None:
             yield number, "not a log entry", ()
         elif is_answered(entry):
             moment = format_rfc3339(when)
@@ -230,8 +230,8 @@ def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Ite
     parts += [f"{known} already known"] if known else []
     parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
     yield ", ".join(parts)
-    yield from rows.skipped[:MAX_FEW]
-    if (more := len(rows.skipped) - MAX_FEW) > 0:
+    yield from rows.skipped[:MAX_FEW_NAMES]
+    if (more := len(rows.skipped) - MAX_FEW_NAMES) > 0:
         yield f"and {more} more of this kind"
 
 
@@ -290,7 +290,7 @@ class QuestionLog:
 
     def keep_ended(self, stream: ConversationStream, start: int) -> None:
         """Log the questions that ended in `stream` from entry `start` on. Never raises an error."""
-        entries = list(ended_questions(stream, start))
+        entries = list(list_ended_questions(stream, start))
         if not entries or not self._trusted:
             return
         origin = self._describe_origin(stream)
@@ -370,7 +370,7 @@ class QuestionLog:
         if not self._trusted:
             return QuestionHistory(trusted=False)
         if log is None or not log.exists():
-            return QuestionHistory(recorded_answers(self._active.document.conversation))
+            return QuestionHistory(list_recorded_answers(self._active.document.conversation))
         contents = self._read_contents(log)
         if damaged := contents.damaged:
             lines, them = ("1 line", "it") if damaged == 1 else (f"{damaged} lines", "them")
@@ -382,7 +382,7 @@ class QuestionLog:
         foreign = _foreign_answers(contents)
         accepted = self._is_accepted(foreign)
         answers = [
-            read_entry(line.entry, line.number, is_trusted=line.is_own or accepted)
+            read_logged_answer(line.entry, line.number, is_trusted=line.is_own or accepted)
             for line in contents.lines
             if line.entry is not None and line.number is not None
             if line.is_own or accepted or everybody
@@ -414,7 +414,7 @@ class QuestionLog:
         leaves = tuple(
             (f"answers[{number}]", f"{entry['question']} → {answer.words}", str(log.path))
             for number, entry in foreign
-            for answer in [read_entry(entry, number, is_trusted=False)]
+            for answer in [read_logged_answer(entry, number, is_trusted=False)]
         )
         return [PendingConsent(self._active.files.root, log.path, _digest(foreign), leaves)]
 

@@ -23,10 +23,10 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestSpan, build_context, find_requests
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.head import read_head
-from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
+from jp_nb.record.head import read_request_head
+from jp_nb.record.marks import read_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.request_text import TracedRequest
 from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
@@ -100,14 +100,14 @@ class PastRequests:
 
     def _find_place(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
-        places = [place for place in self._places if str(shown_turn(place.turn)) == turn]
+        places = [place for place in self._places if str(to_shown_turn(place.turn)) == turn]
         found = [place for place in places if not dot or str(place.number) == number]
         if found:
             return found[-1]
         existing = "no request was sent yet; `%jp request` shows the next one"
         if self._places:
             last = self._places[-1]
-            turns = f"{shown_turn(self._places[0].turn)} to {shown_turn(last.turn)}"
+            turns = f"{to_shown_turn(self._places[0].turn)} to {to_shown_turn(last.turn)}"
             existing = (
                 f"its turns are {turns}, and its last request is {last.name}. `N` is the last "
                 "request of turn N, `N.1` is its first request, and `next` is your next request"
@@ -185,7 +185,7 @@ class PastRequests:
             conversation_id=self._stream.id,
         )
         if place.end > place.position:
-            head = read_head(self._stream.entries[place.position], thread.head)
+            head = read_request_head(self._stream.entries[place.position], thread.head)
             if head is not None:
                 request = request.with_head(head, thread.contents)
         return _traced(
@@ -220,7 +220,7 @@ class PastRequests:
             turn = then.last_turn()
             entries = turn.entries if turn is not None else ()
             request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
-            if request is not None and (mark := recorded_tool_choice(request)) is not None:
+            if request is not None and (mark := read_tool_choice(request)) is not None:
                 return mark
             # Earlier versions did not store `none`.
             return "none" if config.assistant.tool_choice == "none" else "auto"

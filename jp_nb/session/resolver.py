@@ -56,7 +56,7 @@ from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.scripted import NAME as SCRIPTED
+from jp_nb.providers.scripted import SCRIPTED_NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from jp_nb.config.aliases import Aliases, get_aliases, resolve_model
 from jp_nb.config.partial import get_path
 from jp_nb.errors import ConfigError
-from jp_nb.providers.scripted import MAX_SCRIPT_BYTES, NAME
+from jp_nb.providers.scripted import MAX_SCRIPT_BYTES, SCRIPTED_NAME
 from jp_nb.record.config_history import Step
 from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import ActiveConversation
@@ -69,7 +69,10 @@ class FolderScripts:
             raise ConfigError(f"the script is not used: {exc}", path=MODEL) from exc
 
         self.choose_changed(self._list_own_changes())
-        leaf = ("script", f"replies that replace the model {NAME}/{name}: {len(content)} bytes")
+        leaf = (
+            "script",
+            f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
+        )
         if name in self._chosen or files.is_applied(path, content, [leaf]):
             return content
 
@@ -77,7 +80,7 @@ class FolderScripts:
         files.add_notice(f"{need}: `%jp trust --workspace`")
         raise ConfigError(
             f"{need}. Agree to its content with `%jp trust --workspace`, or choose it here with "
-            f"`%%jp -m {NAME}/{name}`",
+            f"`%%jp -m {SCRIPTED_NAME}/{name}`",
             path=MODEL,
         )
 
@@ -96,9 +99,9 @@ def _find_scripts(value: JsonValue, aliases: Aliases) -> Iterator[str]:
                 model = resolve_model(value, aliases)
             except ConfigError:
                 return  # another text
-            if model.provider == NAME:
+            if model.provider == SCRIPTED_NAME:
                 yield model.name
-        case {"provider": str(provider), "name": str(name)} if provider == NAME:
+        case {"provider": str(provider), "name": str(name)} if provider == SCRIPTED_NAME:
             yield name
         case dict():
             for inner in value.values():

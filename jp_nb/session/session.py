@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.record.clock import DEFAULT_CLOCK, Clock, clock_from_epoch, utc_now
+from jp_nb.record.clock import DEFAULT_CLOCK, Clock, make_epoch_clock, utc_now
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, NotebookStorage
 from jp_nb.storage import environment
@@ -44,7 +44,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
     if not notebook.headless:
         return utc_now
     if epoch := os.environ.get(environment.EPOCH):
-        return clock_from_epoch(epoch)
+        return make_epoch_clock(epoch)
     if _is_configured(files):
         from jp_nb.session.base_config import is_reproducible
 

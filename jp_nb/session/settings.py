@@ -47,15 +47,15 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_changes import (
     ChangedPaths,
+    ChangeSource,
     Draft,
-    Source,
-    changes_if_trusted,
-    inherited_changes,
-    inherited_settings,
+    find_changes_if_trusted,
+    find_untrusted_changes,
+    make_inherited_changes,
+    make_inherited_settings,
     revert_source,
     revert_value,
     select_changes,
-    untrusted_changes,
 )
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.signing import MOVED
@@ -110,7 +110,7 @@ class DirectiveDraft(Draft):
     def assign(self, change: Change) -> None:
         """Add `change` as an assignment of the user."""
         if change:
-            self.add_from(Source.assignment(change), change)
+            self.add_from(ChangeSource.assignment(change), change)
 
     def _unset(self, path: str) -> None:
         require_node(path)
@@ -150,12 +150,12 @@ class DirectiveDraft(Draft):
                 self.add_from(None, Change(to_store(settings)))
             return
         for change, layer in requested_changes(text, self.partial(), self._files):
-            source = Source.assignment(change) if layer is None else self._source_of(layer)
+            source = ChangeSource.assignment(change) if layer is None else self._source_of(layer)
             self.add_from(source, change)
 
-    def _source_of(self, layer: Layer) -> Source:
+    def _source_of(self, layer: Layer) -> ChangeSource:
         names, label = self._files.claim_names(layer)
-        return Source.named(*names, label=label)
+        return ChangeSource.named(*names, label=label)
 
     def _revert(self, text: str) -> None:
         """Revert the changes of a file, or values from any source, for `-C`."""
@@ -271,7 +271,7 @@ class Settings:
         """Return warnings about settings of the record, and about access rules."""
         self.projection.reload_layers()
         warnings = []
-        if ignored := untrusted_changes(self.projection):
+        if ignored := find_untrusted_changes(self.projection):
             warning = (
                 "this notebook's record also has settings that only you can decide; "
                 f"they are ignored until `%jp trust`: {format_paths(ignored)}"
@@ -290,7 +290,7 @@ class Settings:
 
     def if_trusted(self) -> dict[str, JsonValue]:
         """Return the values that differ if the record is trusted, by path."""
-        return changes_if_trusted(self.projection)
+        return find_changes_if_trusted(self.projection)
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
         """Return the sources of values at `paths`, by increasing priority."""
@@ -327,7 +327,7 @@ class Settings:
         """Return the change that copies settings of another conversation that are not set here."""
         self.projection.reload_layers()
         other.reload_layers()
-        change = inherited_changes(other, self.projection.partial())
+        change = make_inherited_changes(other, self.projection.partial())
         own = ChangedPaths(self.projection.steps() if change else ())
         return select_changes(change, lambda path: path not in own)
 
@@ -346,7 +346,7 @@ class Settings:
         with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.reload_layers()
             other.projection.reload_layers()
-            change = inherited_settings(other.projection, self.projection, paths)
+            change = make_inherited_settings(other.projection, self.projection, paths)
             if change:
                 draft = Draft(self.projection)
                 draft.add_from(None, change)

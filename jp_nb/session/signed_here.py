@@ -22,9 +22,9 @@ from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json
-from jp_nb.providers.scripted import NAME
-from jp_nb.record.config_changes import untrusted_changes
-from jp_nb.record.config_history import MODEL_KEYS, Projection, base_change, paths_overlap
+from jp_nb.providers.scripted import SCRIPTED_NAME
+from jp_nb.record.config_changes import find_untrusted_changes
+from jp_nb.record.config_history import MODEL_KEYS, Projection, paths_overlap, read_base_change
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.base_config import MODEL
 from jp_nb.storage.config_files import ConfigFiles
@@ -95,7 +95,7 @@ class SignedHere:
 
         layers, _ = self._active.files.load_valid_layers()
         projection = Projection(stream, lambda: layers)
-        if not untrusted_changes(projection) and not _selects_script(projection):
+        if not find_untrusted_changes(projection) and not _selects_script(projection):
             return True
         return SignedConversations(self.folder).covers(stream.id)
 
@@ -124,7 +124,7 @@ class SignedHere:
             self._checked = stream.id
             self._checked_changes = 0
             self._checked_chars = len(canonical_json(stream.base_config))
-            changes.append(base_change(stream.base_config, {}))
+            changes.append(read_base_change(stream.base_config, {}))
 
         for delta in stream.deltas[self._checked_changes :]:
             self._checked_chars += len(canonical_json(delta.delta))
@@ -173,7 +173,7 @@ def _may_unset(path: str) -> bool:
 def _may_be_script(model: JsonValue) -> bool:
     """Return True if `model` is a script, or an alias that may be one."""
     if isinstance(model, dict):
-        return model.get("provider") == NAME
+        return model.get("provider") == SCRIPTED_NAME
     return model is not None
 
 
@@ -186,6 +186,6 @@ def _selects_script(projection: Projection) -> bool:
         if isinstance(model, str):
             with suppress(ConfigError):  # an unknown alias selects nothing
                 model = {"provider": resolve_model(model, get_aliases(step.after)).provider}
-        if isinstance(model, dict) and model.get("provider") == NAME:
+        if isinstance(model, dict) and model.get("provider") == SCRIPTED_NAME:
             return True
     return False

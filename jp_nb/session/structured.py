@@ -18,13 +18,13 @@ from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     ONLY_ITSELF,
     TypeSchema,
-    all_schemas,
     find_loop,
     format_schema_path,
+    walk_schemas,
     without_infinite_numbers,
 )
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.packages import without_parsers
+from jp_nb.packages import delay_parsers
 from jp_nb.toolkit.misfits import MAX_EXCERPT, find_validator, format_misfit
 
 _TAKES: Final = (
@@ -112,7 +112,7 @@ def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
 
 
 def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
-    with without_parsers():
+    with delay_parsers():
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
         from jsonschema.validators import (  # type: ignore[import-untyped]
             Draft3Validator,
@@ -130,7 +130,7 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
     except UsageError as exc:
         raise _unusable_error(name, str(exc)) from exc
     base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
-    for path, part in all_schemas(schema).items():
+    for path, part in walk_schemas(schema).items():
         if path and base in part:
             reason = f"it has its own `{base}`, which changes the base of references: remove it"
             raise _unusable_error(name, f"{format_schema_path(path)}: {reason}")

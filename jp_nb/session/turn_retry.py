@@ -11,8 +11,13 @@ from typing import Final
 
 from jp_nb.agent.provider import ToolChoice
 from jp_nb.record.events import BY, TYPED, ChatRequest
-from jp_nb.record.marks import CHOICES, last_turn_to_repeat, recorded_tool_choice, to_tool_choice
-from jp_nb.record.turn_numbers import shown_turn
+from jp_nb.record.marks import (
+    NAMELESS_TOOL_CHOICES,
+    find_turn_to_repeat,
+    read_tool_choice,
+    to_tool_choice,
+)
+from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import branch_before
@@ -45,7 +50,7 @@ class TurnRetry:
 
     def _read_turn_request(self, model: str | None) -> TurnRequest:
         stream = self._active.document.conversation
-        turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
+        turn = find_turn_to_repeat(stream.turns(), "there is no turn to ask again")
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         metadata = {key: mark for key, mark in request.metadata.items() if key in KEPT_MARKS}
 
@@ -53,7 +58,7 @@ class TurnRetry:
             self._active,
             turn.number,
             skipped=range(turn.number + 1, stream.turn_count),
-            why=f"turn {shown_turn(turn.number)} is asked again",
+            why=f"turn {to_shown_turn(turn.number)} is asked again",
         )
         return TurnRequest(
             request=ChatRequest(
@@ -75,14 +80,14 @@ def find_own_tool_choice(
 
     `own_requests` has the `event_id` of each request that this kernel sent.
     """
-    choice = recorded_tool_choice(request)
+    choice = read_tool_choice(request)
     if choice is None:
         return None
 
     stream = active.document.conversation
     place = next(place for place, entry in enumerate(stream.entries) if entry is request)
     is_own = stream.raw[place].get("event_id") in own_requests
-    if choice not in CHOICES and not (active.trust.trusted or is_own):
+    if choice not in NAMELESS_TOOL_CHOICES and not (active.trust.trusted or is_own):
         return None  # someone else may have named the tool
 
     then = active.settings.projection.until(stream.until(place)).config()

@@ -47,7 +47,7 @@ from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, open_file, replace_file, resolve_write_target
 from jp_nb.json_values import (
-    MAX_LEVELS,
+    MAX_STORED_LEVELS,
     JsonObject,
     as_object,
     compact_json,
@@ -245,7 +245,7 @@ class _CassetteReader:
 
     def _parse_line(self, line: bytes) -> JsonObject:
         try:
-            value = read_json(line.decode(), max_levels=MAX_LEVELS + 10)
+            value = read_json(line.decode(), max_levels=MAX_STORED_LEVELS + 10)
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
             raise self._error(why, AGAIN) from exc

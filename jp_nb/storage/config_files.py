@@ -28,7 +28,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
 from jp_nb.storage.files import config_folder, is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
-from jp_nb.text import MAX_LISTED
+from jp_nb.text import MAX_LISTED_LINES
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
@@ -45,10 +45,10 @@ def user_file() -> Path:
 
 
 def format_paths(paths: Iterable[str]) -> str:
-    """Return the first `MAX_LISTED` of the sorted paths, and the number of the others, as text."""
+    """Return the first `MAX_LISTED_LINES` sorted paths, and the number of the others, as text."""
     found = sorted(paths)
-    more = len(found) - MAX_LISTED
-    shown = ", ".join(found[:MAX_LISTED])
+    more = len(found) - MAX_LISTED_LINES
+    shown = ", ".join(found[:MAX_LISTED_LINES])
     return f"{shown} and {more} more" if more > 0 else shown
 
 

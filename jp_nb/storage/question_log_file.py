@@ -42,7 +42,7 @@ from jp_nb.json_values import (
     read_json,
     sorted_json,
 )
-from jp_nb.record.outcomes import SEEN_ENDS, entry_time, is_answered
+from jp_nb.record.outcomes import SEEN_ENDS, is_answered, read_entry_time
 from jp_nb.storage.files import (
     LOCK_TIMEOUT_S,
     MAX_BYTES,
@@ -105,7 +105,7 @@ def decode_entry(line: bytes) -> LogEntry | None:
     answer = found.get("answer")
     if not isinstance(question, str) or not question.strip():
         return None
-    if type(number) is not int or not 1 <= number <= MAX_INTEGER or entry_time(found) is None:
+    if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(found) is None:
         return None
     if not is_answered(found):
         return found if found["outcome"] in SEEN_ENDS else None

@@ -36,7 +36,7 @@ from pydantic import (
 )
 
 from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.outcomes import DONE
+from jp_nb.record.outcomes import DONE_ANSWER
 from jp_nb.record.outcomes import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.toolkit.misfits import is_linear_pattern, matches_pattern
@@ -259,7 +259,7 @@ class UrlAnswer(AnswerType):
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `done`."""
-        return DONE
+        return DONE_ANSWER
 
     def to_record(self) -> dict[str, JsonValue]:
         """Return the JSON object for the record, with the URL without its details."""

@@ -21,7 +21,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import Schema, count_steps, format_schema_path
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.packages import without_parsers
+from jp_nb.packages import delay_parsers
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
 
 
 def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
-    with without_parsers():
+    with delay_parsers():
         from jsonschema.exceptions import ValidationError, best_match
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -177,7 +177,7 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
 
     `find_schema_problem` has accepted `schema`.
     """
-    with without_parsers():
+    with delay_parsers():
         from jsonschema import FormatChecker  # type: ignore[import-untyped]
         from jsonschema.exceptions import best_match
         from jsonschema.validators import extend

@@ -22,8 +22,8 @@ from jp_nb.config.secrets import (
     is_secret_name,
     redact,
 )
-from jp_nb.values.base import Privacy, private
-from jp_nb.values.containers import MAX_DEPTH
+from jp_nb.values.base import Privacy, apply_privacy
+from jp_nb.values.containers import MAX_CONTAINER_DEPTH
 from jp_nb.values.custom import FAILURES
 from jp_nb.values.data_path import is_a
 from jp_nb.values.named_parts import (
@@ -57,7 +57,7 @@ class NotebookSecrets(Privacy):
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         found = _SecretSearch()
         self._environment = dict(os.environ)
-        with private(_NameRules()):
+        with apply_privacy(_NameRules()):
             for name, value in [*namespace.items()]:
                 variable = name if type(name) is str else None
                 found.walk(variable, value)
@@ -206,7 +206,11 @@ class _SecretSearch:
             elif self._reader(value) is read_secret_content:
                 _, content = next(read_secret_content(value, True))
                 self._add_secret("", content)
-            elif depth < MAX_DEPTH and id(value) not in self._seen and not is_environment(value):
+            elif (
+                depth < MAX_CONTAINER_DEPTH
+                and id(value) not in self._seen
+                and not is_environment(value)
+            ):
                 self._seen[id(value)] = value
                 parts = self._reader(value)
                 try:

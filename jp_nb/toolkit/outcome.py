@@ -25,7 +25,7 @@ from pydantic import (
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.json_values import MAX_LEVELS, encode_utf8, is_larger, is_storable
+from jp_nb.json_values import MAX_STORED_LEVELS, encode_utf8, is_larger, is_storable
 from jp_nb.toolkit.question import Question, first_problem
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def _omit_large_structured(data: dict[str, object]) -> None:
 
 def _refuse_large_proposal(data: dict[str, object]) -> None:
     proposed = [data.get("config"), data.get("unset")]
-    if is_larger(proposed, items=MAX_PROPOSED, chars=MAX_PROPOSED, levels=MAX_LEVELS):
+    if is_larger(proposed, items=MAX_PROPOSED, chars=MAX_PROPOSED, levels=MAX_STORED_LEVELS):
         from jp_nb.config.proposal import TOO_LARGE  # few proposals are too large
 
         data["config"] = None

@@ -33,7 +33,7 @@ from pydantic_core import PydanticCustomError
 
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.errors import UsageError
-from jp_nb.record.outcomes import CONFIRMED, EMPTY
+from jp_nb.record.outcomes import CONFIRMED_ANSWER, EMPTY
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import (
     MAX_FIELDS,
@@ -520,7 +520,7 @@ class FormAnswer(AnswerType):
         """Return `name: value` for each field, in one line."""
         items = self._items(answer)
         words = (f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in items)
-        nothing = EMPTY if self.fields else CONFIRMED
+        nothing = EMPTY if self.fields else CONFIRMED_ANSWER
         return one_line("; ".join(words), limit=2000) or nothing
 
     def fixed_texts(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _CURRENT: ContextVar[Privacy] = ContextVar("jp_nb_privacy", default=Privacy())  
 
 
 @contextmanager
-def private(privacy: Privacy | None) -> Iterator[None]:
+def apply_privacy(privacy: Privacy | None) -> Iterator[None]:
     """Apply `privacy` to descriptions and paths inside the block; None keeps the current rules."""
     if privacy is None:
         yield
@@ -51,20 +51,20 @@ def private(privacy: Privacy | None) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def hidden_part(key: object, value: object = None) -> str | None:
+def hide_part(key: object, value: object = None) -> str | None:
     """Return the replacement for the part `value` under `key`; None if it is shown.
 
     The key may be a tuple, such as a column of several levels: each of its texts is a name.
     """
     if type(key) is tuple:
-        found = (hidden_part(each, value) for each in key)
+        found = (hide_part(each, value) for each in key)
         return next((hidden for hidden in found if hidden is not None), None)
     if issubclass(type(key), bytes):
         key = key.decode(errors="replace")  # type: ignore[attr-defined]
     return _CURRENT.get().name(key, value) if issubclass(type(key), str) else None  # type: ignore[arg-type]
 
 
-def hidden_value(value: object) -> str | None:
+def hide_value(value: object) -> str | None:
     """Return the replacement for `value` if it is a secret as a whole; None if it is shown."""
     return _CURRENT.get().value(value)
 
@@ -123,7 +123,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
 
 
-def truncate_middle(text: str, limit: int, expression: str = "") -> str:
+def cut_middle(text: str, limit: int, expression: str = "") -> str:
     """Return `text` with a note in place of its middle, in at most `limit` characters.
 
     With `expression`, which evaluates to `text`, the note shows the slice for the omitted part.
@@ -133,7 +133,7 @@ def truncate_middle(text: str, limit: int, expression: str = "") -> str:
     longest = len(_format_omission(len(text), len(text), len(text), expression))
     room = limit - longest
     if room < 20:
-        return truncate_end(text, limit) if not expression else truncate_middle(text, limit)
+        return cut_end(text, limit) if not expression else cut_middle(text, limit)
     head = room * 2 // 3
     tail = len(text) - (room - head)
     return f"{text[:head]}{_format_omission(tail - head, head, tail, expression)}{text[tail:]}"
@@ -144,7 +144,7 @@ def _format_omission(number: int, start: int, end: int, expression: str) -> str:
     return f"\n… ({number:,} characters omitted{where}) …\n"
 
 
-def truncate_end(text: str, limit: int) -> str:
+def cut_end(text: str, limit: int) -> str:
     """Return `text` with a note in place of its end, in at most `limit` characters."""
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
@@ -159,7 +159,7 @@ def to_one_line(text: str, limit: int) -> str:
     """Return `text` with single spaces in place of white space, in at most `limit` characters."""
     if len(text) > limit:
         text = without_hidden(text)
-    return truncate_end(" ".join(text[: limit * 4 + 100].split()), limit)
+    return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
 
 
 def without_addresses(text: str) -> str:
@@ -215,12 +215,12 @@ class DescriptionLimits:
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """Describer for values, and True if such values in a container are described separately."""
 
     describe: Describer
     is_rich: bool = False
 
 
-Kinds = tuple[tuple[str, str, Kind], ...]
+ValueKinds = tuple[tuple[str, str, ValueKind], ...]
 """Kinds of values, each with the module and the name of its class."""

@@ -22,19 +22,19 @@ from jp_nb.values.base import (
     DescriptionLimits,
     bytes_without_hidden,
     count,
-    hidden_part,
-    hidden_value,
+    cut_end,
+    hide_part,
+    hide_value,
     to_one_line,
-    truncate_end,
     without_hidden,
 )
 from jp_nb.values.custom import (
     FAILURES,
+    find_method,
     has_custom_description,
     has_own_repr,
-    method_of,
-    type_name,
-    types_of,
+    list_types,
+    name_type,
 )
 
 MAX_SORTED: Final = 20_000
@@ -43,14 +43,14 @@ MAX_COMPARED: Final = 1_000
 """Maximum size of other sets that are sorted: the sort key of an element is its description."""
 
 
-class Key(NamedTuple):
+class ItemKey(NamedTuple):
     """Key of a mapping, or the name of a field of a dataclass or another record."""
 
     value: Any
     is_field: bool = False
 
 
-Items = Iterator[tuple[Key | None, object]]
+KeyedItems = Iterator[tuple[ItemKey | None, object]]
 
 
 @dataclass(slots=True, eq=False)
@@ -68,30 +68,30 @@ class Contents:
     begin: str
     end: str
     length: int
-    items: Callable[[], Items] | None
+    items: Callable[[], KeyedItems] | None
     empty: str = ""
     unordered: bool = False
     is_keyed: bool = False
 
 
-def contents(value: object) -> Contents | None:
+def list_contents(value: object) -> Contents | None:
     """Return the items of a container or a record; None for another value."""
     try:
-        if type in types_of(value):
+        if type in list_types(value):
             return None
-        fields = record_fields(value)
+        fields = read_record_fields(value)
         if fields is None:
             return _plain_container(value)
     except FAILURES:
         return None
-    found = [(Key(name, is_field=True), part) for name, part in fields.items()]
-    begin = f"{type_name(type(value)).rpartition('.')[2]}("
+    found = [(ItemKey(name, is_field=True), part) for name, part in fields.items()]
+    begin = f"{name_type(type(value)).rpartition('.')[2]}("
     return Contents(begin, ")", len(found), lambda: iter(found), is_keyed=True)
 
 
 def _plain_container(value: Any) -> Contents | None:
-    kinds = types_of(value)
-    name = type_name(kinds[0]).rpartition(".")[2]
+    kinds = list_types(value)
+    name = name_type(kinds[0]).rpartition(".")[2]
     if dict in kinds:
         begin, end = ("{", "}") if kinds[0] is dict else (f"{name}({{", "})")
         items = partial(_keyed, dict.items(value))
@@ -111,14 +111,14 @@ def _plain_container(value: Any) -> Contents | None:
     return None
 
 
-def _keyed(pairs: Iterable[tuple[object, object]]) -> Items:
-    return ((Key(key), item) for key, item in pairs)
+def _keyed(pairs: Iterable[tuple[object, object]]) -> KeyedItems:
+    return ((ItemKey(key), item) for key, item in pairs)
 
 
 _SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
 
 
-def _elements(base: Any, value: object) -> Items:
+def _elements(base: Any, value: object) -> KeyedItems:
     return ((None, item) for item in base.__iter__(value))
 
 
@@ -136,7 +136,7 @@ def is_uniform(items: Iterable[object]) -> bool:
     return kinds <= {str} or kinds <= {int}
 
 
-def record_fields(value: Any) -> dict[str, object] | None:
+def read_record_fields(value: Any) -> dict[str, object] | None:
     """Return the stored fields of a dataclass, a named tuple, a pydantic model, or an attrs class.
 
     Return None for another value. Fields with `repr=False` are omitted, and computed fields are not
@@ -157,17 +157,17 @@ def record_fields(value: Any) -> dict[str, object] | None:
 
 
 def _field_names(value: Any, kind: type) -> list[str] | None:
-    if (fields := method_of(value, "__dataclass_fields__")) is not None and type(fields) is dict:
+    if (fields := find_method(value, "__dataclass_fields__")) is not None and type(fields) is dict:
         return [
             name for name, one in fields.items() if one.repr and one._field_type.name == "_FIELD"
         ]
-    if tuple in types_of(value):
-        named = method_of(value, "_fields")
+    if tuple in list_types(value):
+        named = find_method(value, "_fields")
         return list(named) if type(named) is tuple else None
-    if method_of(value, "__pydantic_fields__") is not None:
+    if find_method(value, "__pydantic_fields__") is not None:
         models = kind.__pydantic_fields__  # type: ignore[attr-defined]
         return [name for name, one in models.items() if one.repr] + list(_extra_fields(value))
-    if (attributes := method_of(value, "__attrs_attrs__")) is not None:
+    if (attributes := find_method(value, "__attrs_attrs__")) is not None:
         return [one.name for one in attributes if one.repr is not False]
     return None
 
@@ -181,7 +181,7 @@ def _extra_fields(value: Any) -> dict[str, object]:
     return extra if type(extra) is dict else {}
 
 
-MAX_DEPTH: Final = 12
+MAX_CONTAINER_DEPTH: Final = 12
 """Maximum nesting of containers that are described, and searched for secrets."""
 MAX_BITS: Final = 8_000
 _MIN_CHARS = 24
@@ -221,23 +221,23 @@ class NestedText:
         text = self._format_value(value, max(room, 1))
         if len(text) > room:
             self.is_cut = True
-            return truncate_end(text, room)
+            return cut_end(text, room)
         return text
 
     def _format_value(self, value: object, room: int) -> str:
         kind = type(value)
-        if (hidden := hidden_value(value)) is not None:
+        if (hidden := hide_value(value)) is not None:
             return hidden
         if kind in _SIMPLE:
             return repr(value)
         if kind is str:
             return self._format_string(value, room)  # type: ignore[arg-type]
         if kind is int:
-            return int_text(value)  # type: ignore[arg-type]
+            return format_int(value)  # type: ignore[arg-type]
         if kind in (bytes, bytearray):
             return self._format_bytes(value, room)  # type: ignore[arg-type]
         if kind in _EXACT or not (has_own_repr(value) or has_custom_description(value)):
-            inside = contents(value)
+            inside = list_contents(value)
             if inside is not None:
                 return self._format_container(value, inside, room)
         return self._format_other(value, room)
@@ -275,7 +275,7 @@ class NestedText:
             return f"{inside.begin}… itself{inside.end}"
         if not inside.length:
             return inside.empty or inside.begin + inside.end
-        if len(self._above) >= MAX_DEPTH or room < _MIN_CHARS or inside.items is None:
+        if len(self._above) >= MAX_CONTAINER_DEPTH or room < _MIN_CHARS or inside.items is None:
             self.is_cut = True
             return f"{inside.begin}… {inside.length:,}{inside.end}"
         self._above.add(id(value))
@@ -304,7 +304,7 @@ class NestedText:
             # A pair may be a name and its value.
             name = first if is_pair and index else key and key.value
             first = item
-            share = left if self._greedy else share_of(left, inside.length - index)
+            share = left if self._greedy else compute_share(left, inside.length - index)
             text = self.part(name, item, share)
             texts.append(label + text)
             used += len(label) + len(text) + 2
@@ -313,10 +313,10 @@ class NestedText:
 
     def part(self, key: object, item: object, room: int) -> str:
         """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""
-        hidden = hidden_part(key, item)
-        return self.write(item, room) if hidden is None else truncate_end(hidden, room)
+        hidden = hide_part(key, item)
+        return self.write(item, room) if hidden is None else cut_end(hidden, room)
 
-    def items(self, inside: Contents) -> Items:
+    def items(self, inside: Contents) -> KeyedItems:
         """Return the items with their keys. Sets are sorted."""
         assert inside.items is not None
         if inside.unordered:
@@ -328,15 +328,15 @@ class NestedText:
         if is_uniform(found):
             return sorted(found)  # type: ignore[type-var]
         probe = self.sharing_room()
-        return sorted(found, key=lambda item: (type_name(type(item)), probe.write(item, 200)))
+        return sorted(found, key=lambda item: (name_type(type(item)), probe.write(item, 200)))
 
 
-def share_of(room: int, items: int) -> int:
+def compute_share(room: int, items: int) -> int:
     """Return the share of `room` for the next item, if `items` items remain."""
     return min(room, max(60, room // max(min(items, _MAX_SHARES), 1)))
 
 
-def int_text(value: int) -> str:
+def format_int(value: int) -> str:
     """Return the decimal digits of an integer. A very long one is shortened."""
     bits = int.bit_length(value)
     if bits <= MAX_BITS:
@@ -347,7 +347,7 @@ def int_text(value: int) -> str:
     return f"{sign}{hex(abs(value) >> (bits - 64))}… ({size})"
 
 
-MAX_PARTS: Final = 50  # limit for the parts of a container that are described separately
+MAX_DESCRIBED_PARTS: Final = 50  # limit for the parts of a container that are described separately
 _SHORT_ITEM = 24
 _NOTE_CHARS = 120
 
@@ -359,11 +359,11 @@ def describe_container(
 
     Each part of a container with frames, figures, or arrays is described separately.
     """
-    inside = contents(value)
+    inside = list_contents(value)
     if inside is None:
         return None
-    if not limits.brief and inside.items is not None and 0 < inside.length <= MAX_PARTS:
-        parts = list(islice(inside.items(), MAX_PARTS))
+    if not limits.brief and inside.items is not None and 0 < inside.length <= MAX_DESCRIBED_PARTS:
+        parts = list(islice(inside.items(), MAX_DESCRIBED_PARTS))
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
     whole = NestedText(limits, greedy=True)
@@ -377,7 +377,7 @@ def describe_container(
 
 
 def _title(value: object, length: int) -> str:
-    return f"{type_name(type(value))} of {count(length, 'item')}"
+    return f"{name_type(type(value))} of {count(length, 'item')}"
 
 
 def _describe_first_items(
@@ -400,7 +400,7 @@ def _describe_first_items(
         left = room - len(label) - 1
         if left < 16:
             break
-        share = share_of(left, inside.length - shown)
+        share = compute_share(left, inside.length - shown)
         line = label + nested.part(key and key.value, item, share)
         lines.append(line)
         room -= len(line) + 1
@@ -422,7 +422,7 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
 
 
 def _describe_parts(
-    value: object, parts: list[tuple[Key | None, object]], limits: DescriptionLimits
+    value: object, parts: list[tuple[ItemKey | None, object]], limits: DescriptionLimits
 ) -> Description:
     title = f"{_title(value, len(parts))}:"
     room = limits.chars - len(title)
@@ -435,7 +435,7 @@ def _describe_parts(
         if share < 20:
             lines.append(f"… {count(len(parts) - index, 'more item')}")
             break
-        if (hidden := hidden_part(key and key.value, part)) is not None:
+        if (hidden := hide_part(key and key.value, part)) is not None:
             part = hidden
         name = limits.expression(end) if limits.name else ""
         inner = limits.part(share, name=name, images=limits.images - len(images))
@@ -443,10 +443,10 @@ def _describe_parts(
         lines.append(label + description.text)
         images += description.images
         room -= len(lines[-1]) + 1
-    return Description(truncate_end("\n".join(lines), limits.chars), tuple(images))
+    return Description(cut_end("\n".join(lines), limits.chars), tuple(images))
 
 
-def _format_access(key: Key | None, index: int) -> str:
+def _format_access(key: ItemKey | None, index: int) -> str:
     # The attribute or subscript that follows the container's name.
     if key is None:
         return f"[{index}]"
@@ -454,4 +454,4 @@ def _format_access(key: Key | None, index: int) -> str:
         return f".{key.value}"
     kind = type(key.value)
     plain = kind in (str, int, float, bool, type(None))
-    return f"[{truncate_end(repr(key.value), 80) if plain else type_name(kind)}]"
+    return f"[{cut_end(repr(key.value), 80) if plain else name_type(kind)}]"

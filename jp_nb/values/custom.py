@@ -29,9 +29,9 @@ from jp_nb.images import MEDIA_TYPES, PDF, Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     ValueBudget,
+    cut_end,
+    cut_middle,
     to_one_line,
-    truncate_end,
-    truncate_middle,
     without_addresses,
 )
 
@@ -47,25 +47,25 @@ _QUALNAME: Final = type.__dict__["__qualname__"]
 _PLAIN_MODULES: Final = ("builtins", "__main__")
 
 
-def types_of(value: object) -> tuple[type, ...]:
+def list_types(value: object) -> tuple[type, ...]:
     """Return the real type of `value` and its base classes. `__class__` is ignored."""
     return tuple(_MRO.__get__(type(value)))
 
 
-Entry = TypeVar("Entry")
+ClassEntryT = TypeVar("ClassEntryT")
 
 
-class ClassTable(Generic[Entry]):
+class ClassTable(Generic[ClassEntryT]):
     """Entries for classes, given as module, name, and entry. A lookup imports no module."""
 
-    def __init__(self, rows: Iterable[tuple[str, str, Entry]]) -> None:
-        self._by_name: dict[str, list[tuple[str, Entry]]] = {}
+    def __init__(self, rows: Iterable[tuple[str, str, ClassEntryT]]) -> None:
+        self._by_name: dict[str, list[tuple[str, ClassEntryT]]] = {}
         for module, name, entry in rows:
             self._by_name.setdefault(name, []).append((module, entry))
 
-    def find(self, value: object) -> Entry | None:
+    def find(self, value: object) -> ClassEntryT | None:
         """Return the entry of the first class in the MRO of `value` that has one, or None."""
-        for cls in types_of(value):
+        for cls in list_types(value):
             own: str = type.__dict__["__name__"].__get__(cls)
             name = _NAMES_IN_TYPES.get(own, own)
             for module, entry in self._by_name.get(name, ()):
@@ -88,7 +88,7 @@ _NAMES_IN_TYPES: Final = {
 """Names in the module `types` of classes with another `__name__`."""
 
 
-def type_name(kind: type) -> str:
+def name_type(kind: type) -> str:
     """Return the name of a type, with its module unless it is `builtins` or `__main__`."""
     try:
         module = _MODULE.__get__(kind)
@@ -101,9 +101,9 @@ def type_name(kind: type) -> str:
     return to_one_line(f"{module}.{name}", 120)
 
 
-def method_of(value: object, name: str) -> Any:
+def find_method(value: object, name: str) -> Any:
     """Return the unbound attribute `name` of the type of `value`, or None."""
-    for kind in types_of(value):
+    for kind in list_types(value):
         space = type.__dict__["__dict__"].__get__(kind)
         if name in space:
             return space[name]
@@ -112,7 +112,7 @@ def method_of(value: object, name: str) -> Any:
 
 def has_own_repr(value: object) -> bool:
     """Return True if the `__repr__` of `value` is neither built in nor generated."""
-    method = method_of(value, "__repr__")
+    method = find_method(value, "__repr__")
     if type(method) is not FunctionType:
         return type(method) not in (WrapperDescriptorType, MethodDescriptorType)
     wrapped = method.__dict__.get("__wrapped__")  # set by `recursive_repr` for dataclasses
@@ -125,7 +125,7 @@ def has_own_repr(value: object) -> bool:
     )
 
 
-def repr_text(value: object, limit: int) -> str:
+def format_repr(value: object, limit: int) -> str:
     """Return the text of `value` from `repr`, `str`, or IPython, in at most `limit` characters."""
     try:
         text = _get_text(value, limit)
@@ -133,20 +133,20 @@ def repr_text(value: object, limit: int) -> str:
         reason = type(exc).__name__
         message = to_one_line(_message_of(exc, ""), 200)
         text = (
-            f"<{type_name(type(value))}: no text available: {reason}{message and f': {message}'}>"
+            f"<{name_type(type(value))}: no text available: {reason}{message and f': {message}'}>"
         )
-    return truncate_end(without_addresses(text), limit)
+    return cut_end(without_addresses(text), limit)
 
 
 def _get_text(value: object, limit: int) -> str:
-    has_default_repr = method_of(value, "__repr__") is object.__repr__
+    has_default_repr = find_method(value, "__repr__") is object.__repr__
     # `str.__str__` converts an instance of a subclass to a plain `str`.
-    if has_default_repr and method_of(value, "_repr_pretty_") is None:
-        if method_of(value, "__str__") not in (None, object.__str__):
+    if has_default_repr and find_method(value, "_repr_pretty_") is None:
+        if find_method(value, "__str__") not in (None, object.__str__):
             return str.__str__(str(value))
         return _format_attribute_names(value)
     # IPython reads `__class__`, so it is not used for a class that overrides it.
-    has_real_class = method_of(value, "__class__") is object.__dict__["__class__"]
+    has_real_class = find_method(value, "__class__") is object.__dict__["__class__"]
     pretty = _pretty(value, limit) if has_real_class else None
     return str.__str__(repr(value)) if pretty is None else pretty
 
@@ -158,7 +158,7 @@ def _format_attribute_names(value: object) -> str:
         names = []
     more = f" and {len(names) - 200:,} more" if len(names) > 200 else ""
     end = f", attributes: {', '.join(names[:200])}{more}" if names else ""
-    return f"<{type_name(type(value))} object{end}>"
+    return f"<{name_type(type(value))} object{end}>"
 
 
 def _message_of(exc: BaseException, default: str) -> str:
@@ -246,7 +246,7 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
     if not isinstance(kind, type):
         raise UsageError(
             "`jp.describer` needs a type, such as `@jp.describer(Table)`, not "
-            f"{type_name(type(kind))}"
+            f"{name_type(type(kind))}"
         )
 
     def register(function: _Function) -> _Function:
@@ -265,10 +265,12 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
 
 def has_custom_description(value: object) -> bool:
     """Return True if a describer is registered for `value`, or it has an `_ai_repr_`."""
-    return _registered(value) is not None or _is_method(method_of(value, AI_REPR))
+    return _registered(value) is not None or _is_method(find_method(value, AI_REPR))
 
 
-def custom_description(value: object, budget: ValueBudget) -> tuple[Description | None, list[str]]:
+def make_custom_description(
+    value: object, budget: ValueBudget
+) -> tuple[Description | None, list[str]]:
     """Return the description by a describer or `_ai_repr_`, or None, and the errors of both."""
     problems: list[str] = []
     for name, describe in (("describer", _call_describer), (AI_REPR, _call_ai_repr)):
@@ -280,14 +282,14 @@ def custom_description(value: object, budget: ValueBudget) -> tuple[Description 
             continue
         if found is not None:
             images = found.images[: max(budget.images, 0)]
-            return Description(truncate_middle(found.text, budget.chars), images), problems
+            return Description(cut_middle(found.text, budget.chars), images), problems
     return None, problems
 
 
 def _registered(value: object) -> Registered | None:
     if not _DESCRIBERS:
         return None
-    return next((_DESCRIBERS[kind] for kind in types_of(value) if kind in _DESCRIBERS), None)
+    return next((_DESCRIBERS[kind] for kind in list_types(value) if kind in _DESCRIBERS), None)
 
 
 def _call_describer(value: object, budget: ValueBudget) -> Description | None:
@@ -302,7 +304,7 @@ def _call_describer(value: object, budget: ValueBudget) -> Description | None:
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str):
         return Description(result[0], tuple(map(_as_image, result[1])))
     raise TypeError(
-        f"it returned {type_name(type(result))}: expected a text, a Description, "
+        f"it returned {name_type(type(result))}: expected a text, a Description, "
         "or a text and a list of images"
     )
 
@@ -311,7 +313,7 @@ def _as_image(image: Any) -> Image:
     if isinstance(image, Image):
         return image
     if not isinstance(image, bytes):
-        raise TypeError(f"expected an Image or its bytes, found {type_name(type(image))}")
+        raise TypeError(f"expected an Image or its bytes, found {name_type(type(image))}")
     kind = detect_media_type(image)
     if kind is None:
         raise TypeError("expected the bytes of a PNG, JPEG, GIF, WebP, or PDF file")
@@ -323,7 +325,7 @@ def _is_method(found: object) -> bool:
 
 
 def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
-    found = method_of(value, AI_REPR)
+    found = find_method(value, AI_REPR)
     if not _is_method(found):
         return None
     method = found.__get__(value, type(value)) if hasattr(type(found), "__get__") else found
@@ -378,7 +380,7 @@ def _read_bundle(bundle: Any) -> Description | None:
     if isinstance(bundle, str):
         return Description(bundle)
     if not isinstance(bundle, Mapping):
-        raise TypeError(f"it returned {type_name(type(bundle))}: expected a MIME bundle (a dict)")
+        raise TypeError(f"it returned {name_type(type(bundle))}: expected a MIME bundle (a dict)")
     kinds = [kind for kind in MEDIA_TYPES if kind in bundle]
     if not kinds and PDF in bundle:
         kinds = [PDF]

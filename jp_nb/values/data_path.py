@@ -21,10 +21,10 @@ from itertools import islice
 from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
-from jp_nb.values.base import bytes_without_hidden, hidden_part, hidden_value, without_hidden
-from jp_nb.values.containers import record_fields
-from jp_nb.values.custom import FAILURES, ClassTable, method_of, type_name, types_of
-from jp_nb.values.frames import hidden_fields, label_names
+from jp_nb.values.base import bytes_without_hidden, hide_part, hide_value, without_hidden
+from jp_nb.values.containers import read_record_fields
+from jp_nb.values.custom import FAILURES, ClassTable, find_method, list_types, name_type
+from jp_nb.values.frames import find_hidden_fields, list_label_names
 from jp_nb.values.objects import is_own_code
 
 
@@ -147,7 +147,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     value = path.begin(namespace)
     _check_part(path.name, value)
     for step in path.steps:
-        if hidden_value(value) is not None:
+        if hide_value(value) is not None:
             raise NotShown(SECRET_REFUSAL)
         try:
             read_part = _attribute if step.kind == "attribute" else _item
@@ -156,20 +156,20 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
             raise
         except FAILURES as exc:  # the value's own code may run
             raise ValuePathError(
-                f"{step.key!r} cannot be read: {type_name(type(exc))}: {without_hidden(str(exc))}"
+                f"{step.key!r} cannot be read: {name_type(type(exc))}: {without_hidden(str(exc))}"
             ) from exc
         _check_part(step.key, value)
     return value
 
 
 def _check_part(key: object, part: object = None) -> None:
-    if hidden_part(key, part) is not None:
+    if hide_part(key, part) is not None:
         raise NotShown(SECRET_REFUSAL)
 
 
 def _not_data(value: object) -> ValuePathError:
     return ValuePathError(
-        f"a path cannot pass through this {type_name(type(value))}. It can pass only "
+        f"a path cannot pass through this {name_type(type(value))}. It can pass only "
         "through data: containers, frames, arrays, dataclasses, and stored "
         "attributes of the user's own classes"
     )
@@ -227,7 +227,7 @@ _KINDS: Final = ClassTable(
 def is_a(value: object, module: str, name: str) -> bool:
     """Return True if `value` is of the class `name` of a module that is loaded."""
     loaded = sys.modules.get(module)
-    return loaded is not None and vars(loaded).get(name) in types_of(value)
+    return loaded is not None and vars(loaded).get(name) in list_types(value)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -237,7 +237,7 @@ def _attribute(value: Any, name: str) -> Any:
     kind = _KINDS.find(value)
     if kind is not None and name in kind.attributes.split():
         return getattr(without_secret_parts(value), name)
-    stored = stored_attributes(value)
+    stored = read_stored_attributes(value)
     if stored is not None and name in stored:
         return stored[name]
     if is_a(value, "pandas", "DataFrame") and name in value.columns:
@@ -247,7 +247,7 @@ def _attribute(value: Any, name: str) -> Any:
     if kind is None and stored is None:
         raise _not_data(value)
     raise ValuePathError(
-        f"this {type_name(type(value))} has no stored attribute {name!r}. Methods and "
+        f"this {name_type(type(value))} has no stored attribute {name!r}. Methods and "
         "computed properties are not read"
     )
 
@@ -258,7 +258,7 @@ def _item(value: Any, key: Any) -> Any:
         raise _not_data(value)
     for each in key if type(key) is tuple else (key,):
         _check_part(each)
-    if dict in types_of(value):
+    if dict in list_types(value):
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")
         return dict.__getitem__(value, key)
@@ -270,7 +270,7 @@ def _item(value: Any, key: Any) -> Any:
     return without_secret_parts(value)[key]
 
 
-def stored_attributes(value: Any) -> Mapping[str, Any] | None:
+def read_stored_attributes(value: Any) -> Mapping[str, Any] | None:
     """Return the stored attributes of a record, or of an object or class of the user.
 
     Return None for another value. Properties and methods are not included.
@@ -282,11 +282,11 @@ def stored_attributes(value: Any) -> Mapping[str, Any] | None:
         return dict(vars(value))
     if is_own_class(kind):
         own = _class_attributes(kind) | _instance_attributes(value)
-        return own | (record_fields(value) or {})
+        return own | (read_record_fields(value) or {})
     module = type.__dict__["__module__"].__get__(kind)
     if isinstance(module, str) and module.partition(".")[0] in _KERNEL:
         return None
-    return record_fields(value)
+    return read_record_fields(value)
 
 
 def is_own_class(kind: type) -> bool:
@@ -309,7 +309,7 @@ def _class_attributes(kind: type) -> dict[str, Any]:
         if not is_own_class(cls):
             continue
         for name, part in type.__dict__["__dict__"].__get__(cls).items():
-            is_computed = method_of(part, "__get__") is not None
+            is_computed = find_method(part, "__get__") is not None
             if not name.startswith("__") and (not is_computed or type(part) is FunctionType):
                 found[name] = part
     members = found.get("_member_map_")  # of an enumeration
@@ -318,7 +318,7 @@ def _class_attributes(kind: type) -> dict[str, Any]:
 
 def _instance_attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for cls in reversed(types_of(value)):
+    for cls in reversed(list_types(value)):
         for name, part in type.__dict__["__dict__"].__get__(cls).items():
             if type(part) is MemberDescriptorType and not name.startswith("__"):
                 try:
@@ -340,7 +340,7 @@ def without_secret_parts(value: Any) -> Any:
 
     Raise `NotShown` if the whole value is secret.
     """
-    if hidden_value(value) is not None:
+    if hide_value(value) is not None:
         raise NotShown(SECRET_REFUSAL)
     if is_a(value, "builtins", "str"):
         return without_hidden(str.__str__(value))
@@ -349,14 +349,14 @@ def without_secret_parts(value: Any) -> Any:
     names = _item_names(value)
     if names is not None:
         items = list(value)
-        hidden = map(hidden_part, names, items)
+        hidden = map(hide_part, names, items)
         kept = [item if why is None else why for item, why in zip(items, hidden, strict=True)]
         return kept if is_a(value, "builtins", "list") else tuple(kept)
     clear = _CLEARED.find(value)
     return value if clear is None else clear(value)
 
 
-def readable_items(value: Any) -> Any:
+def keep_readable_items(value: Any) -> Any:
     """Return `value` without secret parts, to select items.
 
     Raise a `ValuePathError` if the value is secret, or a container of an unknown class.
@@ -379,50 +379,50 @@ def _item_names(value: Any) -> Sequence[object] | None:
 
 
 def _clear_frame(value: Any) -> Any:
-    columns = [n for n, name in enumerate(value.columns) if hidden_part(name) is not None]
+    columns = [n for n, name in enumerate(value.columns) if hide_part(name) is not None]
     if columns:
         copy = value.copy(deep=False)
         for number in columns:
-            copy.isetitem(number, hidden_part(value.columns[number]))
+            copy.isetitem(number, hide_part(value.columns[number]))
         value = copy
     return _clear_rows(value)
 
 
 def _clear_rows(value: Any) -> Any:
     # Of a frame or a series of pandas.
-    if rows := list(hidden_rows(value.index)):
+    if rows := list(find_hidden_rows(value.index)):
         value = value.astype(object)
         for number in rows:
-            value.iloc[number] = hidden_part(value.index[number])
-    is_hidden = hidden_part(label_names(value.index)) is not None
+            value.iloc[number] = hide_part(value.index[number])
+    is_hidden = hide_part(list_label_names(value.index)) is not None
     return value.reset_index(drop=True) if is_hidden else value
 
 
-def hidden_rows(index: Any) -> Iterator[int]:
+def find_hidden_rows(index: Any) -> Iterator[int]:
     """Yield the positions of the hidden labels in a pandas index."""
     if str(index.dtype) not in ("object", "str", "string", "category"):
         return
     for number, label in enumerate(index[:MAX_LABELS]):
-        if hidden_part(label) is not None:
+        if hide_part(label) is not None:
             yield number
 
 
 def _check_names(value: Any) -> Any:
-    if hidden_part(label_names(value)) is not None:
+    if hide_part(list_label_names(value)) is not None:
         raise NotShown(SECRET_REFUSAL)
     return value
 
 
 def _clear_polars_frame(value: Any) -> Any:
     literal = sys.modules["polars"].lit
-    hidden = {name: hidden_part(name) for name in value.columns}
+    hidden = {name: hide_part(name) for name in value.columns}
     return value.with_columns(
         literal(why).alias(name) for name, why in hidden.items() if why is not None
     )
 
 
 def _clear_structured_array(value: Any) -> Any:
-    hidden = hidden_fields(value.dtype)
+    hidden = find_hidden_fields(value.dtype)
     if not hidden:
         return value
     shown = [name for name in value.dtype.names if name not in hidden]
@@ -454,11 +454,11 @@ _CLEARED: Final = ClassTable[Callable[[Any], Any]](
 
 # --- selected items ---------------------------------------------------------------------------
 
-Part = Literal["head", "tail", "sample"]
+DataPart = Literal["head", "tail", "sample"]
 MAX_INDEXED: Final = 100_000  # limit for a set or a mapping from which items are selected
 
 
-def part_of(value: Any, part: Part, count: int) -> Any:
+def take_part(value: Any, part: DataPart, count: int) -> Any:
     """Return `count` items or rows of `value`, of the same type if possible.
 
     A `sample` is evenly spaced, so the same value has the same sample. Raise a `ValuePathError` if
@@ -484,7 +484,7 @@ def part_of(value: Any, part: Part, count: int) -> Any:
     raise ValuePathError(f"this {kind} has no {part}: its items have no order")
 
 
-def pieces_of(value: Any, size: int) -> list[Any]:
+def split_rows(value: Any, size: int) -> list[Any]:
     """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
 
     Raise a `ValuePathError` if the rows cannot be read.

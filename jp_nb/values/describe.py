@@ -24,50 +24,52 @@ from jp_nb.values.base import (
     BRIEF_CHARS,
     Description,
     DescriptionLimits,
-    Kind,
     ValueBudget,
-    hidden_value,
-    private,
+    ValueKind,
+    apply_privacy,
+    cut_end,
+    cut_middle,
+    hide_value,
     to_one_line,
-    truncate_end,
-    truncate_middle,
     without_hidden,
 )
 from jp_nb.values.containers import (
     MAX_COMPARED,
-    MAX_PARTS,
+    MAX_DESCRIBED_PARTS,
     NestedText,
-    contents,
     describe_container,
     is_uniform,
+    list_contents,
 )
 from jp_nb.values.custom import (
     FAILURES,
     ClassTable,
-    custom_description,
+    find_method,
+    format_repr,
     has_custom_description,
     has_own_repr,
-    method_of,
-    repr_text,
-    type_name,
-    types_of,
+    list_types,
+    make_custom_description,
+    name_type,
 )
 
-_TABLE: Final = ClassTable[Kind]((*frames.KINDS, *figures.KINDS, *objects.KINDS))
+_TABLE: Final = ClassTable[ValueKind](
+    (*frames.FRAME_KINDS, *figures.FIGURE_KINDS, *objects.OBJECT_KINDS)
+)
 
 
-def kind_of(value: object) -> Kind | None:
+def find_kind(value: object) -> ValueKind | None:
     """Return the kind of the nearest base class of `value`, or None."""
     if (found := _TABLE.find(value)) is not None:
         return found
     # An iterator with its own `__repr__` is described by it.
-    has_default_repr = method_of(value, "__repr__") is object.__repr__
-    is_iterator = method_of(value, "__next__") is not None
-    return Kind(_describe_iterator) if is_iterator and has_default_repr else None
+    has_default_repr = find_method(value, "__repr__") is object.__repr__
+    is_iterator = find_method(value, "__next__") is not None
+    return ValueKind(_describe_iterator) if is_iterator and has_default_repr else None
 
 
 def _describe_iterator(value: object, limits: DescriptionLimits) -> str:
-    return f"{type_name(type(value))}, an iterator (not consumed)"
+    return f"{name_type(type(value))}, an iterator (not consumed)"
 
 
 def describe(value: object, budget: ValueBudget | None = None, *, name: str = "") -> Description:
@@ -92,24 +94,24 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     limits = DescriptionLimits(
         max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
     )
-    with warnings.catch_warnings(), private(budget.privacy):
+    with warnings.catch_warnings(), apply_privacy(budget.privacy):
         warnings.simplefilter("ignore")  # libraries may warn about an access to the value
         found = _describe(value, limits)
-        text = truncate_middle(without_hidden(found.text), limits.chars)
+        text = cut_middle(without_hidden(found.text), limits.chars)
     return Description(text, found.images[: limits.images])
 
 
 def _describe(value: object, limits: DescriptionLimits) -> Description:
-    if (hidden := hidden_value(value)) is not None:
-        return Description(truncate_end(hidden, limits.chars))
+    if (hidden := hide_value(value)) is not None:
+        return Description(cut_end(hidden, limits.chars))
     budget = ValueBudget(limits.chars, limits.side, limits.images)
-    found, problems = custom_description(value, budget)
+    found, problems = make_custom_description(value, budget)
     if found is None:
         found = _describe_without_custom(value, limits)
     if problems:
         room = limits.chars - sum(len(problem) + 1 for problem in problems)
-        text = "\n".join([truncate_middle(found.text, max(room, 0)), *problems])
-        found = Description(truncate_end(text, limits.chars), found.images)
+        text = "\n".join([cut_middle(found.text, max(room, 0)), *problems])
+        found = Description(cut_end(text, limits.chars), found.images)
     if limits.brief and "\n" in found.text:
         return replace(found, text=to_one_line(found.text, limits.chars))
     return found
@@ -118,20 +120,20 @@ def _describe(value: object, limits: DescriptionLimits) -> Description:
 def _describe_without_custom(value: object, limits: DescriptionLimits) -> Description:
     found: Description | str | None = None
     with suppress(*FAILURES):  # the value differs from other values of its class
-        if (kind := kind_of(value)) is not None:
+        if (kind := find_kind(value)) is not None:
             found = kind.describe(value, limits)
         elif not has_own_repr(value):
             found = describe_container(value, limits, is_rich)
     if found is None:
-        found = repr_text(value, limits.chars)
+        found = format_repr(value, limits.chars)
     if isinstance(found, Description):
-        return replace(found, text=truncate_end(found.text, limits.chars))
-    return Description(truncate_middle(found, limits.chars))
+        return replace(found, text=cut_end(found.text, limits.chars))
+    return Description(cut_middle(found, limits.chars))
 
 
 def is_rich(value: object) -> bool:
     """Return True for a frame, a figure, an array, or a value with a custom description."""
-    kind = kind_of(value)
+    kind = find_kind(value)
     return (kind is not None and kind.is_rich) or has_custom_description(value)
 
 
@@ -178,8 +180,8 @@ def describe_result(result: object, budget: ValueBudget) -> Description:
 
 
 def _has_rich_items(value: object) -> bool:
-    inside = contents(value)
-    if inside is None or inside.items is None or not 0 < inside.length <= MAX_PARTS:
+    inside = list_contents(value)
+    if inside is None or inside.items is None or not 0 < inside.length <= MAX_DESCRIBED_PARTS:
         return False
     return any(is_rich(part) for _, part in inside.items())
 
@@ -223,9 +225,9 @@ _END: Final = object()
 
 def _is_set(value: object) -> bool | None:
     # None if it is an iterator, or a set that is too large to be sorted.
-    if method_of(value, "__next__") is not None or method_of(value, "__anext__") is not None:
+    if find_method(value, "__next__") is not None or find_method(value, "__anext__") is not None:
         return None
-    kinds = types_of(value)
+    kinds = list_types(value)
     if set not in kinds and frozenset not in kinds:
         return False
     items = cast("set[object]", value)
@@ -234,7 +236,7 @@ def _is_set(value: object) -> bool | None:
 
 
 def _parts(value: Any) -> Iterable[object]:
-    kinds = types_of(value)
+    kinds = list_types(value)
     if dict in kinds:
         return chain(dict.keys(value), dict.values(value))
     for base in (list, tuple, set, frozenset):
@@ -248,14 +250,14 @@ def _parts(value: Any) -> Iterable[object]:
 
 def _fields(value: Any) -> Mapping[str, object] | None:
     # The fields of a pydantic model or a dataclass, by their names in JSON.
-    models = method_of(value, "__pydantic_fields__")
-    if models is not None and method_of(value, "__dataclass_fields__") is None:
+    models = find_method(value, "__pydantic_fields__")
+    if models is not None and find_method(value, "__dataclass_fields__") is None:
         stored = object.__getattribute__(value, "__dict__")
         extra = object.__getattribute__(value, "__pydantic_extra__") or {}
         names = {name: one.serialization_alias or one.alias or name for name, one in models.items()}
         return {names.get(name, name): part for name, part in {**stored, **extra}.items()}
-    fields = method_of(value, "__dataclass_fields__")
-    if type(fields) is not dict or type in types_of(value):
+    fields = find_method(value, "__dataclass_fields__")
+    if type(fields) is not dict or type in list_types(value):
         return None
     found = {}
     for name in fields:
@@ -268,7 +270,7 @@ def _sort_sets(value: Any, data: Any) -> Any:
     # `data` is the JSON of `value`.
     if type(value) in _LEAVES:
         return data
-    kinds = types_of(value)
+    kinds = list_types(value)
     if set in kinds or frozenset in kinds:
         items = list(value)
         by_id = {id(item): _sort_sets(item, each) for item, each in zip(items, data, strict=True)}

@@ -17,11 +17,11 @@ from jp_nb.images import Image
 from jp_nb.values.base import (
     Description,
     DescriptionLimits,
-    Kind,
-    Kinds,
+    ValueKind,
+    ValueKinds,
     count,
+    cut_end,
     to_one_line,
-    truncate_end,
 )
 from jp_nb.values.custom import FAILURES
 
@@ -63,7 +63,7 @@ def _add_image(
         content = draw()
     except FAILURES as exc:
         why = to_one_line(f"{type(exc).__name__}: {exc}", 200)
-        return truncate_end(f"{text}\n(Cannot be drawn: {why})", limits.chars)
+        return cut_end(f"{text}\n(Cannot be drawn: {why})", limits.chars)
     name = limits.name or text.partition(",")[0]
     return Description(text, (Image("image/png", content, to_one_line(name, 80)),))
 
@@ -178,10 +178,10 @@ def _render_plotly(value: Any, limits: DescriptionLimits) -> bytes:
     return bytes(value.to_image(format="png", width=int(width), height=int(height), scale=scale))
 
 
-KINDS: Final[Kinds] = (
-    ("matplotlib.figure", "Figure", Kind(_describe_figure, is_rich=True)),
-    ("matplotlib.axes", "Axes", Kind(_describe_axes, is_rich=True)),
-    ("PIL.Image", "Image", Kind(_describe_picture, is_rich=True)),
-    ("plotly.basedatatypes", "BaseFigure", Kind(_describe_plotly, is_rich=True)),
-    ("jp_nb.images", "Image", Kind(_describe_image, is_rich=True)),
+FIGURE_KINDS: Final[ValueKinds] = (
+    ("matplotlib.figure", "Figure", ValueKind(_describe_figure, is_rich=True)),
+    ("matplotlib.axes", "Axes", ValueKind(_describe_axes, is_rich=True)),
+    ("PIL.Image", "Image", ValueKind(_describe_picture, is_rich=True)),
+    ("plotly.basedatatypes", "BaseFigure", ValueKind(_describe_plotly, is_rich=True)),
+    ("jp_nb.images", "Image", ValueKind(_describe_image, is_rich=True)),
 )

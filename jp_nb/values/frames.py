@@ -17,21 +17,21 @@ from typing import Any, Final
 
 from jp_nb.values.base import (
     DescriptionLimits,
-    Kind,
-    Kinds,
+    ValueKind,
+    ValueKinds,
     count,
-    hidden_part,
-    hidden_value,
+    cut_end,
+    hide_part,
+    hide_value,
     to_one_line,
-    truncate_end,
     without_addresses,
 )
-from jp_nb.values.custom import FAILURES, type_name
+from jp_nb.values.custom import FAILURES, name_type
 
-MAX_COUNTED: Final = 500_000  # limit for the cells in which missing values are counted
+MAX_COUNTED_CELLS: Final = 500_000  # limit for the cells in which missing values are counted
 CELL_CHARS: Final = 40
-ENDS: Final = 5  # number of first rows, and of last rows, of a long table
-WHOLE: Final = 20  # maximum length of a table whose rows are all shown
+END_ROWS: Final = 5  # number of first rows, and of last rows, of a long table
+WHOLE_ROWS: Final = 20  # maximum length of a table whose rows are all shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
         names = [_format_cell(name) for name in value.index.names if name is not None]
         named = f" {', '.join(names)}" if names else ""
         title += f"; index {index}{named} ({value.index.dtype})"
-    counted = min(rows, MAX_COUNTED // max(columns, 1))
+    counted = min(rows, MAX_COUNTED_CELLS // max(columns, 1))
     start = value if counted == rows else value.iloc[:counted]
-    hidden = hidden_part(label_names(value.index))
+    hidden = hide_part(list_label_names(value.index))
     table = _Table(
         title,
         rows,
@@ -90,7 +90,7 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
 def _format_title(value: Any, kind: str) -> str:
     rows, columns = value.shape
     is_subclass = type(value).__name__ != kind.rpartition(".")[2]
-    name = f"{type_name(type(value))} (a {kind})" if is_subclass else kind
+    name = f"{name_type(type(value))} (a {kind})" if is_subclass else kind
     return f"{name}, {count(rows, 'row')} x {count(columns, 'column')}"
 
 
@@ -104,7 +104,7 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
         [_format_cell(name) for name in value.columns],
         list(value.columns),
         [
-            _format_type(kind, hidden_part(name))
+            _format_type(kind, hide_part(name))
             for name, kind in zip(value.columns, value.dtypes, strict=True)
         ],
         [int(column.null_count()) for column in value.get_columns()],
@@ -121,21 +121,21 @@ def _describe_series(value: Any, limits: DescriptionLimits) -> str:
     kind = "polars.Series" if is_polars else f"pandas.{type(value).__name__}"
     index = value.index if kind == "pandas.Series" else None
     name = "" if value.name is None or value.name == "" else f" {_format_cell(value.name)}"
-    hidden = hidden_part(label_names(value))
+    hidden = hide_part(list_label_names(value))
     title = f"{kind}{name}, {count(length, 'value')}, {_format_type(value.dtype, hidden)}"
     if limits.brief:
         return title
     if hidden is not None:
         return f"{title}: {hidden}"
-    counted = length if is_polars else min(length, MAX_COUNTED)
+    counted = length if is_polars else min(length, MAX_COUNTED_CELLS)
     of = "" if counted == length else f" among the first {counted:,}"
     missing = int(value.null_count() if is_polars else value[:counted].isna().sum())
     facts = [f"{title}, {count(missing, 'null')}{of}"]
     if range_text := _format_range(value, length):
         facts.append(range_text)
-    whole = length <= 2 * WHOLE
+    whole = length <= 2 * WHOLE_ROWS
     room = limits.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(limits.name)
-    for ends in (length,) if whole else (WHOLE // 2, 5, 3, 2, 1):
+    for ends in (length,) if whole else (WHOLE_ROWS // 2, 5, 3, 2, 1):
         lines = _format_values(value[0:ends], index, 0)
         if not whole:
             lines += ["…", *_format_values(value[length - ends : length], index, length - ends)]
@@ -147,7 +147,7 @@ def _describe_series(value: Any, limits: DescriptionLimits) -> str:
 
 
 def _format_range(value: Any, length: int) -> str:
-    if not 0 < length <= MAX_COUNTED:
+    if not 0 < length <= MAX_COUNTED_CELLS:
         return ""
     kind = str(value.dtype).lower()
     if not kind.startswith(("int", "uint", "float", "date", "time", "decimal")):
@@ -163,14 +163,14 @@ def _format_values(part: Any, index: Any, start: int) -> list[str]:
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
         labels = index[start : start + len(values)].tolist()
-    hidden = None if index is None else hidden_part(label_names(index))
+    hidden = None if index is None else hide_part(list_label_names(index))
     return [
-        f"{_format_or_hide(label, hidden)}: {_format_or_hide(each, hidden_part(label, each))}"
+        f"{_format_or_hide(label, hidden)}: {_format_or_hide(each, hide_part(label, each))}"
         for label, each in zip(labels, values, strict=False)
     ]
 
 
-def label_names(value: Any) -> tuple[object, ...]:
+def list_label_names(value: Any) -> tuple[object, ...]:
     """Return the names of a series or an index. A `MultiIndex` has several names."""
     return tuple(getattr(value, "names", None) or (value.name,))
 
@@ -189,7 +189,7 @@ def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     title = f"polars.LazyFrame, not computed, {count(len(columns), 'column')}"
     room = limits.chars - len(title) - 20
     listed = _list_columns(columns, room * 2 // 3, limits.expression(".collect_schema()"))
-    return f"{title}: {listed}\nPlan:\n{truncate_end(plan, max(room - len(listed), 20))}"
+    return f"{title}: {listed}\nPlan:\n{cut_end(plan, max(room - len(listed), 20))}"
 
 
 def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
@@ -212,12 +212,12 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
     room = limits.chars - sum(len(line) + 1 for line in head) - 40
     if not table.rows or not table.names or room < 40:
         return "\n".join(head)
-    whole = table.rows <= WHOLE
-    rows = table.rows if whole else 2 * ENDS
+    whole = table.rows <= WHOLE_ROWS
+    rows = table.rows if whole else 2 * END_ROWS
     width = _count_shown_columns(table.names, max(room // (rows + 2), 30))
-    hidden = [hidden_part(name) for name in table.keys[:width]]
-    top = _format_rows(table, 0, table.rows if whole else ENDS, hidden)
-    bottom = [] if whole else _format_rows(table, table.rows - ENDS, table.rows, hidden)
+    hidden = [hide_part(name) for name in table.keys[:width]]
+    top = _format_rows(table, 0, table.rows if whole else END_ROWS, hidden)
+    bottom = [] if whole else _format_rows(table, table.rows - END_ROWS, table.rows, hidden)
     names = [["", *table.names[:width]]]
     for ends in (len(top), 4, 3, 2, 1):
         parts = [*top[:ends], ["…"], *bottom[-ends:]] if bottom or ends < len(top) else top
@@ -252,9 +252,7 @@ def _format_rows(
     rows = []
     for label, row in zip(labels, table.cells(low, high, len(columns)), strict=False):
         cells = zip(row, columns, strict=False)
-        shown = [
-            _format_or_hide(cell, hidden or hidden_part(label, cell)) for cell, hidden in cells
-        ]
+        shown = [_format_or_hide(cell, hidden or hide_part(label, cell)) for cell, hidden in cells]
         rows.append([_format_cell(label), *shown])
     return rows
 
@@ -310,7 +308,7 @@ def _align(rows: list[list[str]]) -> list[str]:
 
 def _format_cell(value: object) -> str:
     kind = type(value)
-    if (hidden := hidden_value(value)) is not None:
+    if (hidden := hide_value(value)) is not None:
         return to_one_line(hidden, CELL_CHARS)
     if kind is float:
         text = repr(value)
@@ -340,7 +338,7 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     fields = ", ".join(f"{name} {value.dtype[name]}" for name in value.dtype.names or ())
     dtype = f"fields {fields}" if fields else str(value.dtype)
     title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {dtype}"
-    if value.dtype.names and (hidden := hidden_fields(value.dtype)):
+    if value.dtype.names and (hidden := find_hidden_fields(value.dtype)):
         title += f"; not shown: {', '.join(hidden)}"
         value = value[[name for name in value.dtype.names if name not in hidden]]
     if limits.brief or value.size == 0 or value.dtype.names == ():
@@ -351,7 +349,7 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     room = limits.chars - sum(map(len, lines)) - 120
     is_whole = value.size <= WHOLE_ARRAY
     shown = _format_elements(value, limits, room, is_whole=is_whole)
-    lines.append(truncate_end(shown, max(room, 20)))
+    lines.append(cut_end(shown, max(room, 20)))
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
@@ -383,7 +381,7 @@ def _format_array_range(value: Any) -> str:
     if not known.size:
         return f"all elements are nan{note}"
     mean = float(known.mean(dtype="float64"))
-    mean_text = hidden_value(mean) or f"{mean:.6g}"
+    mean_text = hide_value(mean) or f"{mean:.6g}"
     facts = f"min {_format_number(known.min())}, max {_format_number(known.max())}"
     nan = f", {missing:,} nan" if missing else ""
     return f"{facts}, mean {mean_text}{nan}{note}"
@@ -401,17 +399,19 @@ def _take_sample(value: Any, limit: int) -> Any:
     return value[tuple(steps)].reshape(-1)
 
 
-def hidden_fields(dtype: Any) -> list[str]:
+def find_hidden_fields(dtype: Any) -> list[str]:
     """Return the fields of a structured type that are hidden, or contain hidden fields."""
     names: tuple[str, ...] = dtype.names or ()
     return [
-        name for name in names if hidden_part(name) is not None or hidden_fields(dtype[name].base)
+        name
+        for name in names
+        if hide_part(name) is not None or find_hidden_fields(dtype[name].base)
     ]
 
 
 def _format_number(value: Any) -> str:
     plain = value.item()
-    if (hidden := hidden_value(plain)) is not None:
+    if (hidden := hide_value(plain)) is not None:
         return hidden
     return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
 
@@ -436,7 +436,7 @@ def _round(values: list[Any]) -> list[Any]:
 
 
 def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
-    title = f"{type_name(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
+    title = f"{name_type(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
     device = str(getattr(value, "device", "") or "")
     if device:
         title = f"{title}, on {device}"
@@ -449,7 +449,7 @@ def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
             lines.append(f"min {_format_number(value.min())}, max {_format_number(value.max())}")
     is_whole = size <= WHOLE_ARRAY
     shown = _format_elements(value, limits, limits.chars - 200, is_whole=is_whole)
-    lines.append(truncate_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
+    lines.append(cut_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
     if not is_whole:
         lines.append(f"… {count(size, 'element')} in total")
     return "\n".join(lines)
@@ -470,20 +470,20 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
     return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
 
 
-KINDS: Final[Kinds] = (
-    ("pandas", "DataFrame", Kind(_describe_pandas_frame, is_rich=True)),
-    ("pandas", "Series", Kind(_describe_series, is_rich=True)),
-    ("pandas", "Index", Kind(_describe_series, is_rich=True)),
-    ("polars", "DataFrame", Kind(_describe_polars_frame, is_rich=True)),
-    ("polars", "LazyFrame", Kind(_describe_lazy_polars, is_rich=True)),
-    ("polars", "Series", Kind(_describe_series, is_rich=True)),
-    ("dask.dataframe", "DataFrame", Kind(_describe_lazy_table, is_rich=True)),
-    ("duckdb", "DuckDBPyRelation", Kind(_describe_lazy_table, is_rich=True)),
-    ("ibis.expr.types", "Table", Kind(_describe_lazy_table, is_rich=True)),
-    ("pyspark.sql", "DataFrame", Kind(_describe_lazy_table, is_rich=True)),
-    ("numpy", "ndarray", Kind(_describe_numpy_array, is_rich=True)),
-    ("torch", "Tensor", Kind(_describe_tensor, is_rich=True)),
-    ("jax", "Array", Kind(_describe_tensor, is_rich=True)),
-    ("array", "array", Kind(_describe_buffer)),
-    ("builtins", "memoryview", Kind(_describe_buffer)),
+FRAME_KINDS: Final[ValueKinds] = (
+    ("pandas", "DataFrame", ValueKind(_describe_pandas_frame, is_rich=True)),
+    ("pandas", "Series", ValueKind(_describe_series, is_rich=True)),
+    ("pandas", "Index", ValueKind(_describe_series, is_rich=True)),
+    ("polars", "DataFrame", ValueKind(_describe_polars_frame, is_rich=True)),
+    ("polars", "LazyFrame", ValueKind(_describe_lazy_polars, is_rich=True)),
+    ("polars", "Series", ValueKind(_describe_series, is_rich=True)),
+    ("dask.dataframe", "DataFrame", ValueKind(_describe_lazy_table, is_rich=True)),
+    ("duckdb", "DuckDBPyRelation", ValueKind(_describe_lazy_table, is_rich=True)),
+    ("ibis.expr.types", "Table", ValueKind(_describe_lazy_table, is_rich=True)),
+    ("pyspark.sql", "DataFrame", ValueKind(_describe_lazy_table, is_rich=True)),
+    ("numpy", "ndarray", ValueKind(_describe_numpy_array, is_rich=True)),
+    ("torch", "Tensor", ValueKind(_describe_tensor, is_rich=True)),
+    ("jax", "Array", ValueKind(_describe_tensor, is_rich=True)),
+    ("array", "array", ValueKind(_describe_buffer)),
+    ("builtins", "memoryview", ValueKind(_describe_buffer)),
 )

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from jp_nb.values.base import hidden_part
+from jp_nb.values.base import hide_part
 from jp_nb.values.custom import FAILURES, ClassTable
-from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
-from jp_nb.values.frames import label_names
+from jp_nb.values.data_path import find_hidden_rows, is_a, read_stored_attributes
+from jp_nb.values.frames import list_label_names
 
 MAX_READ_ITEMS: Final = 10_000  # limit for the items of one container
 MAX_READ_CELLS: Final = 1_000  # limit for the objects in one column of a frame
@@ -94,7 +94,7 @@ def _read_partial(value: Any, whole: bool) -> NamedParts:
 
 
 def _read_object(value: Any, whole: bool) -> NamedParts:
-    if (attributes := stored_attributes(value)) is not None:
+    if (attributes := read_stored_attributes(value)) is not None:
         yield from list(attributes.items())
         return
 
@@ -149,7 +149,7 @@ def _read_sequence(value: Any, whole: bool) -> NamedParts:
 
 
 def _read_tuple(value: Any, whole: bool) -> NamedParts:
-    fields = stored_attributes(value)
+    fields = read_stored_attributes(value)
     if fields is None:
         return _read_sequence(value, whole)
     return iter(fields.items())
@@ -167,7 +167,7 @@ def _read_pandas_series(value: Any, whole: bool) -> NamedParts:
 
 
 def _read_pandas_rows(value: Any) -> NamedParts:
-    for number in hidden_rows(value.index):
+    for number in find_hidden_rows(value.index):
         row = value.iloc[number]
         cells = row if row.ndim == 0 else row.tolist()
         yield _secret_name(value.index[number]), cells
@@ -186,7 +186,7 @@ def _read_pandas_column(name: object, column: Any, whole: bool) -> NamedParts:
 def _read_pandas_index(value: Any, whole: bool) -> NamedParts:
     if whole:
         yield None, value[:MAX_READ_ITEMS].tolist()
-    elif (secret := _secret_name(label_names(value))) is not None:
+    elif (secret := _secret_name(list_label_names(value))) is not None:
         yield secret, value[:MAX_READ_ITEMS].tolist()
 
 
@@ -233,7 +233,7 @@ def _secret_name(name: object) -> str | None:
 
 
 def _is_secret_name(name: str) -> bool:
-    return hidden_part(name) is not None
+    return hide_part(name) is not None
 
 
 _READERS: Final = ClassTable[PartReader](

@@ -26,20 +26,20 @@ from jp_nb.images import Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     DescriptionLimits,
-    Kind,
-    Kinds,
+    ValueKind,
+    ValueKinds,
     bytes_without_hidden,
     count,
-    hidden_part,
+    cut_end,
+    cut_middle,
+    hide_part,
     to_one_line,
-    truncate_end,
-    truncate_middle,
     without_addresses,
 )
-from jp_nb.values.containers import int_text
-from jp_nb.values.custom import FAILURES, repr_text, type_name, types_of
+from jp_nb.values.containers import format_int
+from jp_nb.values.custom import FAILURES, format_repr, list_types, name_type
 
-MAX_IMAGE_BYTES = 5_000_000
+MAX_VALUE_IMAGE_BYTES = 5_000_000
 
 
 _CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
@@ -97,8 +97,8 @@ def _format_cell(path: str) -> str:
 def _describe_text(value: str, limits: DescriptionLimits) -> str:
     text = str.__str__(value)
     if limits.brief:
-        return repr(truncate_end(text, limits.chars))
-    return truncate_middle(text, limits.chars, limits.name)
+        return repr(cut_end(text, limits.chars))
+    return cut_middle(text, limits.chars, limits.name)
 
 
 def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
@@ -106,7 +106,7 @@ def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str 
     kind = detect_media_type(bytes(value[:16]))
     title = f"{type(value).__name__}, {count(length, 'byte')}"
     if kind is not None:
-        shown = limits.images > 0 and length <= MAX_IMAGE_BYTES
+        shown = limits.images > 0 and length <= MAX_VALUE_IMAGE_BYTES
         images = (Image(kind, bytes(value), limits.name),) if shown else ()
         return Description(f"{title}: {kind}", images)
     room = max((limits.chars - len(title) - 60) // 4, 8)
@@ -124,14 +124,14 @@ def _describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
 
 def _describe_member(value: Any, limits: DescriptionLimits) -> str:
     kind = type(value)
-    name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
+    name = f"{name_type(kind).rpartition('.')[2]}.{value._name_}"
     inner = limits.inner(value._value_, limits.part(200, brief=True))
     return f"{name} (value {inner.text})"
 
 
 def _describe_path(value: Any, limits: DescriptionLimits) -> str:
     text = str(value)
-    if "Path" not in {kind.__name__ for kind in types_of(value)}:
+    if "Path" not in {kind.__name__ for kind in list_types(value)}:
         return text  # a pure path may be a path of another machine
     try:
         found = os.stat(text)
@@ -145,7 +145,7 @@ def _describe_path(value: Any, limits: DescriptionLimits) -> str:
 def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
     flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
     end = f", flags {flags!s}" if flags else ""
-    return f"re.compile({truncate_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
+    return f"re.compile({cut_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
 
 
 # --- functions, classes, and modules -----------------------------------------------------------
@@ -167,19 +167,19 @@ def _describe_function(value: Any, limits: DescriptionLimits) -> str:
         with suppress(*FAILURES):
             source = inspect.getsource(value).rstrip()
             room = limits.chars - len(title) - 2
-            return truncate_end(f"{title}\n{truncate_middle(source, max(room, 20))}", limits.chars)
-    return truncate_middle("\n".join([title, *_read_docstring(value)]), limits.chars)
+            return cut_end(f"{title}\n{cut_middle(source, max(room, 20))}", limits.chars)
+    return cut_middle("\n".join([title, *_read_docstring(value)]), limits.chars)
 
 
 def _describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
-    owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
+    owner = name_type(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
     inner = _describe_function(value.__func__, limits)
-    return truncate_end(f"method of {owner}: {inner}", limits.chars)
+    return cut_end(f"method of {owner}: {inner}", limits.chars)
 
 
 def _describe_class(value: Any, limits: DescriptionLimits) -> str:
-    bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
-    title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
+    bases = ", ".join(name_type(base) for base in value.__bases__ if base is not object)
+    title = f"class {name_type(value)}{f', a kind of {bases}' if bases else ''}"
     if limits.brief:
         return title
     lines = [title]
@@ -209,7 +209,7 @@ def _describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
         public = [name for name in space if not name.startswith("_")]
     if public:
         lines.append(f"Public names: {_list_names(sorted(map(str, public)), limits)}")
-    return truncate_end("\n".join(lines), limits.chars)
+    return cut_end("\n".join(lines), limits.chars)
 
 
 def _format_signature(value: Any) -> str:
@@ -248,14 +248,14 @@ def _list_names(names: list[str], limits: DescriptionLimits) -> str:
 def _describe_file(value: Any, limits: DescriptionLimits) -> str:
     name = getattr(value, "name", None)
     mode = getattr(value, "mode", None)
-    title = type_name(type(value))
+    title = name_type(type(value))
     if isinstance(name, int):
         title += f" {f'file descriptor {name}'!r}"
     elif isinstance(name, str | bytes):
         path = os.fsdecode(name).removeprefix(os.path.join(os.getcwd(), ""))
         title += f" {to_one_line(path, 300)!r}"
     words = [title, *([f"mode {mode!r}"] if isinstance(mode, str) else []), _format_position(value)]
-    return truncate_end(", ".join(words), limits.chars)
+    return cut_end(", ".join(words), limits.chars)
 
 
 def _format_position(value: Any) -> str:
@@ -288,7 +288,7 @@ def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
 
 
 def _describe_future(value: Any, limits: DescriptionLimits) -> str:
-    name = type_name(type(value))
+    name = name_type(type(value))
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
     named = f" of {code}" if code else ""
     if value.cancelled():
@@ -304,23 +304,23 @@ def _describe_future(value: Any, limits: DescriptionLimits) -> str:
 
 def _describe_thread(value: Any, limits: DescriptionLimits) -> str:
     state = "alive" if value.is_alive() else "not alive"
-    return f"{type_name(type(value))} {value.name!r}, {state}"
+    return f"{name_type(type(value))} {value.name!r}, {state}"
 
 
 def _describe_socket(value: Any, limits: DescriptionLimits) -> str:
     state = "closed" if value.fileno() < 0 else "open"
-    return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
+    return f"{name_type(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
 
 
 def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
-    hidden = "hidden" if "Password" in {kind.__name__ for kind in types_of(value)} else None
+    hidden = "hidden" if "Password" in {kind.__name__ for kind in list_types(value)} else None
     try:
         description = value.description
         if isinstance(description, str) and description:
             words.append(f"description {to_one_line(description, 100)!r}")
-            hidden = hidden or hidden_part(description)
+            hidden = hidden or hide_part(description)
     except FAILURES:
         pass  # layout widgets have no description
     if hidden is not None:
@@ -332,7 +332,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:
             words.append(count(len(children), "child", "children"))
-    return truncate_end(", ".join(words), limits.chars)
+    return cut_end(", ".join(words), limits.chars)
 
 
 def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
@@ -345,8 +345,8 @@ def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descript
 
 
 MAX_CAUSES: Final = 5
-MAX_FRAMES: Final = 20
-MAX_WALKED: Final = 5_000
+MAX_TRACEBACK_FRAMES: Final = 20
+MAX_WALKED_FRAMES: Final = 5_000
 
 
 def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
@@ -388,15 +388,15 @@ def _format_summary(value: BaseException, room: int) -> str:
         text = str(value)
     except FAILURES as exc:
         text = f"(no text available: {type(exc).__name__})"
-    text = truncate_middle(text, max(room - 100, 40))
-    return f"{type_name(type(value))}{f': {text}' if text else ''}"
+    text = cut_middle(text, max(room - 100, 40))
+    return f"{name_type(type(value))}{f': {text}' if text else ''}"
 
 
 def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
     # The lines of the user's code, and the number of other lines.
     own: list[str] = []
     others = walked = 0
-    while traceback is not None and walked < MAX_WALKED:
+    while traceback is not None and walked < MAX_WALKED_FRAMES:
         walked += 1
         code = traceback.tb_frame.f_code
         if is_own_code(code.co_filename):
@@ -408,29 +408,29 @@ def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
         else:
             others += 1
         traceback = traceback.tb_next
-    yield from own[: MAX_FRAMES // 2]
-    if len(own) > MAX_FRAMES:
-        yield f"  … {count(len(own) - MAX_FRAMES, 'more line')}"
-    yield from own[max(MAX_FRAMES // 2, len(own) - MAX_FRAMES // 2) :]
+    yield from own[: MAX_TRACEBACK_FRAMES // 2]
+    if len(own) > MAX_TRACEBACK_FRAMES:
+        yield f"  … {count(len(own) - MAX_TRACEBACK_FRAMES, 'more line')}"
+    yield from own[max(MAX_TRACEBACK_FRAMES // 2, len(own) - MAX_TRACEBACK_FRAMES // 2) :]
     if others:
         yield f"  ({count(others, 'line')} of installed code omitted)"
 
 
-_STR: Final = Kind(lambda value, _: str(value))
-_REPR: Final = Kind(lambda value, limits: repr_text(value, limits.chars))
-_INT: Final = Kind(lambda value, _: str(value) if type(value) is bool else int_text(value))
-_CONNECTION: Final = Kind(
-    lambda value, _: f"{type_name(type(value))}, a database connection (not queried)"
+_STR: Final = ValueKind(lambda value, _: str(value))
+_REPR: Final = ValueKind(lambda value, limits: format_repr(value, limits.chars))
+_INT: Final = ValueKind(lambda value, _: str(value) if type(value) is bool else format_int(value))
+_CONNECTION: Final = ValueKind(
+    lambda value, _: f"{name_type(type(value))}, a database connection (not queried)"
 )
-KINDS: Final[Kinds] = (
-    ("numpy", "generic", Kind(_describe_numpy_scalar)),
+OBJECT_KINDS: Final[ValueKinds] = (
+    ("numpy", "generic", ValueKind(_describe_numpy_scalar)),
     ("matplotlib.figure", "SubFigure", _REPR),
-    ("IPython.core.display", "DisplayObject", Kind(_describe_displayed, is_rich=True)),
-    ("ipywidgets", "Widget", Kind(_describe_widget)),
-    ("builtins", "str", Kind(_describe_text)),
-    ("enum", "Enum", Kind(_describe_member)),
-    ("builtins", "bytes", Kind(_describe_bytes)),
-    ("builtins", "bytearray", Kind(_describe_bytes)),
+    ("IPython.core.display", "DisplayObject", ValueKind(_describe_displayed, is_rich=True)),
+    ("ipywidgets", "Widget", ValueKind(_describe_widget)),
+    ("builtins", "str", ValueKind(_describe_text)),
+    ("enum", "Enum", ValueKind(_describe_member)),
+    ("builtins", "bytes", ValueKind(_describe_bytes)),
+    ("builtins", "bytearray", ValueKind(_describe_bytes)),
     ("builtins", "int", _INT),
     ("datetime", "date", _STR),
     ("datetime", "time", _STR),
@@ -439,23 +439,23 @@ KINDS: Final[Kinds] = (
     ("decimal", "Decimal", _STR),
     ("fractions", "Fraction", _STR),
     ("uuid", "UUID", _STR),
-    ("pathlib", "PurePath", Kind(_describe_path)),
-    ("re", "Pattern", Kind(_describe_pattern)),
-    ("builtins", "BaseException", Kind(_describe_exception)),
-    ("builtins", "type", Kind(_describe_class)),
-    ("types", "ModuleType", Kind(_describe_module)),
-    ("types", "FunctionType", Kind(_describe_function)),
-    ("types", "BuiltinFunctionType", Kind(_describe_function)),
-    ("types", "MethodType", Kind(_describe_bound_method)),
+    ("pathlib", "PurePath", ValueKind(_describe_path)),
+    ("re", "Pattern", ValueKind(_describe_pattern)),
+    ("builtins", "BaseException", ValueKind(_describe_exception)),
+    ("builtins", "type", ValueKind(_describe_class)),
+    ("types", "ModuleType", ValueKind(_describe_module)),
+    ("types", "FunctionType", ValueKind(_describe_function)),
+    ("types", "BuiltinFunctionType", ValueKind(_describe_function)),
+    ("types", "MethodType", ValueKind(_describe_bound_method)),
     ("numpy", "ufunc", _REPR),
-    ("_io", "_IOBase", Kind(_describe_file)),
-    ("tempfile", "_TemporaryFileWrapper", Kind(_describe_file)),
-    ("types", "GeneratorType", Kind(_describe_generator)),
-    ("types", "CoroutineType", Kind(_describe_generator)),
-    ("types", "AsyncGeneratorType", Kind(_describe_generator)),
-    ("_asyncio", "Future", Kind(_describe_future)),
-    ("asyncio", "Future", Kind(_describe_future)),
-    ("threading", "Thread", Kind(_describe_thread)),
-    ("socket", "socket", Kind(_describe_socket)),
+    ("_io", "_IOBase", ValueKind(_describe_file)),
+    ("tempfile", "_TemporaryFileWrapper", ValueKind(_describe_file)),
+    ("types", "GeneratorType", ValueKind(_describe_generator)),
+    ("types", "CoroutineType", ValueKind(_describe_generator)),
+    ("types", "AsyncGeneratorType", ValueKind(_describe_generator)),
+    ("_asyncio", "Future", ValueKind(_describe_future)),
+    ("asyncio", "Future", ValueKind(_describe_future)),
+    ("threading", "Thread", ValueKind(_describe_thread)),
+    ("socket", "socket", ValueKind(_describe_socket)),
     ("sqlite3", "Connection", _CONNECTION),
 )

@@ -17,7 +17,7 @@ from jp_nb.agent.provider import Usage
 from jp_nb.agent.summarizer import OMITTED_RESULT, SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ProviderError
-from jp_nb.record.compaction import active_compactions
+from jp_nb.record.compaction import list_active_compactions
 from jp_nb.record.context import build_context
 from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
@@ -313,7 +313,7 @@ async def test_turn_continues_after_an_error_of_the_summarizer(failure: Exceptio
     end = await made.run("Now?")
     assert (end.status, made.turn.text) == ("completed", "Done.")
     assert "⚠ The conversation was not compacted" in notices(made)
-    assert active_compactions(made.entries) == []
+    assert list_active_compactions(made.entries) == []
 
 
 async def test_interrupt_of_the_summary_ends_the_turn() -> None:

@@ -16,7 +16,7 @@ from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd, 
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
-from jp_nb.record.stream import ProposedBy, proposed_by
+from jp_nb.record.stream import ProposedBy, read_proposed_by
 from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
@@ -53,7 +53,7 @@ async def test_approved_change_is_one_entry_of_the_record() -> None:
     assert delta.unsets == ("assistant.name",)
     leaves = ("assistant.model.id.provider", "assistant.model.id.name", "assistant.name")
     assert delta.claims == dict.fromkeys(leaves)
-    assert proposed_by(delta) == (ProposedBy("change", "c0", leaves, "person", "form"),)
+    assert read_proposed_by(delta) == (ProposedBy("change", "c0", leaves, "person", "form"),)
     [prompt] = person.asked
     assert isinstance(prompt, ActionPrompt)
     assert bench.shown_of(ChangeEnds)[0].applied
@@ -67,8 +67,10 @@ async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
     bench = make_bench(tool, person=FakePrompter(replace(APPLY, by="Bo")))
     await bench.run()
     [delta] = bench.of(ConfigDelta)
-    assert [one.by for one in proposed_by(delta)] == ["Bo"]
-    assert format_proposing_tools(proposed_by(delta)) == ["by tool change, applied by Bo (form)"]
+    assert [one.by for one in read_proposed_by(delta)] == ["Bo"]
+    assert format_proposing_tools(read_proposed_by(delta)) == [
+        "by tool change, applied by Bo (form)"
+    ]
     assert bench.shown_of(ChangeEnds)[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
     bench = make_bench(tool, person=FakePrompter(*ada))
@@ -131,7 +133,7 @@ async def test_unattended_change_is_applied_with_and_without_a_user(away: str | 
     assert bench.app_config().assistant.name == "Bo"
     [ends] = bench.shown_of(ChangeEnds)
     assert (ends.applied, ends.by, ends.channel) == (True, "grant", None)
-    [by] = proposed_by(bench.of(ConfigDelta)[0])
+    [by] = read_proposed_by(bench.of(ConfigDelta)[0])
     assert (by.applied_by, by.channel) == ("grant", None)
 
 
@@ -410,7 +412,7 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
     assert delta.delta == {"assistant": {"name": "C"}, "style": {"tool_call": {"show": False}}}
     assert delta.unsets == ()
     assert delta.claims == {"assistant.name": None, "style.tool_call.show": None}
-    assert [by.tool for by in proposed_by(delta)] == ["a", "b", "c"]
+    assert [by.tool for by in read_proposed_by(delta)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])

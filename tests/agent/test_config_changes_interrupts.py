@@ -14,7 +14,7 @@ from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.agent.result_delivery import UNDELIVERED
 from jp_nb.config.partial import Partial, merge
 from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
-from jp_nb.record.stream import proposed_by
+from jp_nb.record.stream import read_proposed_by
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
@@ -236,7 +236,7 @@ async def test_restart_runs_a_call_with_a_waiting_result_once() -> None:
     await bench.run()
     assert len(first.told) == 2
     [delta] = bench.of(ConfigDelta)
-    assert len(proposed_by(delta)) == 1
+    assert len(read_proposed_by(delta)) == 1
     assert set(responses(bench)) == {"c0", "c1"}
 
 

@@ -32,7 +32,7 @@ from jp_nb.config.schema import parse_path
 from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.record.stream import proposed_by, read_no_answer
+from jp_nb.record.stream import read_no_answer, read_proposed_by
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Success
 from jp_nb.toolkit.python import PythonTool
@@ -394,7 +394,7 @@ class Batches:
     def _check_changes(self, entries: list[Entry]) -> None:
         lost = self.end in ("cancelled", "crashed") or "held" in self.person.choices
         kept = self.done_before if lost and self.end != "crashed" else self._answered()
-        made = {_batch(proposed_by(d)[0].tool): d for d in self._changes()}
+        made = {_batch(read_proposed_by(d)[0].tool): d for d in self._changes()}
         assert len(made) == len(self._changes()), "one for each batch"
         now = self.bench.projection.steps()[0].after
         defaults = self.bench.projection.steps()[0].defaults
@@ -423,7 +423,7 @@ class Batches:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
         sets = {keys for keys, _ in iter_changed_leaves(delta.delta)}
         assert not sets & set(map(parse_path, delta.unsets))
-        assert [(p.tool, p.paths) for p in proposed_by(delta)] == [
+        assert [(p.tool, p.paths) for p in read_proposed_by(delta)] == [
             (name, one.paths) for name, one in approved
         ]
 

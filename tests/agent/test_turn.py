@@ -29,7 +29,7 @@ from jp_nb.errors import (
 )
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.turn_view import open_calls
+from jp_nb.record.turn_view import list_open_calls
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
@@ -416,6 +416,6 @@ async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> Non
 
     bench.loop.resolve = resolved
     with pytest.raises(StorageError, match="damaged"):
-        await bench.loop.resume(open_calls(bench.stream, {}), [])
+        await bench.loop.resume(list_open_calls(bench.stream, {}), [])
     [response] = bench.of(ToolCallResponse)
     assert response.content == RAN_BEFORE.format(NEVER_RAN)

@@ -33,7 +33,7 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate
-from jp_nb.text import MAX_LISTED
+from jp_nb.text import MAX_LISTED_LINES
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
@@ -220,7 +220,7 @@ def test_proposal_that_is_too_large_to_be_shown_is_refused() -> None:
     many = refused({}, [f"nothing.{n}." + "x" * 200 for n in range(900)])
     assert len(many.paths) == 900
     assert len(many.detail) < 20_000
-    assert len(many.lines) == MAX_LISTED + 1
+    assert len(many.lines) == MAX_LISTED_LINES + 1
     refused({}, ['conversation.attachments["' + "x" * MAX_CHARS + '"]'])
     refused({"template": {"values": {"x" * 100_001: 1}}})
 

@@ -25,8 +25,8 @@ from jp_nb.headless.run_report import (
 )
 from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turn_view import Inquiry, Text, ToolCall, Turn
-from jp_nb.text import MAX_CHARS
+from jp_nb.record.turn_view import Inquiry, ToolCall, Turn, TurnText
+from jp_nb.text import MAX_PLAIN_CHARS
 from jp_nb.toolkit.question import Question
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
@@ -78,7 +78,7 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
 
 
 def asked_turn(request: str, *calls: ToolCall) -> Turn:
-    return Turn(0, (Text(request, by_person=True), *calls))
+    return Turn(0, (TurnText(request, by_person=True), *calls))
 
 
 def before_a_key(limit: int) -> str:
@@ -99,7 +99,7 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     report = RunReport("walk.ipynb", None, (cell,), (turn,), "", RunEvents({key: left}))
     ends = format_decisions(report.events, None)
     shown = [*format_cell_errors(cell), *format_turn(turn), *format_open_decisions(report), *ends]
-    shown.append(format_text(before_a_key(MAX_CHARS)))
+    shown.append(format_text(before_a_key(MAX_PLAIN_CHARS)))
     assert len(shown) > 7
     assert [line for line in shown if "sk-" in line] == []
 

@@ -27,7 +27,7 @@ from jp_nb.record.events import (
     Entry,
     ToolCallRequest,
     ToolCallResponse,
-    decode,
+    decode_event,
 )
 from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, make_no_answer
 
@@ -69,7 +69,7 @@ def talk(
 
 
 def _entry(raw: dict[str, Any]) -> Entry:
-    return decode(copy_nested_json(raw), 0)
+    return decode_event(copy_nested_json(raw), 0)
 
 
 @pytest.fixture
@@ -358,5 +358,5 @@ def test_documented_settings_of_nbdime_ignore_the_record() -> None:
     page = Path(__file__).parents[2].joinpath("docs", "git.md").read_text("utf-8")
     [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', page, re.DOTALL)
     # nbdime reads the ignored keys for each path.
-    kept_in = [document.KEY, merge.WIDGETS]
+    kept_in = [document.RECORD_KEY, merge.WIDGETS]
     assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}

@@ -181,12 +181,12 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
     assert (result.failure.cell, result.failure.name) == (None, "StorageError")
     assert "did not receive the whole record" in result.failure.message
     damaged = read(path)
-    [kept] = merge.unreadable_carrier(damaged.metadata)
+    [kept] = merge.find_unreadable_carriers(damaged.metadata)
     assert "one" in json.dumps(kept)
     damaged.cells = [nbformat.v4.new_code_cell("1 + 1")]
     nbformat.write(damaged, path)
     assert run_notebook(path).ok
-    assert merge.unreadable_carrier(read(path).metadata) == [kept]
+    assert merge.find_unreadable_carriers(read(path).metadata) == [kept]
 
 
 @pytest.mark.runners

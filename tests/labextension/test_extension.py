@@ -77,7 +77,7 @@ CARRIERS = """async widgets => {
 
 def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
     for state in STATES:
-        model = {"model_name": "RecordModel", "model_module": merge.MODULE, "state": state}
+        model = {"model_name": "RecordModel", "model_module": merge.CARRIER_MODULE, "state": state}
         widgets = {merge.WIDGET_STATE: {"state": {"mine": model}}}
         read = merge.read_carrier({merge.WIDGETS: widgets})
         found = script_page.evaluate(CARRIERS, widgets)

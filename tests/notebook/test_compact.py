@@ -14,7 +14,7 @@ import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.commands import parse_ask_options
-from jp_nb.record.compaction import active_compactions, mark_as_one_step
+from jp_nb.record.compaction import list_active_compactions, mark_as_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -74,7 +74,7 @@ def sent(request: Received) -> str:
 def compactions(notebook: Notebook) -> list[Compaction]:
     return [
         placed.entry
-        for placed in active_compactions(notebook.session.document.conversation.entries)
+        for placed in list_active_compactions(notebook.session.document.conversation.entries)
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.provider import ModelParameters, Retry, ToolDefinition
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import build_request_fields
-from jp_nb.providers.anthropic_models import EFFORTS, Abilities
+from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
 from jp_nb.providers.schemas import MAX_STRICT_TOOLS, select_strict_tools
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import LoopbackServer, Reply
@@ -32,7 +32,10 @@ def make_capabilities(thinking: str, efforts: str, *, strict: bool) -> dict[str,
     kinds = ("adaptive", "between_tools", "disabled", "enabled")
     return {
         "thinking": {**YES, "types": {kind: YES if kind in thinking else NO for kind in kinds}},
-        "effort": {**YES, **{level: YES if level in efforts.split() else NO for level in EFFORTS}},
+        "effort": {
+            **YES,
+            **{level: YES if level in efforts.split() else NO for level in EFFORT_LEVELS},
+        },
         "structured_outputs": YES if strict else NO,
     }
 

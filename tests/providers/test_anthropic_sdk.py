@@ -34,7 +34,7 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_models import EFFORTS, Abilities
+from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
 from jp_nb.providers.models import parse_models
 from tests.providers.helpers import (
     FIXTURES,
@@ -271,7 +271,7 @@ def test_abilities_of_a_model_that_the_client_describes() -> None:
     capabilities = {
         **dict.fromkeys(("batch", "citations", "code_execution"), yes),
         "context_management": yes,
-        "effort": {**yes, **dict.fromkeys(EFFORTS, yes), "xhigh": no},
+        "effort": {**yes, **dict.fromkeys(EFFORT_LEVELS, yes), "xhigh": no},
         **dict.fromkeys(("image_input", "pdf_input"), yes),
         "server_tools": {**yes, "code_execution": yes, "web_search": yes},
         "structured_outputs": yes,

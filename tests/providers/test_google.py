@@ -30,7 +30,7 @@ from jp_nb.providers.google_interactions import (
     InteractionsRendering,
     build_request_fields,
 )
-from jp_nb.providers.google_interactions_decoder import STEP
+from jp_nb.providers.google_interactions_decoder import STEPS_KEY
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallResponse
 from tests.providers.helpers import (
@@ -204,7 +204,7 @@ def test_stored_steps_are_sent_back_unless_their_text_changed() -> None:
         called("c", city="x").with_metadata(google_step=calling), result("c", "1"),
         answer("d", google_step=["no step"]),
     ]  # fmt: skip
-    assert STEP not in json.dumps(steps_of(make_context(*changed, provider="google")))
+    assert STEPS_KEY not in json.dumps(steps_of(make_context(*changed, provider="google")))
     assert "later" not in json.dumps(steps_of(make_context(*changed, provider="google")))
     assert "annotations" not in json.dumps(steps_of(make_context(*changed, provider="google")))
     assert steps_of(make_context(*entries))[1] == {  # of another provider

@@ -22,7 +22,7 @@ from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import STEP, InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import STEPS_KEY, InteractionsDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from tests.providers.helpers import decode as decode_bytes
@@ -209,7 +209,7 @@ def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subte
     for name, messages, step in rows:
         with subtests.test(name):
             (entry,) = build(*messages, ending())
-            assert entry.metadata[STEP] == step
+            assert entry.metadata[STEPS_KEY] == step
 
 
 @pytest.mark.req("GEM-17")
@@ -227,7 +227,7 @@ def test_structured_answer_is_kept_with_its_exact_text() -> None:
     assert isinstance(entry, ChatResponse)
     assert entry.data == {"a": 1}
     content = [{"type": "text", "text": '{"a":1}'}]
-    assert entry.metadata[STEP] == {"type": "model_output", "content": content}
+    assert entry.metadata[STEPS_KEY] == {"type": "model_output", "content": content}
 
 
 @pytest.mark.req("GEM-10")
@@ -406,7 +406,7 @@ def test_continued_text_has_no_seam() -> None:
     ]
     assert [event for event in events if not isinstance(event, Usage)] == [
         TextPart(0, "message", "One, "), TextPart(0, "message", "two."),
-        Flush(0, {STEP: steps}), Finished(),
+        Flush(0, {STEPS_KEY: steps}), Finished(),
     ]  # fmt: skip
     assert [e for e in events if isinstance(e, Usage)][-1] == Usage(
         input_tokens=20, output_tokens=6

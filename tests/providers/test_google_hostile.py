@@ -14,7 +14,7 @@ from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers.google_generate import GenerateDecoder, GenerateRendering
 from jp_nb.providers.google_interactions import InteractionsRendering
-from jp_nb.providers.google_interactions_decoder import STEP, InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import STEPS_KEY, InteractionsDecoder
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.streaming import Decoder, StreamDecoder
 from jp_nb.record.context import RequestContext
@@ -122,7 +122,7 @@ def test_steps_that_do_not_stop_are_complete_at_the_end() -> None:
     said, call = entries
     assert isinstance(said, ChatResponse)
     assert said.message == "Hi."
-    assert said.metadata[STEP] == {**output, "content": [{"type": "text", "text": "Hi."}]}
+    assert said.metadata[STEPS_KEY] == {**output, "content": [{"type": "text", "text": "Hi."}]}
     assert isinstance(call, ToolCallRequest)
     assert call.arguments == {"city": "x"}
 
@@ -210,5 +210,5 @@ def test_annotations_may_precede_their_text() -> None:
     annotated = {"event_type": "step.delta", "index": 0, "delta": delta}
     entries, error = decode([start(0, type="model_output"), annotated, text(0, "Hi."), END])
     assert error is None
-    step: Any = entries[0].metadata[STEP]
+    step: Any = entries[0].metadata[STEPS_KEY]
     assert step["content"] == [{"type": "text", "text": "Hi.", "annotations": delta["annotations"]}]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_decoder import REDACTED, SIGNATURE
-from jp_nb.providers.google import SIGNATURE as GOOGLE_SIGNATURE
-from jp_nb.providers.google_interactions_decoder import STEP
-from jp_nb.providers.openai_chat_decoder import DETAILS
+from jp_nb.providers.anthropic_decoder import REDACTED_THINKING_KEY, THINKING_SIGNATURE_KEY
+from jp_nb.providers.google import THOUGHT_SIGNATURE_KEY as GOOGLE_SIGNATURE
+from jp_nb.providers.google_interactions_decoder import STEPS_KEY
+from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY
 from jp_nb.providers.openai_responses_decoder import (
     ANNOTATIONS,
     ENCRYPTED,
@@ -37,7 +37,16 @@ from tests.providers.helpers import DIALECTS
 from tests.support.strict_bodies import check_body
 
 KEYS = (
-    *(SIGNATURE, REDACTED, GOOGLE_SIGNATURE, STEP, DETAILS, ANNOTATIONS, ENCRYPTED, ITEM),
+    *(
+        THINKING_SIGNATURE_KEY,
+        REDACTED_THINKING_KEY,
+        GOOGLE_SIGNATURE,
+        STEPS_KEY,
+        REASONING_DETAILS_KEY,
+        ANNOTATIONS,
+        ENCRYPTED,
+        ITEM,
+    ),
     *(ITEM_ID, PHASE, SUMMARY_LENGTHS, "shape", "cache_control", "role"),
 )
 EVIL = "https://evil.example/x"
@@ -106,11 +115,15 @@ def test_own_metadata_is_rebuilt_from_known_fields(
 
 TOKEN = "c2VjcmV0"
 FULL: dict[str, Any] = {
-    SIGNATURE: TOKEN,
+    THINKING_SIGNATURE_KEY: TOKEN,
     GOOGLE_SIGNATURE: TOKEN,
     ENCRYPTED: TOKEN,
     ITEM_ID: "rs_1",
-    STEP: {"type": "thought", "signature": TOKEN, "summary": [{"type": "text", "text": "Hm."}]},
+    STEPS_KEY: {
+        "type": "thought",
+        "signature": TOKEN,
+        "summary": [{"type": "text", "text": "Hm."}],
+    },
 }
 SIGNED_DIALECTS = ("anthropic", "responses", "other responses", "google", "google generate")
 

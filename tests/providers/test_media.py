@@ -15,10 +15,10 @@ from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
-from jp_nb.providers.attachment_parts import base64_text
+from jp_nb.providers.attachment_parts import encode_base64
 from jp_nb.providers.messages import RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO
 from jp_nb.record.context import RequestContext
-from jp_nb.record.events import RecordedImages, image_entry, images_metadata
+from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
 from tests.providers.helpers import called, result, user
 from tests.support.images import figure, pdf, png
 
@@ -45,14 +45,16 @@ def make_request(name: str) -> ModelRequest:
     context = RequestContext()
     images = RecordedImages()
     for image in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF):
-        images.add(image_entry(image))
+        images.add(make_image_entry(image))
     entries: tuple[tuple[Any, tuple[Image, ...]], ...] = (
         (user("Compare."), (ASKED, ASKED_PDF)),
         (called("c1", "plot"), ()),
         (result("c1", "Done."), (SHOWN, SHOWN_PDF)),
     )
     for entry, shown in entries:
-        context.add(entry.model_copy(update={"metadata": images_metadata(shown)}), name, images)
+        context.add(
+            entry.model_copy(update={"metadata": make_images_metadata(shown)}), name, images
+        )
     return ModelRequest("m", context, attachments=(PLAN, PAPER))
 
 
@@ -103,8 +105,8 @@ def test_media_are_where_the_table_says(label: str) -> None:
     settings = {"dialect": dialect.strip("()")} if dialect else {}
     sent = create_provider(name, settings).preview(make_request(name))
     expected = (
-        (base64_text(png(shade=3)), "", PLAN.source),
-        (base64_text(b"%PDF-1.7"), "", PAPER.source),
+        (encode_base64(png(shade=3)), "", PLAN.source),
+        (encode_base64(b"%PDF-1.7"), "", PAPER.source),
         *((x.text, words(x), "-") for x in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF)),
     )
     found = tuple(find_place(sent, data, replacement=r, source=s) for data, r, s in expected)

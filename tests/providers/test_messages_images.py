@@ -18,7 +18,7 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.record.context import RequestContext
-from jp_nb.record.events import RecordedImages, image_entry, images_metadata
+from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
 from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
 from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
@@ -33,9 +33,11 @@ def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
     images = RecordedImages()
     made = RequestContext()
     for image in (FIRST, SECOND, ASKED, PAPER):
-        images.add(image_entry(image))
+        images.add(make_image_entry(image))
     for entry, shown in entries:
-        made.add(entry.model_copy(update={"metadata": images_metadata(shown)}), "openai", images)
+        made.add(
+            entry.model_copy(update={"metadata": make_images_metadata(shown)}), "openai", images
+        )
     return made
 
 

@@ -15,8 +15,8 @@ from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import create_provider, http
 from jp_nb.providers import models as models_module
 from jp_nb.providers.models import (
+    MAX_MODEL_PAGES,
     MAX_OLLAMA_DETAILS,
-    MAX_PAGES,
     add_llamacpp_properties,
     add_ollama_details,
 )
@@ -278,8 +278,8 @@ def circle(_: Received) -> Any:
 async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
     with LoopbackServer(paths={"/v1/models": endless}) as server:
         found = await listed("anthropic", server.url)
-        assert len(server.requests) == MAX_PAGES
-    assert (len(found.models), found.is_cut) == (3 * MAX_PAGES, True)
+        assert len(server.requests) == MAX_MODEL_PAGES
+    assert (len(found.models), found.is_cut) == (3 * MAX_MODEL_PAGES, True)
     with LoopbackServer(paths={"/v1/models": circle}) as server:
         found = await listed("anthropic", server.url)
         assert len(server.requests) == 2

@@ -17,7 +17,7 @@ from jp_nb.providers.openai_chat import (
     format_system_messages,
     make_answer_schema,
 )
-from jp_nb.providers.openai_chat_decoder import DETAILS
+from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY
 from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,
@@ -140,7 +140,10 @@ def test_answer_of_reasoning_alone_is_omitted(subtests: pytest.Subtests) -> None
 def test_openrouter_is_sent_its_reasoning_details_unchanged() -> None:
     details = [{"type": "reasoning.encrypted", "data": "b3A=", "index": 0}]
     context = make_context(
-        user("a"), thought("", **{DETAILS: details}), called("c1"), provider="openrouter"
+        user("a"),
+        thought("", **{REASONING_DETAILS_KEY: details}),
+        called("c1"),
+        provider="openrouter",
     )
     assert messages_of(context, "openrouter")[1]["reasoning_details"] == details
 

@@ -17,7 +17,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat_decoder import DETAILS, ChatDecoder
+from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY, ChatDecoder
 from tests.providers.helpers import decode_messages
 
 
@@ -172,7 +172,7 @@ def test_reasoning_details_of_openrouter_are_joined() -> None:
     assert events[:3] == [
         TextPart(0, "reasoning", "Zwei "),
         TextPart(0, "reasoning", "Städte"),
-        Flush(0, {DETAILS: joined}),
+        Flush(0, {REASONING_DETAILS_KEY: joined}),
     ]
 
 

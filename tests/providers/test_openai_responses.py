@@ -25,7 +25,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
 )
 from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
-from jp_nb.providers.messages import CONTINUE
+from jp_nb.providers.messages import CONTINUE_PROMPT
 from jp_nb.providers.openai_responses import (
     ResponsesRendering,
     build_request_fields,
@@ -212,7 +212,7 @@ def test_cut_answer_is_continued_on_request() -> None:
     context = own(user("a"), answer("b"), reasoned("Hm."))
     rendering.update(context)
     sent = list(map(json.loads, rendering.encode(context)))
-    assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE)]
+    assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE_PROMPT)]
 
 
 def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.json_schema import all_schemas
+from jp_nb.json_schema import walk_schemas
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import build_request_fields
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS, GOOGLE_CALLS, RESPONSES_CALLS
@@ -39,7 +39,7 @@ def make_tool(properties: dict[str, Any], **fields: Any) -> ToolDefinition:
 
 def list_names(schema: dict[str, Any]) -> set[str]:
     """Return the names of all properties of `schema`."""
-    parts = all_schemas(schema).values()
+    parts = walk_schemas(schema).values()
     return {name for part in parts for name in (part.get("properties") or {})}  # type: ignore
 
 

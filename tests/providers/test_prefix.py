@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, ToolDefinition
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_decoder import SIGNATURE
+from jp_nb.providers.anthropic_decoder import THINKING_SIGNATURE_KEY
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
@@ -29,13 +29,13 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.head import (
-    HEAD,
-    HEAD_CHANGE,
+    HEAD_CHANGE_KEY,
+    HEAD_KEY,
     MAX_MARK_CHARS,
     AttachmentMark,
     RequestHead,
     mark_head,
-    read_head,
+    read_request_head,
 )
 from jp_nb.record.stream import ConversationStream
 from tests.providers.helpers import DIALECTS
@@ -198,7 +198,7 @@ def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
 
 
 def signed(number: int) -> ChatResponse:
-    return ChatResponse(reasoning="Hm.", metadata={SIGNATURE: f"sig{number}"})
+    return ChatResponse(reasoning="Hm.", metadata={THINKING_SIGNATURE_KEY: f"sig{number}"})
 
 
 @pytest.mark.req("PRE-4", "PRE-5")
@@ -295,6 +295,6 @@ def test_unknown_or_damaged_head_is_ignored() -> None:
     before = RequestHead(system=("One.",))
     damaged: Any
     for damaged in ({"x": 1}, {"tools": ["none"]}, {"system": "One."}, {"attachments": [{}]}, []):
-        entry = ChatResponse(message="a", metadata={HEAD_CHANGE: damaged})
-        assert read_head(entry, before) is before
-        assert read_head(entry.with_metadata(**{HEAD: damaged}), None) is None
+        entry = ChatResponse(message="a", metadata={HEAD_CHANGE_KEY: damaged})
+        assert read_request_head(entry, before) is before
+        assert read_request_head(entry.with_metadata(**{HEAD_KEY: damaged}), None) is None

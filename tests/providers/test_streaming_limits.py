@@ -37,7 +37,7 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(streaming, "END_SECONDS", 0.2)
-    monkeypatch.setattr(streaming, "PATIENCE", 2)
+    monkeypatch.setattr(streaming, "IDLE_TIMEOUTS", 2)
     monkeypatch.setattr(http, "ERROR_BODY_SECONDS", 0.2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.merge import checksum
+from jp_nb.record.merge import compute_checksum
 
 
 def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:
         part = doc["events"][start : start + size]
         held = {"conversation": doc["conversation"]["id"], "from": start, "events": part}
         metadata[f"jp.{number}"] = held
-        sealed.append({"segment": number, "length": size, "check": checksum(part)})
+        sealed.append({"segment": number, "length": size, "check": compute_checksum(part)})
         start += size
     metadata["jp"] = doc | {"version": 2, "sealed": sealed, "events": doc["events"][start:]}
     return metadata

@@ -11,11 +11,11 @@ from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, Partial, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.record.config_changes import (
+    ChangeSource,
     Claims,
     Draft,
-    Source,
-    claims_for,
-    hashes_of,
+    make_claims,
+    read_hashes,
     revert_source,
     revert_value,
 )
@@ -26,8 +26,8 @@ from tests.support.entries import new_stream
 ID = "assistant.model.id"
 WORDS = "assistant.model.parameters.stop_words"
 ATTACHMENTS = "conversation.attachments"
-DEV = Source.named("file:dev.toml", label="dev.toml")
-OPS = Source.named("file:ops", label="ops")
+DEV = ChangeSource.named("file:dev.toml", label="dev.toml")
+OPS = ChangeSource.named("file:ops", label="ops")
 
 
 class Conversation:
@@ -38,13 +38,13 @@ class Conversation:
         layers = [Layer("file", below or {})]
         self.projection = Projection(self.stream, lambda: layers, trusted=True)
 
-    def sets(self, text: str, source: Source | None) -> None:
+    def sets(self, text: str, source: ChangeSource | None) -> None:
         draft = Draft(self.projection)
         change = parse_assignment(text, draft.partial())
-        draft.add(change, claims_for(change, source))
+        draft.add(change, make_claims(change, source))
         self.stream.append(*draft.deltas)
 
-    def reverts(self, source: Source, unclaimed: tuple[str, ...] = ()) -> None:
+    def reverts(self, source: ChangeSource, unclaimed: tuple[str, ...] = ()) -> None:
         draft = Draft(self.projection)
         revert = revert_source(draft.steps(), source.hashes, unclaimed=unclaimed)
         draft.add(revert.change, revert.claims)
@@ -66,11 +66,11 @@ class Conversation:
 def test_source_is_matched_by_the_hash_of_its_name_and_not_by_its_label() -> None:
     assert DEV.marks[0].endswith(":dev.toml")
     assert len(DEV.marks[0].partition(":")[0]) == 64
-    both = Source.named("file:dev.toml", "id:x", label="other label")
+    both = ChangeSource.named("file:dev.toml", "id:x", label="other label")
     assert both.hashes & DEV.hashes
     assert not both.hashes & OPS.hashes
-    assert hashes_of(["abc:l", "abc:m", "abc", 4]) == hashes_of("abc:label") == {"abc"}
-    assert hashes_of(None) == hashes_of([]) == frozenset()
+    assert read_hashes(["abc:l", "abc:m", "abc", 4]) == read_hashes("abc:label") == {"abc"}
+    assert read_hashes(None) == read_hashes([]) == frozenset()
 
 
 def test_claims_name_leaves_items_unions_and_unset_paths() -> None:
@@ -90,11 +90,11 @@ def test_claims_name_leaves_items_unions_and_unset_paths() -> None:
         },
         ("user.name",),
     )
-    assert set(claims_for(change, None)) == {
+    assert set(make_claims(change, None)) == {
         "user.name", ID, f"{ID}.provider", f"{ID}.name", f'{WORDS}["a"]',
         'assistant.instructions["T"]', "conversation.tools.t.parameters.p.enum", ATTACHMENTS,
     }  # fmt: skip
-    assert set(map(str, claims_for(change, None).values())) == {"None"}
+    assert set(map(str, make_claims(change, None).values())) == {"None"}
 
 
 def test_reverting_a_source_restores_the_value_of_another_source() -> None:

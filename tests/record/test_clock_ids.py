@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.clock import random_id
+from jp_nb.record.clock import make_random_id
 from jp_nb.record.context import build_context
-from jp_nb.record.document import notices
+from jp_nb.record.document import list_notices
 from jp_nb.record.events import (
     LINKABLE,
     ChatRequest,
@@ -24,7 +24,7 @@ from jp_nb.record.events import (
     InquirySource,
     ToolCallRequest,
     ToolCallResponse,
-    decode,
+    decode_event,
 )
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import (
@@ -46,7 +46,7 @@ def ids(stream: ConversationStream) -> list[str]:
 
 
 def test_id_is_seven_random_lowercase_letters_and_digits() -> None:
-    drawn = {random_id() for _ in range(1000)}
+    drawn = {make_random_id() for _ in range(1000)}
     assert len(drawn) == 1000
     assert all(re.fullmatch("[a-z0-9]{7}", one) for one in drawn)
 
@@ -72,7 +72,7 @@ def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
     assert [raw.get("request_id") for raw in stream.raw] == [None, None, *linked]
     assert list(stream.raw[2]) == ["event_id", "request_id", "timestamp", "type", "message"]
     assert list(stream.raw[7]) == ["event_id", "type", "timestamp", "delta"]
-    assert [decode(raw, 0) for raw in stream.raw] == stream.entries
+    assert [decode_event(raw, 0) for raw in stream.raw] == stream.entries
 
 
 def test_ids_of_the_caller_are_replaced() -> None:
@@ -180,7 +180,7 @@ def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests
         with subtests.test(entries=entries):
             stream = new_stream(*entries)
             assert stream.unresolved() == unresolved
-            assert len(notices(stream)) == len(unresolved)
+            assert len(list_notices(stream)) == len(unresolved)
 
 
 def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:
@@ -203,4 +203,4 @@ def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() ->
         ("tool_call_response", "a"),
     ]
     assert json.dumps(stream.raw) == before
-    assert notices(stream)[0].startswith("events[3].request_id: ")
+    assert list_notices(stream)[0].startswith("events[3].request_id: ")

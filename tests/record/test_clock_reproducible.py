@@ -12,10 +12,10 @@ from jp_nb.record.clock import (
     DEFAULT_CLOCK,
     MAX_EPOCH_S,
     ReproducibleClock,
-    clock_from_epoch,
+    make_epoch_clock,
     parse_timestamp,
 )
-from jp_nb.record.document import fork
+from jp_nb.record.document import fork_conversation
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
 
@@ -56,7 +56,7 @@ def test_times_do_not_depend_on_the_size_of_an_append() -> None:
 
 def test_ids_depend_on_epoch_and_conversation() -> None:
     streams = [
-        ConversationStream({"id": name}, clock=clock_from_epoch(epoch))
+        ConversationStream({"id": name}, clock=make_epoch_clock(epoch))
         for name, epoch in (("a", "0"), ("b", "0"), ("a", "1"))
     ]
     for stream in streams:
@@ -68,9 +68,11 @@ def test_ids_depend_on_epoch_and_conversation() -> None:
 def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> None:
     stored = ConversationStream({"id": "x"}, clock=lambda: datetime(2026, 3, 18, tzinfo=UTC))
     talk(stored, 3)
-    again = ConversationStream(stored.head, clock=clock_from_epoch("0"), raw=stored.raw)
+    again = ConversationStream(stored.head, clock=make_epoch_clock("0"), raw=stored.raw)
     talk(again, 2)
-    branch = fork(again, keep_turns=4, clock=clock_from_epoch("0"), made="headless", taken_ids=())
+    branch = fork_conversation(
+        again, keep_turns=4, clock=make_epoch_clock("0"), made="headless", taken_ids=()
+    )
     talk(branch, 1)
     for stream in (again, branch):
         assert times(stream)[12:] == sorted(set(times(stream)[12:]))
@@ -80,7 +82,7 @@ def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> Non
 
 
 def test_times_end_with_the_year_9999() -> None:
-    clock = clock_from_epoch(str(MAX_EPOCH_S))
+    clock = make_epoch_clock(str(MAX_EPOCH_S))
     assert clock.at(10**9, "").year == 9999
     at_the_end = parse_timestamp(LATE)
     assert at_the_end is not None
@@ -91,7 +93,7 @@ def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subt
     for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(MAX_EPOCH_S + 1), "9" * 5000]:
         with subtests.test(text=text):
             with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH is") as caught:
-                clock_from_epoch(text)
+                make_epoch_clock(text)
             assert "git log -1 --format=%ct" in str(caught.value)
             assert len(str(caught.value)) < 300
 
@@ -101,4 +103,4 @@ def test_widget_ids_are_in_order_of_opening() -> None:
     ids = [clock.widget_id(number) for number in range(300)]
     assert ids == sorted(set(ids))
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
-    assert clock_from_epoch("0").widget_id(0) != ids[0]
+    assert make_epoch_clock("0").widget_id(0) != ids[0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jp_nb.record.clock import (
     format_timestamp,
-    new_conversation_id,
+    make_conversation_id,
     parse_timestamp,
 )
 
@@ -73,6 +73,6 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 
 def test_conversation_id_is_made_of_its_time() -> None:
-    first = new_conversation_id(MOMENT)
+    first = make_conversation_id(MOMENT)
     assert first == "jp-c17738399468"
-    assert new_conversation_id(MOMENT, [first, "jp-c17738399469", "x"]) == "jp-c17738399470"
+    assert make_conversation_id(MOMENT, [first, "jp-c17738399469", "x"]) == "jp-c17738399470"

@@ -13,15 +13,15 @@ from jp_nb.config.tree.compaction_settings import TurnBound, parse_bound
 from jp_nb.interop.jp_head import convert_for_head
 from jp_nb.record.compaction import (
     TurnRange,
-    active_compactions,
     find_compactions,
+    find_last_step,
     is_revert,
-    last_step_of,
+    list_active_compactions,
     make_revert,
     mark_as_one_step,
 )
 from jp_nb.record.context import RequestContext, build_context, build_turns_context
-from jp_nb.record.document import fork
+from jp_nb.record.document import fork_conversation
 from jp_nb.record.events import (
     ChatResponse,
     Compaction,
@@ -83,7 +83,7 @@ def test_each_revert_entry_reverts_the_newest_compaction_of_its_range() -> None:
     stream.append(make_revert(summarized(0, 2)))
     assert [placed.is_reverted for placed in find_compactions(stream.entries)] == [False, True]
     stream.append(make_revert(summarized(1, 2)))  # there is none such
-    [placed] = active_compactions(stream.entries)
+    [placed] = list_active_compactions(stream.entries)
     assert placed.entry.summary == Summary(summary="first")
 
 
@@ -91,12 +91,12 @@ def test_compactions_of_one_step_are_reverted_together() -> None:
     stream = turns(4)
     stream.append(summarized(0, 1, "older"))
     stream.append(*mark_as_one_step([summarized(0, 1), summarized(2, 2)]))
-    found = last_step_of(active_compactions(stream.entries))
+    found = find_last_step(list_active_compactions(stream.entries))
     assert [placed.entry.from_turn for placed in found] == [0, 2]
     stream.append(*(make_revert(placed.entry) for placed in found[::-1]))
-    [left] = last_step_of(active_compactions(stream.entries))
+    [left] = find_last_step(list_active_compactions(stream.entries))
     assert left.entry.summary == Summary(summary="older")
-    assert last_step_of([]) == []
+    assert find_last_step([]) == []
 
 
 def test_fork_has_a_compaction_and_its_revert_or_neither() -> None:
@@ -104,8 +104,10 @@ def test_fork_has_a_compaction_and_its_revert_or_neither() -> None:
     stream.append(summarized(0, 3), summarized(0, 1))
     stream.append(make_revert(summarized(0, 1)), make_revert(summarized(0, 3)))
     for keep in range(1, 6):
-        made = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
-        assert active_compactions(made.entries) == []
+        made = fork_conversation(
+            stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=()
+        )
+        assert list_active_compactions(made.entries) == []
         assert sum(map(is_revert, made.entries)) == len(find_compactions(made.entries))
 
 
@@ -114,7 +116,7 @@ def test_many_reverted_compactions() -> None:
     stream = turns(2)
     entry = summarized(0, 1)
     stream.append(*[entry] * 5000, *[make_revert(entry)] * 5000)
-    assert active_compactions(stream.entries) == []
+    assert list_active_compactions(stream.entries) == []
 
 
 def test_export_to_jp_omits_reverted_compactions() -> None:
@@ -188,6 +190,6 @@ def test_no_compaction_separates_a_call_from_its_result(
         assert is_well_paired(build_context(stream))
     for turn in range(stream.turn_count):
         assert is_well_paired(build_turns_context(stream, ("",), TurnRange(turn, turn)))
-    for placed in reversed(active_compactions(stream.entries)):
+    for placed in reversed(list_active_compactions(stream.entries)):
         stream.append(make_revert(placed.entry))
     assert [item.entry for item in build_context(stream)] == before

@@ -25,8 +25,8 @@ from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.config_history import Projection
-from jp_nb.record.document import fork
-from jp_nb.record.events import ConfigDelta, decode
+from jp_nb.record.document import fork_conversation
+from jp_nb.record.events import ConfigDelta, decode_event
 from jp_nb.record.stream import ConversationStream
 from tests.config.config_strategies import partials
 from tests.record.projections import NAMED, delta, projection
@@ -71,7 +71,9 @@ def test_earlier_state_is_trusted_as_the_current_one(trusted: bool) -> None:
         delta({"assistant": {"name": "B"}}),
     )
     now = projection(stream, trusted=trusted)
-    stream.append(decode(delta({"providers": {"llm": {"openai": {"base_url": "http://mine"}}}}), 2))
+    stream.append(
+        decode_event(delta({"providers": {"llm": {"openai": {"base_url": "http://mine"}}}}), 2)
+    )
     assert host(now) == "http://mine"
     names = [now.until(stream.until(count)).config().assistant.name for count in range(4)]
     hosts = [host(now.until(stream.until(count))) for count in range(1, 4)]
@@ -199,7 +201,7 @@ def check_folding(below: Any, base: Any, entries: Any, trusted: bool) -> None:
     growing = new_stream(base_config=base)
     found = Projection(growing, lambda: layers, trusted=True)
     for number, entry in enumerate(entries):
-        growing.append(decode(entry, number))
+        growing.append(decode_event(entry, number))
         again = Projection(new_stream(*growing.raw, base_config=base), lambda: layers, trusted=True)
         assert validate_layer(found.partial(), layer="") == validate_layer(
             again.partial(), layer=""
@@ -264,7 +266,9 @@ def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     for below in (lower, other):
         shows = {} if is_reset else strip_strategies(below)
         assert found_at(reread(stream, below).partial(), path) == found_at(shows, path)
-        forked = fork(stream, keep_turns=None, clock=FakeClock(), made="live", taken_ids=())
+        forked = fork_conversation(
+            stream, keep_turns=None, clock=FakeClock(), made="live", taken_ids=()
+        )
         assert reread(forked, below).partial() == reread(stream, below).partial()
 
 

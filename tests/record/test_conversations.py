@@ -16,9 +16,9 @@ from jp_nb.record.document import (
     ConversationInfo,
     Document,
     NewerVersionError,
-    drop,
+    drop_conversation,
     list_conversations,
-    switch,
+    switch_conversation,
 )
 from jp_nb.record.events import ChatRequest
 from tests.support.record_strategies import STAMP, json_values
@@ -43,7 +43,7 @@ def as_json(found: Document) -> Any:
 
 
 def go(found: Document, text: str) -> bool:
-    return switch(found, text, clock=utc_now)
+    return switch_conversation(found, text, clock=utc_now)
 
 
 def test_all_conversations_are_listed() -> None:
@@ -117,7 +117,7 @@ def test_unknown_id_is_an_error_that_offers_the_nearest(subtests: pytest.Subtest
                 go(found, text)
             assert len(str(caught.value)) < 300
             with pytest.raises(UsageError):
-                drop(found, text)
+                drop_conversation(found, text)
             assert as_json(found) == before
 
 
@@ -198,14 +198,16 @@ def test_every_conversation_has_a_distinct_name(others: list[Any]) -> None:
         assert len(list_conversations(found)) == len(others) + 1
         found = document(*others)
         if not item.active:
-            assert drop(found, item.id) == item
+            assert drop_conversation(found, item.id) == item
             assert len(found.others) == len(others) - 1
 
 
 def test_dropping_removes_one_conversation() -> None:
     found = document(entry("jp-c9", "a", "b", head={"title": "Bread"}), 7, entry("jp-c8", "c"))
-    assert drop(found, "jp-c9") == ConversationInfo("jp-c9", title="Bread", turns=2, made="live")
-    assert drop(found, "damaged").damaged
+    assert drop_conversation(found, "jp-c9") == ConversationInfo(
+        "jp-c9", title="Bread", turns=2, made="live"
+    )
+    assert drop_conversation(found, "damaged").damaged
     assert [x.id for x in list_conversations(found)] == ["jp-c10", "jp-c8"]
     assert found.extra == {"signature": "sig-10"}
 
@@ -213,7 +215,7 @@ def test_dropping_removes_one_conversation() -> None:
 def test_active_conversation_is_not_dropped() -> None:
     found = document(entry("jp-c9", "a"))
     with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation. .*`%jp switch ID`"):
-        drop(found, "jp-c10")
+        drop_conversation(found, "jp-c10")
     assert len(list_conversations(found)) == 2
 
 
@@ -221,7 +223,7 @@ def test_part_of_an_id_drops_nothing() -> None:
     for part in ("9", "jp-c", "JP-C9", "jp-c9 "):
         found = document(entry("jp-c9", "a"))
         with pytest.raises(UsageError, match="`%jp drop` needs the whole id"):
-            drop(found, part)
+            drop_conversation(found, part)
         assert len(list_conversations(found)) == 2
 
 

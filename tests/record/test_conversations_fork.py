@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.document import fork
+from jp_nb.record.document import fork_conversation
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.integrity import INTERRUPTED
+from jp_nb.record.integrity import INTERRUPTED_CALL
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import (
     ASKED,
@@ -41,7 +41,7 @@ THIRD = [CHANGED, START, ASKED, SAID, COMPACTED, STRANGE, OWNED]
 
 
 def forked(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
-    return fork(
+    return fork_conversation(
         stream,
         keep_turns=keep_turns,
         clock=FakeClock(),
@@ -121,7 +121,7 @@ def test_empty_conversation_can_be_forked() -> None:
 def test_fork_is_repaired_and_the_original_is_not() -> None:
     stream = new_stream(START, {"event_id": "q", **ASKED}, called(), START, ASKED)
     other = forked(stream, 1)
-    assert without_ids(other.raw[3])["content"] == INTERRUPTED
+    assert without_ids(other.raw[3])["content"] == INTERRUPTED_CALL
     assert (other.event_id(1), other.raw[3]["request_id"]) == ("q", "q")
     assert len(stream) == 5
 

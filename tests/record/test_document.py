@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, NewerVersionError, notices
+from jp_nb.record.document import Document, NewerVersionError, list_notices
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.stream import ConversationStream, Damage
 from tests.support.entries import ASKED, SAID, START, FakeClock, raw
@@ -49,7 +49,7 @@ def test_tolerant_load_keeps_damaged_entries_as_they_are() -> None:
         Damage(3, "events[3].name", "Field required"),
         Damage(5, "events[5]", "expected an object, found NoneType"),
     ]
-    assert notices(stream) == [f"{damage.place}: {damage.message}" for damage in stream.damage]
+    assert list_notices(stream) == [f"{damage.place}: {damage.message}" for damage in stream.damage]
     assert stream.entries[3] == Damaged(reason="events[3].name: Field required")
     assert json.dumps(document.to_json()) == json.dumps(stored(*ENTRIES))
     assert [item.entry.type for item in build_context(stream)] == ["chat_request", "chat_response"]

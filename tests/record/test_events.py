@@ -27,7 +27,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     Unknown,
     claim_owners,
-    decode,
+    decode_event,
 )
 from jp_nb.toolkit.base import ToolContext
 from tests.providers.helpers import encode_messages
@@ -37,7 +37,7 @@ T = "2026-03-18 13:19:06.841464"
 
 
 def read(**raw: Any) -> Any:
-    return decode({"timestamp": T, **raw}, 3)
+    return decode_event({"timestamp": T, **raw}, 3)
 
 
 def test_missing_fields_have_defaults(subtests: pytest.Subtests) -> None:
@@ -131,7 +131,7 @@ def test_configuration_keys_of_an_early_entry_are_its_delta(subtests: pytest.Sub
 
 def test_config_delta_needs_no_timestamp() -> None:
     for raw in ({}, {"timestamp": None}, {"timestamp": 5}):
-        entry = decode({"type": "config_delta", "delta": {"a": 1}, **raw}, 0)
+        entry = decode_event({"type": "config_delta", "delta": {"a": 1}, **raw}, 0)
         assert isinstance(entry, ConfigDelta)
         assert (entry.timestamp, entry.delta) == ("", {"a": 1})
 
@@ -187,7 +187,7 @@ def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> No
         with subtests.test(entry=entry):
             raw = entry.stamped(T).to_raw()
             assert list(raw) == keys
-            assert decode(raw, 0) == entry.stamped(T)
+            assert decode_event(raw, 0) == entry.stamped(T)
 
 
 # --- errors ----------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_malformed_entry_of_a_known_type_is_an_error_with_its_place(
     ]
     for raw, place in rows:
         with subtests.test(raw=raw), pytest.raises(StorageError, match=place):
-            decode(raw, 3)
+            decode_event(raw, 3)
 
 
 def test_entry_of_an_unknown_type_is_no_error() -> None:
@@ -215,7 +215,7 @@ def test_entry_of_an_unknown_type_is_no_error() -> None:
         {"type": "config_delta", "op": "merge", "delta": 1},
     ]
     for raw in rows:
-        assert isinstance(decode(raw, 0), Unknown)
+        assert isinstance(decode_event(raw, 0), Unknown)
 
 
 OLD = {
@@ -271,7 +271,7 @@ def test_tool_call_has_only_id_name_and_arguments() -> None:
         "name": "look",
         "arguments": {"path": "a", "tool_answers": {"b": 1}},
     }
-    again = decode(raw, 0)
+    again = decode_event(raw, 0)
     assert isinstance(again, ToolCallRequest)
     assert again.arguments == call.arguments
     assert "tool_answers" not in ToolCallRequest(id="c1", name="look").to_raw()

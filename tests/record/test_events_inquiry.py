@@ -9,8 +9,8 @@ import pytest
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError
 from jp_nb.record import events
-from jp_nb.record.document import notices
-from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
+from jp_nb.record.document import list_notices
+from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode_event
 from jp_nb.toolkit import question as question_module
 from jp_nb.toolkit.question import Question
 from tests.support.entries import new_stream, open_inquiries
@@ -19,7 +19,7 @@ T = "2026-03-18 13:19:06.841464"
 
 
 def read(**raw: Any) -> Any:
-    return decode({"timestamp": T, **raw}, 3)
+    return decode_event({"timestamp": T, **raw}, 3)
 
 
 QUESTION = {"text": "Sure?", "answer_type": {"type": "boolean"}}
@@ -61,7 +61,7 @@ def test_declared_fields_of_a_question_are_recorded_without_defaults(
         with subtests.test(recorded=recorded):
             entry = inquiry_request("c.q.1", InquirySource.tool("t"), question).stamped(T)
             assert entry.to_raw()["question"] == {**QUESTION, **recorded}
-            assert decode(entry.to_raw(), 0) == entry
+            assert decode_event(entry.to_raw(), 0) == entry
 
 
 @pytest.mark.req("R083-70")
@@ -174,7 +174,7 @@ def test_unknown_outcome_closes_the_inquiry_with_a_notice() -> None:
     assert open_inquiries(stream) == []
     with pytest.raises(StorageError, match="Duplicate"):
         stream.append(InquiryResponse(id="c.q.1", outcome="redacted"))
-    [notice] = notices(stream)
+    [notice] = list_notices(stream)
     assert notice.startswith("events[2].outcome: this jp_nb does not know 'delegated'")
     assert stream.raw[2] == {**stored, "to": {"who": 1}}
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.images import MAX_BYTES, MAX_SIDE, Image
+from jp_nb.images import MAX_IMAGE_BYTES, MAX_IMAGE_SIDE, Image
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.document import Document, fork
+from jp_nb.record.document import Document, fork_conversation
 from jp_nb.record.events import (
-    MAX_IMAGES,
+    MAX_ENTRY_IMAGES,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -47,7 +47,9 @@ def turn(*images: Any, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, 
 
 
 def branch_of(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
-    return fork(stream, keep_turns=keep_turns, clock=FakeClock(), made="live", taken_ids=set())
+    return fork_conversation(
+        stream, keep_turns=keep_turns, clock=FakeClock(), made="live", taken_ids=set()
+    )
 
 
 def ask(stream: ConversationStream, *images: Image) -> None:
@@ -76,9 +78,9 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
         (ONE, kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
         (ONE, kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
         (ONE, kept(ONE, media_type="text/html"), "models accept image/png"),
-        (ONE, kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
+        (ONE, kept(ONE, data="A" * (2 * MAX_IMAGE_BYTES)), f"longer than {MAX_IMAGE_BYTES} bytes"),
         (TWO, kept(TWO, media_type="image/png"), "its bytes are not image/png"),
-        (planted, kept(planted), f"models accept at most {MAX_SIDE} pixels per side"),
+        (planted, kept(planted), f"models accept at most {MAX_IMAGE_SIDE} pixels per side"),
     ]
     for image, entry, why in rows:
         with subtests.test(why=why):
@@ -119,13 +121,13 @@ def test_damaged_image_does_not_hide_a_valid_copy() -> None:
 def test_number_and_size_of_images_in_a_request_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = turn(*[ONE] * MAX_IMAGES * 2, before=[kept(ONE)])
+    many = turn(*[ONE] * MAX_ENTRY_IMAGES * 2, before=[kept(ONE)])
     thread = build_context(new_stream(*many, *turn(ONE)))
-    assert len(shown(thread)) == MAX_IMAGES
-    assert f"[{MAX_IMAGES} images omitted, because one entry shows at most" in text(thread)
+    assert len(shown(thread)) == MAX_ENTRY_IMAGES
+    assert f"[{MAX_ENTRY_IMAGES} images omitted, because one entry shows at most" in text(thread)
     assert "`%jp new`" in text(thread)
     assert text(thread).count("omitted") == 2  # of the first turn, and of the second
-    monkeypatch.setattr(context, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
+    monkeypatch.setattr(context, "MAX_CONTEXT_IMAGE_BYTES", 3 * len(ONE.content))
     assert len(shown(build_context(new_stream(*many)))) == 3
     both = turn(*[ONE] * 4, TWO, before=[kept(ONE), kept(TWO)])
     assert "[1 image and 1 PDF omitted, because" in text(build_context(new_stream(*both)))

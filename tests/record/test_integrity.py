@@ -18,7 +18,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.integrity import EPOCH, INTERRUPTED
+from jp_nb.record.integrity import EPOCH_TIMESTAMP, INTERRUPTED_CALL
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import (
     ASKED,
@@ -42,7 +42,7 @@ REPAIRED = {
     "timestamp": T,
     "type": "tool_call_response",
     "id": "a",
-    "content": INTERRUPTED,
+    "content": INTERRUPTED_CALL,
     "is_error": True,
 }
 
@@ -58,7 +58,7 @@ STEPS: dict[str, tuple[Records, Records]] = {
     "6 several of them": ([START, CHANGED, START], [CHANGED]),
     "7 several starts": ([START, START, ASKED], [START, ASKED]),
     "7 no start": ([ASKED], [raw("turn_start"), ASKED]),
-    "7 no request at all": ([SAID], [{**raw("turn_start"), "timestamp": EPOCH}, SAID]),
+    "7 no request at all": ([SAID], [{**raw("turn_start"), "timestamp": EPOCH_TIMESTAMP}, SAID]),
     "ids pair inside their turn": (
         [START, ASKED, called(), START, ASKED, result()],
         [START, ASKED, called(), REPAIRED, START, ASKED],

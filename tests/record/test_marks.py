@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import fork
+from jp_nb.record.document import fork_conversation
 from jp_nb.record.events import ConfigDelta, is_usage_mark
 from jp_nb.record.marks import ModelUsage, Usage, read_usage, with_usage
-from jp_nb.record.stream import effective_deltas
+from jp_nb.record.stream import select_effective_deltas
 from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
 
 TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
@@ -19,9 +19,9 @@ MARK = raw("config_delta", delta={}, metadata=TOOK)
 
 def test_usage_entry_is_not_a_config_change() -> None:
     stream = new_stream(START, ASKED, SAID, MARK, CHANGED)
-    assert [number for number, _ in effective_deltas(stream.deltas)] == [1]
+    assert [number for number, _ in select_effective_deltas(stream.deltas)] == [1]
     both = raw("config_delta", delta={"user": {"name": "Ada"}}, metadata=TOOK)
-    assert effective_deltas(new_stream(both).deltas)
+    assert select_effective_deltas(new_stream(both).deltas)
 
 
 def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
@@ -29,7 +29,9 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
     first, second = stream.turns()
     assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
     assert not any(map(is_usage_mark, first.entries))
-    kept = fork(stream, keep_turns=stream.turn_count - 1, clock=utc_now, made="live", taken_ids=())
+    kept = fork_conversation(
+        stream, keep_turns=stream.turn_count - 1, clock=utc_now, made="live", taken_ids=()
+    )
     assert not any(map(is_usage_mark, kept.entries))
 
 

@@ -13,7 +13,7 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, NewerVersionError, shape_of
+from jp_nb.record.document import Document, NewerVersionError, find_shape
 from tests.record.segments import in_segments
 
 SHELVED = {
@@ -60,7 +60,7 @@ def test_check_of_a_segment_ignores_number_and_key_spelling() -> None:
     event = {"type": "chat_response", "data": {"b": 1, "é": 2.5e20, "a": 3.0, "\ud800": -0.0}}
     metadata = in_segments(doc() | {"events": [event]}, 1)
     text = json.dumps(metadata, sort_keys=True).replace(" 3.0", " 3").replace("-0.0", "0")
-    assert shape_of(merge.read_carrier(json.loads(text))) == "readable"
+    assert find_shape(merge.read_carrier(json.loads(text))) == "readable"
 
 
 def test_broken_segment_is_reported_and_kept(subtests: pytest.Subtests) -> None:
@@ -78,7 +78,7 @@ def test_broken_segment_is_reported_and_kept(subtests: pytest.Subtests) -> None:
             metadata = in_segments(doc(others=[SHELVED]), 2, 2, 2)
             damage(metadata)
             read: Any = merge.read_carrier(metadata)
-            assert shape_of(read) == "damaged"
+            assert find_shape(read) == "damaged"
             with pytest.raises(
                 StorageError, match=r"jp\.[12]: a segment is missing or was changed"
             ):
@@ -103,7 +103,7 @@ def test_malformed_list_of_segments_is_damage() -> None:
     for sealed in rows:
         metadata = in_segments(doc(), 2)
         metadata["jp"]["sealed"] = sealed
-        assert shape_of(merge.read_carrier(metadata)) == "damaged"
+        assert find_shape(merge.read_carrier(metadata)) == "damaged"
 
 
 def test_segment_named_repeatedly_is_read_once() -> None:
@@ -118,7 +118,7 @@ def test_segment_named_repeatedly_is_read_once() -> None:
 
 def test_unassembled_record_has_a_newer_version() -> None:
     stored = in_segments(doc(), 2)["jp"]
-    assert shape_of(stored) == "newer"
+    assert find_shape(stored) == "newer"
     with pytest.raises(NewerVersionError, match="reload the page"):
         Document.load(stored, clock=utc_now)
 

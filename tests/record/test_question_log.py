@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import SecretBytes
 
 from jp_nb.agent.questions import closing_entry, inquiry_request
-from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
-from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_entry
+from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode_event
+from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_logged_answer
 from jp_nb.storage.question_log_file import (
     LogLine,
     decode_entry,
@@ -42,7 +42,7 @@ def asked(answer_type: Any = None) -> InquiryRequest:
 def ended(**more: Any) -> InquiryResponse:
     raw = {"type": "inquiry_response", "id": "c.q.1", "timestamp": "2026-03-18 13:19:06.5"}
     about = {"end": "answered", "channel": "form"}
-    entry = decode(raw | {"outcome": "answered", "metadata": about} | more, 0)
+    entry = decode_event(raw | {"outcome": "answered", "metadata": about} | more, 0)
     assert isinstance(entry, InquiryResponse)
     return entry
 
@@ -68,11 +68,11 @@ def test_entry_names_the_collaborator_who_answered() -> None:
     entry = make_entry(asked(), ended(answer="A", metadata={"channel": "form", "by": "Ada"}))
     assert entry is not None
     assert entry["by"] == "Ada"
-    answer = read_entry(entry, 1, is_trusted=True)
+    answer = read_logged_answer(entry, 1, is_trusted=True)
     assert answer.to_json()["answered_by"] == "the user (Ada)"
-    forged = read_entry(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
+    forged = read_logged_answer(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
     assert forged.answered_by == "the user (the user)"
-    assert read_entry(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).outcome.by is None
+    assert read_logged_answer(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).outcome.by is None
 
 
 @pytest.mark.req("RCP-36")
@@ -106,7 +106,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     metadata = {"end": "answered", "channel": "form", "auto": True, "timed_out": True}
     entry = make_entry(asked(), ended(answer="A", metadata=metadata))
     assert entry is not None
-    answer = read_entry(entry, 1, is_trusted=True)
+    answer = read_logged_answer(entry, 1, is_trusted=True)
     assert answer.outcome.marks == {"auto", "timed_out"}
     assert answer.answered_by == "an automatic choice (timed out)"
     blank = make_entry(asked(), ended(answer=" "))
@@ -156,7 +156,7 @@ def test_entries_of_three_fields_are_read() -> None:
     ):
         entry = decode_entry(encode_entry({"datetime": timestamp, "question": "Q?", "answer": "A"}))
         assert entry is not None
-        assert read_entry(entry, 4, is_trusted=False).words == "A"
+        assert read_logged_answer(entry, 4, is_trusted=False).words == "A"
 
 
 TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(text.strip()))

@@ -31,11 +31,11 @@ def pair(name: str, answer: Any, *, text: str = "Which?", **more: Any) -> list[d
 
 
 def recorded_answers(raw: list[dict[str, Any]]) -> tuple[LoggedAnswer, ...]:
-    return outcomes.recorded_answers(new_stream(*raw))
+    return outcomes.list_recorded_answers(new_stream(*raw))
 
 
 def ended_answers(raw: list[dict[str, Any]], start: int = 0) -> list[Any]:
-    return [entry["answer"] for entry in outcomes.ended_questions(new_stream(*raw), start)]
+    return [entry["answer"] for entry in outcomes.list_ended_questions(new_stream(*raw), start)]
 
 
 def turn(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_records_with_and_without_outcomes_are_read() -> None:
     stream = new_stream(*turn())
     stream.append(InquiryRequest.model_validate(pair("c.a.1", "pg")[0]))
     stream.append(InquiryResponse.model_validate(pair("c.a.1", "pg")[1]))
-    assert [x.words for x in outcomes.recorded_answers(stream)] == ["Postgres"]
+    assert [x.words for x in outcomes.list_recorded_answers(stream)] == ["Postgres"]
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")

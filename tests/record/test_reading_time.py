@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import Claims, inherited_changes
+from jp_nb.record.config_changes import Claims, make_inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, fork, list_conversations, notices
+from jp_nb.record.document import Document, fork_conversation, list_conversations, list_notices
 from jp_nb.record.turn_view import read_turn
 from tests.support.images import figure
 
@@ -159,18 +159,18 @@ def read_all(stored: Json) -> None:
     """Everything that loading, the log and the next turn do with a record."""
     document = Document.load(stored, clock=utc_now)
     stream = document.conversation
-    notices(stream)
+    list_notices(stream)
     projection = Projection(stream, list, trusted=False)
     projection.now()
     projection.explain(["user.name"])
-    inherited_changes(projection, {})
+    make_inherited_changes(projection, {})
     build_context(stream, projection.providers())
     list_conversations(document)
     for turn in stream.turns():
         read_turn(turn.number, turn.entries, images=stream.images)
     Claims(projection.steps()).owned_by(frozenset(["ab"]))
     stream.repair()
-    fork(stream, keep_turns=None, clock=utc_now, made="live", taken_ids=())
+    fork_conversation(stream, keep_turns=None, clock=utc_now, made="live", taken_ids=())
 
 
 def measured(stored: Json) -> Iterator[float]:

@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.exchanges import RequestNormalizer
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import ToolCallRequest, decode
+from jp_nb.record.events import ToolCallRequest, decode_event
 from jp_nb.record.shapes import MAX_SHAPE_CHARS, SHAPE, add_shape
 
 
@@ -68,10 +68,10 @@ def test_shape_of_another_value_is_ignored(subtests: pytest.Subtests) -> None:
     ]
     for name, shape in rows:
         with subtests.test(name[:20]):
-            call = decode(stored_call(shape, arguments), 0)
+            call = decode_event(stored_call(shape, arguments), 0)
             assert isinstance(call, ToolCallRequest)
             assert json.dumps(call.arguments) == json.dumps(arguments)
-    call = decode(stored_call(f'{{"arguments":{fitting}}}', arguments), 0)
+    call = decode_event(stored_call(f'{{"arguments":{fitting}}}', arguments), 0)
     assert isinstance(call, ToolCallRequest)
     spelled = '{"c":{"d":2.0},"b":[1,true,null],"a":"x"}'
     assert json.dumps(call.arguments, separators=(",", ":")) == spelled
@@ -80,10 +80,12 @@ def test_shape_of_another_value_is_ignored(subtests: pytest.Subtests) -> None:
 def test_shape_changes_no_other_field_of_an_entry() -> None:
     shape = '{"name":"","id":"","metadata":{"shape":"","usage":{"b":1,"a":2},"item":3},"data":1.0}'
     raw = stored_call(shape, {}, item={"a": 1}, usage={"a": 2, "b": 1})
-    call = decode(raw, 0)
+    call = decode_event(raw, 0)
     assert {**raw, "metadata": call.metadata} == raw
     assert json.dumps(call.metadata["usage"]) == '{"b": 1, "a": 2}'
-    assert isinstance(decode({**raw, "metadata": {SHAPE: '{"metadata":[]}'}}, 0), ToolCallRequest)
+    assert isinstance(
+        decode_event({**raw, "metadata": {SHAPE: '{"metadata":[]}'}}, 0), ToolCallRequest
+    )
 
 
 def test_shape_does_not_change_the_request_of_a_cassette() -> None:

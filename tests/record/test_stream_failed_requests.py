@@ -9,10 +9,13 @@ import pytest
 
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import changes_before_first_turn, changes_since_last_turn
+from jp_nb.record.config_changes import (
+    select_changes_before_first_turn,
+    select_changes_since_last_turn,
+)
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, fork
+from jp_nb.record.document import Document, fork_conversation
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.stream import (
     ConversationStream,
@@ -113,7 +116,9 @@ def test_failed_turn_survives_a_reload_and_an_export() -> None:
 def test_fork_keeps_failed_turns_as_failed() -> None:
     for keep in (1, 2, 3):
         stream = new_stream(*FAILED)
-        other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+        other = fork_conversation(
+            stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=()
+        )
         assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
         assert name(other) == "before"
         assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
@@ -122,7 +127,7 @@ def test_fork_keeps_failed_turns_as_failed() -> None:
 def test_undo_removes_the_mark_with_its_turn() -> None:
     stream = new_stream(*FAILED[:-3])
     keep = stream.turn_count - 1
-    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+    other = fork_conversation(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert [read_no_answer(entry) for entry in other.entries] == [None] * len(other)
     assert name(other) == "before"
 
@@ -130,9 +135,9 @@ def test_undo_removes_the_mark_with_its_turn() -> None:
 def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
     stream = new_stream(setting("before"), setting("wrong"), *asking("unanswered"), failed(1))
     keep = stream.turn_count - 1
-    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+    other = fork_conversation(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert (name(stream), name(other)) == ("before", "before")
-    other = fork(
+    other = fork_conversation(
         new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", taken_ids=()
     )
     assert name(other) == name(new_stream())
@@ -143,8 +148,8 @@ def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
         setting("before"), setting("wrong"), *asking("unanswered"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
-    first = changes_before_first_turn(stream)
-    since = changes_since_last_turn(stream)
+    first = select_changes_before_first_turn(stream)
+    since = select_changes_since_last_turn(stream)
     expected: list[Any] = [{"assistant": {"name": name}} for name in ("before", "later")]
     assert [delta.delta for delta in (*first, *since)] == expected
 

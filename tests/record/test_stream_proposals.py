@@ -10,9 +10,14 @@ import pytest
 from jp_nb.config.layers import Layer
 from jp_nb.interop.files import Directory, write_directory
 from jp_nb.record.config_history import Projection
-from jp_nb.record.document import Document, fork
-from jp_nb.record.events import ConfigDelta, decode
-from jp_nb.record.stream import ConversationStream, ProposedBy, proposal_metadata, proposed_by
+from jp_nb.record.document import Document, fork_conversation
+from jp_nb.record.events import ConfigDelta, decode_event
+from jp_nb.record.stream import (
+    ConversationStream,
+    ProposedBy,
+    make_proposal_metadata,
+    read_proposed_by,
+)
 from jp_nb.record.turn_view import ConfigChange, read_turn
 from tests.interop.jp_directories import imported
 from tests.support.entries import (
@@ -38,7 +43,7 @@ BY_TOOLS = ConfigDelta(
     delta=MODEL,
     unsets=("user.name",),
     claims=dict.fromkeys(TOUCHED),
-    metadata=proposal_metadata([PERSON, GRANT]),
+    metadata=make_proposal_metadata([PERSON, GRANT]),
 )
 FIRST = [START, ASKED, called(), result(), BY_TOOLS.to_raw(), SAID]
 SECOND = [START, ASKED, SAID]
@@ -66,17 +71,17 @@ def test_proposal_is_stored_with_tool_call_paths_and_approval() -> None:
             {"tool": "rename", "call_id": "call_2", "paths": ["user.name"], "applied_by": "grant"},
         ]
     }
-    stored = decode(json.loads(json.dumps(BY_TOOLS.to_raw())), 0)
+    stored = decode_event(json.loads(json.dumps(BY_TOOLS.to_raw())), 0)
     assert isinstance(stored, ConfigDelta)
-    assert proposed_by(stored) == (PERSON, GRANT)
+    assert read_proposed_by(stored) == (PERSON, GRANT)
 
 
 WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_by": "grant"}
 
 
 def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
-    assert proposal_metadata([]) == {}
-    assert proposed_by(ConfigDelta()) == ()
+    assert make_proposal_metadata([]) == {}
+    assert read_proposed_by(ConfigDelta()) == ()
     rows: list[Any] = [
         *(None, "text", {}, {"tool": "t"}, [None, 5, [], {}]),
         *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
@@ -85,20 +90,20 @@ def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
     ]
     for found in rows:
         with subtests.test(found=found):
-            assert proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
+            assert read_proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
     odd = {**WHOLE, "paths": ["a", 5, None, "]["], "channel": ["form"], "later": 1}
-    read = proposed_by(ConfigDelta(metadata={"proposed_by": [3, odd]}))
+    read = read_proposed_by(ConfigDelta(metadata={"proposed_by": [3, odd]}))
     assert read == (ProposedBy("t", "c", ("a", "]["), "grant"),)
 
 
 def test_malformed_metadata_does_not_hide_the_change() -> None:
     flat = {"type": "config_delta", "timestamp": T, **MODEL, "metadata": BY_TOOLS.metadata}
     for entry, proposals in (
-        (decode(raw("config_delta", delta=MODEL, metadata=["x"]), 0), ()),
-        (decode(flat, 0), (PERSON, GRANT)),  # the configuration is on the entry itself
+        (decode_event(raw("config_delta", delta=MODEL, metadata=["x"]), 0), ()),
+        (decode_event(flat, 0), (PERSON, GRANT)),  # the configuration is on the entry itself
     ):
         assert isinstance(entry, ConfigDelta)
-        assert (entry.delta, proposed_by(entry)) == (MODEL, proposals)
+        assert (entry.delta, read_proposed_by(entry)) == (MODEL, proposals)
 
 
 # --- as code and people see it -----------------------------------------------------------------
@@ -121,7 +126,7 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
         (found,) = explained(new_stream(*SECOND, *FIRST), path)
         assert found == ("in turn 2", [tool])
     odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
-    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=proposal_metadata([odd]))
+    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=make_proposal_metadata([odd]))
     assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
         ("in turn 1", [])
     ]
@@ -129,7 +134,9 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
 
 def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> None:
     mine = raw("config_delta", delta={"user": {"name": "me"}})
-    tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=proposal_metadata([GRANT]))
+    tools = raw(
+        "config_delta", delta={"user": {"name": "t"}}, metadata=make_proposal_metadata([GRANT])
+    )
     failed = FIRST[:-2]  # the turn ended with the change of the tool
     stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
     assert [when for when, _ in explained(stream, "user.name")] == [
@@ -145,7 +152,7 @@ def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> 
 def test_proposals_survive_a_fork_and_a_reload() -> None:
     clock = FakeClock()
     stream = new_stream(*FIRST, *SECOND)
-    forked = fork(
+    forked = fork_conversation(
         stream, keep_turns=1, clock=clock, made="live", taken_ids=set(), new_id=NumberedIds()
     )
     document = Document.new(clock=clock, made="live")
@@ -153,7 +160,7 @@ def test_proposals_survive_a_fork_and_a_reload() -> None:
     loaded = Document.load(json.loads(json.dumps(document.to_json())), clock=clock).conversation
     for one in (stream, forked, loaded):
         assert one.raw[: len(FIRST)] == FIRST
-        assert [proposed_by(delta) for delta in one.deltas] == [(PERSON, GRANT)]
+        assert [read_proposed_by(delta) for delta in one.deltas] == [(PERSON, GRANT)]
         below = [Layer("file", {"user": {"name": "file"}, "assistant": {"name": "kept"}})]
         partial = Projection(one, lambda: below, trusted=True).partial()
         assert partial == {"user": {}, "assistant": {"name": "kept", **MODEL["assistant"]}}
@@ -185,7 +192,7 @@ def test_change_of_a_tool_after_one_of_the_user_belongs_to_the_next_turn() -> No
     stream = new_stream(*STOPPED, BY_PERSON, BY_TOOLS.to_raw())
     [only] = stream.turns()
     assert only == stream.last_turn()
-    made = fork(
+    made = fork_conversation(
         new_stream(BY_TOOLS.to_raw(), *STOPPED),
         keep_turns=0,
         clock=FakeClock(),
@@ -198,12 +205,14 @@ def test_change_of_a_tool_after_one_of_the_user_belongs_to_the_next_turn() -> No
 def test_number_of_proposals_read_is_bounded() -> None:
     item = BY_TOOLS.metadata["proposed_by"][0]  # type: ignore[index]
     entry = BY_TOOLS.model_copy(update={"metadata": {"proposed_by": [item] * 5000}})
-    assert len(proposed_by(entry)) == 1000
+    assert len(read_proposed_by(entry)) == 1000
 
 
 def test_fork_keeps_the_change_of_a_tool_at_its_end() -> None:
     stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
-    made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", taken_ids=(stream.id,))
+    made = fork_conversation(
+        stream, keep_turns=1, clock=FakeClock(), made="live", taken_ids=(stream.id,)
+    )
     assert [delta.metadata for delta in made.deltas] == [BY_TOOLS.metadata]
 
 
@@ -211,7 +220,7 @@ def test_fork_keeps_the_change_of_a_tool_at_its_end() -> None:
 def test_undo_drops_the_change_of_a_tool() -> None:
     stream = new_stream(*SECOND, *FIRST)
     keep = stream.turn_count - 1
-    kept = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+    kept = fork_conversation(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert not kept.deltas
     assert len(stream.deltas) == 1
 

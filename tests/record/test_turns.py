@@ -9,9 +9,9 @@ from jp_nb.record.turn_view import (
     ConfigChange,
     Conversation,
     Inquiry,
-    Text,
     ToolCall,
     Turn,
+    TurnText,
     read_turn,
 )
 from tests.support.entries import (
@@ -63,15 +63,15 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
 
 
 def test_repr_of_a_turn_is_short() -> None:
-    asked = Text("q", by_person=True)
-    turn = Turn(3, (asked, ToolCall("a", "t", {}), Text("word " * 50)), status="failed")
+    asked = TurnText("q", by_person=True)
+    turn = Turn(3, (asked, ToolCall("a", "t", {}), TurnText("word " * 50)), status="failed")
     assert repr(turn) == f"<turn 4: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
-    assert repr(Turn(0, (asked, Text("Hi.")))) == "<turn 1: 'Hi.'>"
+    assert repr(Turn(0, (asked, TurnText("Hi.")))) == "<turn 1: 'Hi.'>"
 
 
 def test_conversation_view_is_a_snapshot() -> None:
     stream = new_stream(START, ASKED)
-    view = Conversation.of(stream, [Turn(0, (Text("q", by_person=True),))], AppConfig())
+    view = Conversation.of(stream, [Turn(0, (TurnText("q", by_person=True),))], AppConfig())
     stream.raw[1]["content"] = "changed"
     stream.append(new_stream(SAID).entries[0])
     assert len(view.events) == 2

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.record.events import Entry, ToolCallResponse, image_entry, images_metadata
+from jp_nb.record.events import Entry, ToolCallResponse, make_image_entry, make_images_metadata
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import (
     CallProgress,
-    finished_entries,
-    latest_progress,
-    open_calls,
+    list_open_calls,
+    make_finished_entries,
+    pick_latest_progress,
     read_progress,
 )
 from tests.support.entries import ASKED, START, T, called, new_stream, raw
@@ -28,7 +28,7 @@ def finished(call_id: str, text: str = "done", *before: Entry) -> CallProgress:
 
 
 def ids(stream: ConversationStream) -> list[str]:
-    return [call.event_id for call in open_calls(stream, {})]
+    return [call.event_id for call in list_open_calls(stream, {})]
 
 
 def contents(entries: list[Entry]) -> list[str]:
@@ -43,7 +43,7 @@ def test_call_may_have_run_unless_it_is_known_not_to_have_started() -> None:
     for stage, may_have_run in stages:
         stream = new_stream(*ONE_BATCH)
         known = {ids(stream)[0]: CallProgress(stage)} if stage else {}
-        first, second = open_calls(stream, known)
+        first, second = list_open_calls(stream, known)
         assert (first.request.id, first.stage, first.may_have_run) == ("a", stage, may_have_run)
         assert (second.stage, second.may_have_run) == (None, True)
 
@@ -52,19 +52,19 @@ def test_results_of_finished_calls_are_appended_once_in_call_order() -> None:
     stream = new_stream(*ONE_BATCH)
     first, second = ids(stream)
     known = {second: finished("b", "two"), first: finished("a", "one")}
-    entries = finished_entries(stream, known)
+    entries = make_finished_entries(stream, known)
     assert contents(entries) == ["one", "two"]
     stream.append(*entries)
-    assert open_calls(stream, known) == []
-    assert finished_entries(stream, known) == []
+    assert list_open_calls(stream, known) == []
+    assert make_finished_entries(stream, known) == []
 
 
 def test_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
     stream = new_stream(START, ASKED, called("a"), called("a"))
     first, second = ids(stream)
-    assert finished_entries(stream, {second: finished("a", "two")}) == []
+    assert make_finished_entries(stream, {second: finished("a", "two")}) == []
     known = {first: finished("a", "one"), second: finished("a", "two")}
-    assert contents(finished_entries(stream, known)) == ["one", "two"]
+    assert contents(make_finished_entries(stream, known)) == ["one", "two"]
 
 
 def test_image_that_two_results_show_is_appended_once() -> None:
@@ -72,14 +72,18 @@ def test_image_that_two_results_show_is_appended_once() -> None:
     image = figure()
     first, second = ids(stream)
     response = ToolCallResponse(
-        timestamp=T, id="a", content="a plot", is_error=False, metadata=images_metadata([image])
+        timestamp=T,
+        id="a",
+        content="a plot",
+        is_error=False,
+        metadata=make_images_metadata([image]),
     )
-    picture = image_entry(image).stamped(T)
+    picture = make_image_entry(image).stamped(T)
     known = {
         first: CallProgress("finished", (picture.to_raw(), response.to_raw())),
         second: finished("b", "the same plot", picture),
     }
-    stream.append(*finished_entries(stream, known))
+    stream.append(*make_finished_entries(stream, known))
     assert [entry.type for entry in stream.entries[4:]] == [
         "image",
         "tool_call_response",
@@ -89,14 +93,14 @@ def test_image_that_two_results_show_is_appended_once() -> None:
 
 def test_result_of_another_call_is_not_appended() -> None:
     stream = new_stream(*ONE_BATCH)
-    assert finished_entries(stream, {ids(stream)[0]: finished("b")}) == []
+    assert make_finished_entries(stream, {ids(stream)[0]: finished("b")}) == []
 
 
 def test_malformed_result_is_an_error() -> None:
     stream = new_stream(*ONE_BATCH)
     broken = CallProgress("finished", (raw("tool_call_response", id=7),))
     with pytest.raises(StorageError):
-        finished_entries(stream, {ids(stream)[0]: broken})
+        make_finished_entries(stream, {ids(stream)[0]: broken})
 
 
 def test_progress_survives_json_and_malformed_progress_is_ignored() -> None:
@@ -107,7 +111,7 @@ def test_progress_survives_json_and_malformed_progress_is_ignored() -> None:
     strange += [{"event_id": "e1", "stage": "finished", "entries": [1]}]
     assert list(map(read_progress, strange)) == [None] * 5
     assert (
-        latest_progress(CallProgress("asked"), done)
-        == latest_progress(done, CallProgress("started"))
+        pick_latest_progress(CallProgress("asked"), done)
+        == pick_latest_progress(done, CallProgress("started"))
         == done
     )

@@ -14,11 +14,11 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.stream import ProposedBy, proposal_metadata
-from jp_nb.record.turn_view import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
+from jp_nb.record.stream import ProposedBy, make_proposal_metadata
+from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnText, read_turn
 from jp_nb.rendering import log as log_module
 from jp_nb.rendering.report import Report
-from jp_nb.text import MAX_FEW
+from jp_nb.text import MAX_FEW_NAMES
 from jp_nb.toolkit.base import DataSection, frame_sections, remove_frame
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
@@ -35,7 +35,7 @@ from tests.support.entries import (
 )
 from tests.support.images import figure
 
-GO = Text("Go.", by_person=True)
+GO = TurnText("Go.", by_person=True)
 
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
@@ -71,7 +71,7 @@ def test_log_names_the_collaborator_who_asked() -> None:
 
 def test_log_shows_events_in_their_order() -> None:
     delta = ConfigDelta(
-        timestamp=T, unsets=("user.name",), metadata=proposal_metadata([
+        timestamp=T, unsets=("user.name",), metadata=make_proposal_metadata([
             ProposedBy("t", "c1", ("user.name",), "grant")])
     )  # fmt: skip
     shown = log_of(
@@ -166,7 +166,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 def test_log_counts_the_hidden_turns() -> None:
     document = Document.new(clock=utc_now, made="live")
-    turn = Turn(7, (GO, Text("Gone.")))
+    turn = Turn(7, (GO, TurnText("Gone.")))
     shown = log_module.render_log(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
@@ -218,7 +218,7 @@ def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     logged = log_module.format_proposing_tools(
         [ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls]
     )
-    assert len(logged) == MAX_FEW + 1
+    assert len(logged) == MAX_FEW_NAMES + 1
     assert logged[-1] == "and 996 more"
     assert len(logged[0]) < 300
     assert logged[0].startswith('by tool "$ | ')
@@ -401,7 +401,7 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
         timestamp=T,
         delta={"user": {"name": "t"}},
         unsets=("assistant.name",),
-        metadata=proposal_metadata([FORM, GRANT]),
+        metadata=make_proposal_metadata([FORM, GRANT]),
     )
     document = Document.new(clock=utc_now, made="live")
     document.conversation = new_stream(

@@ -19,7 +19,7 @@ from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, proposal_metadata
+from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry
@@ -176,7 +176,7 @@ def test_change_proposed_by_a_tool_stays_in_its_conversation(
     cells.session.document.conversation.append(
         ConfigDelta(
             delta={"providers": {"llm": {"openai": {"base_url": "http://tool.example"}}}},
-            metadata=proposal_metadata([proposed]),
+            metadata=make_proposal_metadata([proposed]),
         )
     )
     assert cells.address == "http://tool.example"

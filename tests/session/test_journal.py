@@ -17,7 +17,7 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.record.events import ChatRequest, RawEntry, ToolCallRequest, decode
+from jp_nb.record.events import ChatRequest, RawEntry, ToolCallRequest, decode_event
 from jp_nb.session import cell_loop, set_current
 from jp_nb.session import journal as session_journal
 from jp_nb.session.session import Session
@@ -675,7 +675,7 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     assert isinstance(store, FakeStore)
     stream.start_turn(ChatRequest(content="Second."))
     stream.append(ToolCallRequest(id="c1", name="x", arguments={}))
-    stream.append(decode({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
+    stream.append(decode_event({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
     store.saved[stream.id] = before = len(stream)
     session.turns.run("Third.")  # a repair leaves the same number of entries
     [path] = journal_files(clean_folder)

@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.config.directives import Directive
 from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse
-from jp_nb.record.turn_view import CallProgress, open_calls
+from jp_nb.record.turn_view import CallProgress, list_open_calls
 from jp_nb.session.session import Session
 from tests.session.journals import entry_types, journal_files, open_session, read_lines
 from tests.support.fake_host import FakeHome, FakeHost
@@ -26,7 +26,7 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
     stream.start_turn(ChatRequest(content="Mark."))
     calls = [ToolCallRequest(id=w, name="leave_mark", arguments={"word": w}) for w in "ab"]
     stream.append(*calls)
-    first, second = open_calls(stream, {})
+    first, second = list_open_calls(stream, {})
     result = ToolCallResponse(timestamp=stream.now(), id="a", content="marked a", is_error=False)
     finished = CallProgress("finished", (result.to_raw(),))
     session.active.keep_progress({first.event_id: finished})
@@ -37,7 +37,7 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
 def assert_the_result_is_back(session: Session) -> None:
     assert entry_types(session)[-1] == "tool_call_response"
     assert session.document.conversation.raw[-1]["content"] == "marked a"
-    [open_call] = open_calls(session.document.conversation, session.active.call_progress)
+    [open_call] = list_open_calls(session.document.conversation, session.active.call_progress)
     assert (open_call.request.id, open_call.stage) == ("b", "asked")
     assert session.active.trust.trusted
     assert [notice for notice in session.notices if "leave_mark has finished" in notice]
@@ -54,7 +54,7 @@ def test_result_in_the_journal_is_appended_when_the_notebook_opens(
     stored = again.document.to_json()
     again.close()
     third = open_session(clean_folder, stored)  # the state of the other call is still known
-    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
+    [open_call] = list_open_calls(third.document.conversation, third.active.call_progress)
     assert open_call.stage == "asked"
     third.close()
 
@@ -67,7 +67,7 @@ def test_restored_conversation_has_its_results(clean_folder: Path) -> None:
     stored = again.document.to_json()
     again.close()
     third = open_session(clean_folder, stored)
-    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
+    [open_call] = list_open_calls(third.document.conversation, third.active.call_progress)
     assert open_call.stage == "asked"
     third.close()
 
@@ -126,7 +126,7 @@ def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
     stream = session.document.conversation
     stream.start_turn(ChatRequest(content="Mark."))
     stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
-    [call] = open_calls(stream, {})
+    [call] = list_open_calls(stream, {})
     session.active.keep_progress({call.event_id: CallProgress("started")})
     assert journal_files(clean_folder) == []
     session.close()

@@ -13,7 +13,7 @@ import pytest
 from jp_nb.config.directives import Directive
 from jp_nb.errors import UsageError
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, proposal_metadata
+from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.session.base_config import base_config
 from jp_nb.session.settings import Settings
 from jp_nb.storage import config_files
@@ -59,7 +59,7 @@ class Talk:
                 delta={"assistant": {"model": {"id": dict(model)}}} if model else {},
                 unsets=unsets,
                 claims=dict.fromkeys(touched, claims),
-                metadata=proposal_metadata([call]),
+                metadata=make_proposal_metadata([call]),
             )
         )
 

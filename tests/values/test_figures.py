@@ -60,7 +60,7 @@ def test_huge_image_is_not_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_small_bytes_of_an_image_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert describe(PNG) == Description("bytes, 28 bytes: image/png", (Image("image/png", PNG),))
-    monkeypatch.setattr(objects, "MAX_IMAGE_BYTES", 10)
+    monkeypatch.setattr(objects, "MAX_VALUE_IMAGE_BYTES", 10)
     assert describe(PNG) == Description("bytes, 28 bytes: image/png")
 
 

@@ -32,7 +32,7 @@ def test_containers_in_cells_have_their_length() -> None:
 def test_nulls_of_a_long_frame_are_counted_at_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frames, "MAX_COUNTED", 100)
+    monkeypatch.setattr(frames, "MAX_COUNTED_CELLS", 100)
     made = pd.DataFrame({"a": [None] * 60 + [1.0] * 40, "b": range(100)})
     assert "a: float64, 50 nulls in the first 50 rows" in text(made)
     series = text(pd.Series([None, *range(200)], dtype="float64"))

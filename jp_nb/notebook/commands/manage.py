@@ -21,8 +21,8 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
 from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
-from jp_nb.record.events import ChatRequest, words_of
-from jp_nb.record.turn_numbers import shown_turn, stored_turn
+from jp_nb.record.events import ChatRequest, read_words
+from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
 from jp_nb.rendering.log import render_conversations
 from jp_nb.rendering.report import make_table
 from jp_nb.rendering.tables import (
@@ -35,7 +35,7 @@ from jp_nb.rendering.tables import (
 from jp_nb.session.manual_compaction import CompactionOptions, ManualCompaction
 from jp_nb.session.resume import TurnResumption
 from jp_nb.storage import trust as trust_module
-from jp_nb.text import MAX_LINE, escape_invisible, one_line, plain, spell_invisible
+from jp_nb.text import MAX_PATH_LINE_CHARS, escape_invisible, one_line, plain, spell_invisible
 from jp_nb.toolkit.question import Question
 
 
@@ -57,7 +57,7 @@ def fork(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
     left = _active(call)
     number = call.number(at_least=1)
-    call.session.conversations.fork(None if number is None else stored_turn(number))
+    call.session.conversations.fork(None if number is None else to_stored_turn(number))
     last = left.turns if number is None else number
     _print_change(call, f"Forked after turn {last}" if left.turns else "Forked", left)
 
@@ -67,7 +67,7 @@ def undo(call: Invocation) -> None:
     left = _active(call)
     last = call.session.document.conversation.last_turn()
     entries = last.entries if last else ()
-    asked = next((words_of(each) for each in entries if isinstance(each, ChatRequest)), "")
+    asked = next((read_words(each) for each in entries if isinstance(each, ChatRequest)), "")
     call.session.conversations.undo()
     title = _quoted(make_title(asked))
     _print_change(call, f"Undid turn {left.turns}{title and f', {title}'}", left)
@@ -180,7 +180,7 @@ def compact(call: Invocation) -> None:
         message = NOTHING
         if first is not None and first.kind == "turn" and first.amount >= count:
             turns = f"{count} turn{'' if count == 1 else 's'}"
-            wanted = shown_turn(int(first.amount))
+            wanted = to_shown_turn(int(first.amount))
             message = f"There is no turn {wanted}. This conversation has {turns}."
         print(f"jp_nb: {message}")
     elif call.options.dry_run:
@@ -254,7 +254,7 @@ def _read_turn(flag: str, text: str | None) -> TurnBound | None:
         return bound
     if not bound.amount:
         raise UsageError(f"`{flag}`: there is no turn 0. Turns are counted from 1, as in `%jp log`")
-    return TurnBound("turn", stored_turn(int(bound.amount)))
+    return TurnBound("turn", to_stored_turn(int(bound.amount)))
 
 
 def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> TurnBound | None:
@@ -291,7 +291,7 @@ def trust(call: Invocation) -> None:
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
     for line in session.active.questions.migrate_table():
-        print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+        print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
 
 
 def _setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
@@ -317,12 +317,12 @@ def _trust_workspace(call: Invocation) -> None:
     files = call.session.files
     if call.options.revoke:
         for line in trust_module.revoke_consent(files.folder):
-            print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+            print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
         return
     pending = call.session.pending()
     is_moved = call.session.active.trust.is_moved
     if not pending and not is_moved:
-        print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_LINE)}")
+        print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_PATH_LINE_CHARS)}")
         return
     rows = list_pending_rows(pending)
     if is_moved:

@@ -16,7 +16,7 @@ from jp_nb.config.tree.server_settings import MCP, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands.mcp_servers import find_running
 from jp_nb.session.session import Session
-from jp_nb.text import MAX_LISTED, escape_invisible, one_line
+from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
 
 NEEDS_CONSENT = "ignored until you consent to it: `%jp trust --workspace` shows the entry"
 
@@ -108,7 +108,7 @@ def _describe_traffic(session: Session, name: str) -> Iterator[str]:
 
 
 def _list(names: Sequence[str]) -> str:
-    more = len(names) - MAX_LISTED
-    listed = ", ".join(names[:MAX_LISTED])
+    more = len(names) - MAX_LISTED_LINES
+    listed = ", ".join(names[:MAX_LISTED_LINES])
     shown = f"{listed} and {more} more" if more > 0 else listed
     return escape_invisible(one_line(shown, limit=400))

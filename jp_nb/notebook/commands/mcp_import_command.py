@@ -26,7 +26,7 @@ from jp_nb.session.mcp_import import (
 )
 from jp_nb.session.settings import write_config_file
 from jp_nb.storage.mcp_files import ServerFiles
-from jp_nb.text import MAX_LISTED, escape_invisible, one_line
+from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
 from jp_nb.toolkit.answer_types import Option
 from jp_nb.toolkit.question import Question
 
@@ -127,7 +127,7 @@ def _describe_result(plan: ImportPlan, target: Target) -> list[str]:
         f"Use them: `%%jp -t mcp.{plan.names[0]}`",
     ]
     if plan.variables:
-        listed = ", ".join(plan.variables[:MAX_LISTED])
+        listed = ", ".join(plan.variables[:MAX_LISTED_LINES])
         lines.append(
             f"Set these environment variables before you use the servers: {listed}. For this "
             "kernel: `%env NAME=VALUE`"

@@ -54,7 +54,7 @@ from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import format_paths
-from jp_nb.text import MAX_DIGITS, MAX_LISTED, one_line, plain
+from jp_nb.text import MAX_DIGITS, MAX_LISTED_LINES, one_line, plain
 
 MAX_PRINTED = 200_000
 """Limit of characters of a request that a cell shows without `--full`."""
@@ -321,8 +321,10 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
         lines.append("Tools do not run: their results are replayed from the cassette.")
     if rest := cassette.unused() if cassette.used else []:
         lines.append("Not used yet:")
-        lines += [f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED]]
-        if more := rest[MAX_LISTED:]:
+        lines += [
+            f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED_LINES]
+        ]
+        if more := rest[MAX_LISTED_LINES:]:
             lines.append(f"  … and {len(more)} more")
     return lines
 

@@ -21,8 +21,8 @@ from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellatio
 from jp_nb.notebook.page.stores import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
-from jp_nb.record.marks import last_turn_to_repeat
-from jp_nb.record.turn_numbers import shown_turn, stored_turn
+from jp_nb.record.marks import find_turn_to_repeat
+from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
 from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
 from jp_nb.rendering.report import make_table
@@ -67,8 +67,8 @@ def replay(line: Invocation) -> None:
     session = line.session
     number = line.number(at_least=1)
     turns = list(session.document.conversation.turns())
-    last = last_turn_to_repeat(turns, "There is nothing to replay")
-    wanted = last.number if number is None else stored_turn(number)
+    last = find_turn_to_repeat(turns, "There is nothing to replay")
+    wanted = last.number if number is None else to_stored_turn(number)
     if wanted >= len(turns):
         raise UsageError(f"There is no turn {number}. The last turn is {len(turns)}.")
     options = line.options
@@ -136,7 +136,7 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
         raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
     blocks = find_code_blocks(turns[-1].text)
     if not blocks:
-        last = shown_turn(turns[-1].number)
+        last = to_shown_turn(turns[-1].number)
         raise UsageError(f"The last answer (turn {last}) has no code block.")
     count = "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
     problem = ""

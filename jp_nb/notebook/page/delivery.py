@@ -25,7 +25,13 @@ from jp_nb.notebook.page.protocol import (
     take_batch,
     to_ascii_json,
 )
-from jp_nb.record.document import VERSION, Document, all_conversations, conversation_id, events_of
+from jp_nb.record.document import (
+    RECORD_VERSION,
+    Document,
+    get_conversation_id,
+    get_conversations,
+    get_events,
+)
 from jp_nb.record.merge import starts_with
 
 MAX_RESEND_S = 60.0
@@ -60,7 +66,7 @@ class _Snapshot:
         return cast(JsonObject, json.loads(self.head_text))
 
     def to_document(self) -> JsonObject:
-        document: JsonObject = {"version": VERSION, **self.head}
+        document: JsonObject = {"version": RECORD_VERSION, **self.head}
         document["events"] = [dict(entry) for entry in self.entries[: self.length]]
         return {**document, "others": self.others} if self.others else document
 
@@ -91,13 +97,13 @@ class _PageCopy:
         seen = set[str]()
         held = set(map(id, self.others))
         for position, other in enumerate(others):
-            stream = conversation_id(other)
+            stream = get_conversation_id(other)
             # The conversation that is active in the page may be inactive here.
-            was_active = stream == self.stream and len(events_of(other)) == self.length
+            was_active = stream == self.stream and len(get_events(other)) == self.length
             if was_active and isinstance(other, dict) and _head_text(other) == self.head_text:
                 held.add(id(other))
             if stream and stream not in seen and id(other) in held:
-                kept.append([position, stream, len(events_of(other))])
+                kept.append([position, stream, len(get_events(other))])
             else:
                 sent.append(other)
             seen.add(stream)
@@ -106,8 +112,8 @@ class _PageCopy:
 
 def _find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
     """Return the conversations in `others` that a page holds in `stored`, active or not."""
-    theirs = {conversation_id(entry): entry for entry in all_conversations(stored)}
-    return [other for other in others if theirs.get(conversation_id(other)) == other]
+    theirs = {get_conversation_id(entry): entry for entry in get_conversations(stored)}
+    return [other for other in others if theirs.get(get_conversation_id(other)) == other]
 
 
 @dataclass(slots=True)
@@ -189,14 +195,14 @@ class PageDelivery:
 
     def page_holds_other(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
-        self._page = _PageCopy(stream, len(events_of(stored or {})), "")
+        self._page = _PageCopy(stream, len(get_events(stored or {})), "")
         if stored is not None and self._target is not None:
             self._page.others = _find_held(self._target.others, stored)
 
     def page_holds(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`; return False if its entries differ from ours."""
         target = self._target
-        events = events_of(stored)
+        events = get_events(stored)
         assert target is not None
         if starts_with(target.entries[: target.length], events):
             # A page skips entries that it has, so the smallest length of all pages is safe.

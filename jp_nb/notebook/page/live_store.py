@@ -41,11 +41,11 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     Document,
     NewerVersionError,
-    all_conversations,
     as_other,
-    conversation_id,
-    events_of,
-    shape_of,
+    find_shape,
+    get_conversation_id,
+    get_conversations,
+    get_events,
     split_damaged,
 )
 from jp_nb.record.merge import find_uncovered
@@ -116,7 +116,7 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     stored = hello.document
     if not hello.has_document or stored in document.others:
         return None
-    if shape_of(stored) == "readable" and conversation_id(stored) == document.conversation.id:
+    if find_shape(stored) == "readable" and get_conversation_id(stored) == document.conversation.id:
         return None  # `_reconcile` compares the entries
     try:
         Document.load(stored, clock=utc_now)
@@ -229,7 +229,7 @@ class LiveStore:
             self._in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += split_damaged(refusal.preserved)
-                self._delivery.page_holds_other(conversation_id(refusal.preserved))
+                self._delivery.page_holds_other(get_conversation_id(refusal.preserved))
                 self._refusal = None
             self._delivery.replaced(document)
             self._state.notify_all()
@@ -608,8 +608,8 @@ class LiveStore:
 
     def _follow(self, hello: Hello) -> None:
         stream, count = self._in_file
-        if conversation_id(hello.document) == stream:  # reverted to an older file?
-            self._in_file = stream, min(count, len(events_of(hello.document)))
+        if get_conversation_id(hello.document) == stream:  # reverted to an older file?
+            self._in_file = stream, min(count, len(get_events(hello.document)))
         self._pages.follow(hello)
         self._numbering.path = hello.path
         self._delivery.writer = hello.page if hello.collaborative else ""
@@ -626,9 +626,9 @@ class LiveStore:
         if self._refusal:
             return
         stored = hello.document if isinstance(hello.document, dict) else {}
-        stream, ours = conversation_id(stored), self._delivery.stream
+        stream, ours = get_conversation_id(stored), self._delivery.stream
         if stream != ours:
-            if missing := find_uncovered(document.to_json(), all_conversations(stored)):
+            if missing := find_uncovered(document.to_json(), get_conversations(stored)):
                 document.others += missing
                 self._delivery.keep(document)
                 self._notices.append(

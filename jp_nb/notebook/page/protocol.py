@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import MAX_INTEGER, make_storable, make_storable_with_size
 from jp_nb.notebook.cells import read_name
-from jp_nb.record.document import conversation_id
+from jp_nb.record.document import get_conversation_id
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
@@ -468,7 +468,7 @@ class Pages:
         or a copy of it, or a script pretends to be it. It is followed if no page of the followed
         notebook answers.
         """
-        has_conversation = stream is not None and stream == conversation_id(hello.document)
+        has_conversation = stream is not None and stream == get_conversation_id(hello.document)
         if not has_conversation and hello.page not in self._pages:
             return False
         self._candidate = (hello, now + self._patience)

@@ -37,8 +37,8 @@ from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
 from jp_nb.record.document import (
     Document,
     NewerVersionError,
-    conversation_id,
-    entry_counts,
+    count_entries,
+    get_conversation_id,
     is_headless_conversation,
     split_damaged,
 )
@@ -122,7 +122,7 @@ class CarrierStore(_PagelessStore):
     """Storage backend of headless runs: a widget state that the runner saves in the notebook.
 
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread. `seen` is `entry_counts` of the record in the notebook file, whose path may be `named`.
+    thread. `seen` is `count_entries` of the record in the notebook file, whose path may be `named`.
     """
 
     unsaved_reason = None
@@ -199,9 +199,9 @@ class CarrierStore(_PagelessStore):
             self._send(update)
             return
         state: JsonObject = {
-            "_model_module": merge.MODULE,
+            "_model_module": merge.CARRIER_MODULE,
             "_model_module_version": "1",
-            "_model_name": merge.MODEL,
+            "_model_name": merge.CARRIER_MODEL,
             "seen": dict(self._seen),
             "jp": self._without_events(),
         }
@@ -403,7 +403,7 @@ class HeadlessStorage:
             if store is None:
                 document.others += damaged
         if store is None:
-            seen = entry_counts(stored)
+            seen = count_entries(stored)
             named = self.path is not None
             store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
         restored = document is loaded and len(document.conversation) > 0
@@ -425,7 +425,7 @@ def begin_headless(
         loaded.archive_active()
     others = [other for other in loaded.others if not is_headless_conversation(other)]
     if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
-        used_ids = set(map(conversation_id, others))
+        used_ids = set(map(get_conversation_id, others))
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(
         clock=clock, made=made, base_config=base_config, taken_ids=used_ids
@@ -443,7 +443,7 @@ def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[st
         return None, [], [f"{path.name} cannot be read: {exc}"]
     found = notebook.get("metadata") if isinstance(notebook, dict) else None
     metadata: JsonObject = found if isinstance(found, dict) else {}
-    damaged = merge.unreadable_carrier(metadata)
+    damaged = merge.find_unreadable_carriers(metadata)
     notice = "The notebook has a damaged copy of the record, which is kept unchanged."
     return merge.read_carrier(metadata), damaged, [notice] if damaged else []
 

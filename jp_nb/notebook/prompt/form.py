@@ -48,7 +48,7 @@ from jp_nb.rendering.change_text import render_change_table
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.prompt_text import PromptSummary, format_without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
-from jp_nb.text import sentence
+from jp_nb.text import upper_first
 
 _FILES = files(__package__)
 
@@ -338,7 +338,7 @@ class PromptForm(ABC):
         close_widgets(self.widget)
 
     def _show_note(self, words: str) -> None:
-        self._note.value = escape(sentence(words))
+        self._note.value = escape(upper_first(words))
 
     # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
 

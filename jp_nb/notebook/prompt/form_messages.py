@@ -18,7 +18,7 @@ from typing import Any, Final
 import ipywidgets as widgets
 from anywidget import AnyWidget
 
-from jp_nb.json_values import MAX_LEVELS, is_deeper, make_storable
+from jp_nb.json_values import MAX_STORED_LEVELS, is_deeper, make_storable
 from jp_nb.notebook.prompt.controls import Choices
 from jp_nb.notebook.prompt.pump import FORM_COMMS
 
@@ -57,7 +57,7 @@ def guard_widgets(root: widgets.Widget) -> None:
 
 def _receive(widget: widgets.Widget, message: Mapping[str, Any]) -> None:
     data = message["content"].get("data")
-    if is_deeper(data, MAX_LEVELS):
+    if is_deeper(data, MAX_STORED_LEVELS):
         return
 
     match make_storable(data):

@@ -38,7 +38,7 @@ from jp_nb.notebook.prompt.form import (
 from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import SummaryLine
-from jp_nb.text import sentence
+from jp_nb.text import upper_first
 from jp_nb.toolkit.base import error_summary
 from jp_nb.toolkit.question import REQUIRED, FormAnswer
 
@@ -110,7 +110,7 @@ class _Field:
 
     def show_problem(self, words: str, *, confirm: bool = False) -> None:
         """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""
-        self.problem.value = isolate_direction(sentence(words))
+        self.problem.value = isolate_direction(upper_first(words))
         self._confirmed = confirm
 
     def _on_change(self) -> None:
@@ -149,7 +149,7 @@ class _Page:
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
-        self._problem.value = isolate_direction(sentence(reading.problems.get(FOR_ALL, "")))
+        self._problem.value = isolate_direction(upper_first(reading.problems.get(FOR_ALL, "")))
 
     def read(self, message: Message) -> _PageInput:
         """Return the input of the page, as reported in `message`."""

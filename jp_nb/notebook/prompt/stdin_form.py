@@ -30,7 +30,7 @@ from jp_nb.notebook.prompt.stdin import (
 )
 from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompt_text
-from jp_nb.text import lower_first, one_line, sentence
+from jp_nb.text import lower_first, one_line, upper_first
 from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
 
@@ -145,7 +145,7 @@ class _StdinForm:
         yield prompt_text.format_question(page)
         if self._draft.demanded:
             problem = self._draft.pages[self._draft.page].problem
-            yield sentence(problem) or prompt_text.DEMANDED
+            yield upper_first(problem) or prompt_text.DEMANDED
 
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
@@ -205,7 +205,7 @@ class _StdinForm:
             if not problems or given == before:
                 return KEEP
             if form_problem := problems.get(""):
-                self._write(sentence(one_line(form_problem)))
+                self._write(upper_first(one_line(form_problem)))
             # Ask fields with errors again, until nothing changes.
             fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
             shown = problems
@@ -227,7 +227,7 @@ class _StdinForm:
         )
         self._write(*_context_lines(page))
         if field.id in shown:
-            self._write(f"  ✗ {sentence(one_line(shown[field.id]))}")
+            self._write(f"  ✗ {upper_first(one_line(shown[field.id]))}")
         current = Answered(given[field.id], STDIN) if field.id in given else None
         typed = self._ask(page, current, may_stay_open=not field.required)
         if isinstance(typed, Answered):

@@ -24,8 +24,14 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.secrets import mentions_secret
-from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionEnd, QuestionOutcome
-from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
+from jp_nb.record.outcomes import (
+    ANSWER_MARKS,
+    CHANNEL_WORDS,
+    END_WORDS,
+    QuestionEnd,
+    QuestionOutcome,
+)
+from jp_nb.text import has_right_to_left, make_lookalike_key, spell_invisible
 from jp_nb.toolkit.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
 from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
@@ -205,9 +211,9 @@ def read_form(
 def _label_key(label: str) -> str:
     # Equal for labels that look alike.
     plain_label = " ".join(label.split())
-    # `lookalike_key` ignores the order of letters in right-to-left text, so "12" and "21" would be
-    # equal. In a form, each label has its own line, so their order is visible.
-    key = plain_label if has_right_to_left(plain_label) else lookalike_key(plain_label)
+    # `make_lookalike_key` ignores the order of letters in right-to-left text, so "12" and "21"
+    # would be equal. In a form, each label has its own line, so their order is visible.
+    key = plain_label if has_right_to_left(plain_label) else make_lookalike_key(plain_label)
     return "".join(char for char in key if char.isprintable()).casefold()
 
 
@@ -557,7 +563,7 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     }
     if end.channel is not None:
         fields["channel"] = end.channel
-    fields |= {mark: True for mark in MARKS if mark in end.marks}
+    fields |= {mark: True for mark in ANSWER_MARKS if mark in end.marks}
     if asked.ignored:
         fields["ignored"] = [*asked.ignored]
     if (picks := answer.picks) is None:

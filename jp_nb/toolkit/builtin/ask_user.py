@@ -19,7 +19,7 @@ from jp_nb.record.outcomes import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     NO_HISTORY,
-    UNTRUSTED,
+    UNTRUSTED_HISTORY,
     LoggedAnswer,
     QuestionHistory,
     validate_limit,
@@ -188,7 +188,7 @@ class AskUserRead(Tool):
             return Failure(problem)
         history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
-            refused = {"message": UNTRUSTED, "untrusted": True, "total": 0, "entries": []}
+            refused = {"message": UNTRUSTED_HISTORY, "untrusted": True, "total": 0, "entries": []}
             return Failure(compact_json(refused))
         return _find_answers(history, given)
 

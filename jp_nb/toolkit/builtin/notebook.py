@@ -35,17 +35,17 @@ from jp_nb.toolkit.base import (
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.parameters import argument
-from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, private
+from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, apply_privacy
 from jp_nb.values.data_path import (
+    DataPart,
     NotAValuePath,
     NotShown,
-    Part,
     ValuePathError,
     follow_data,
-    part_of,
-    pieces_of,
+    keep_readable_items,
     read_value_path,
-    readable_items,
+    split_rows,
+    take_part,
 )
 from jp_nb.values.describe import describe
 
@@ -319,17 +319,17 @@ def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> It
 def read_variable(
     namespace: Mapping[str, Any],
     expression: str,
-    part: tuple[Part, int] | None,
+    part: tuple[DataPart, int] | None,
     hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
     """Return the value at `expression`, or some of its items, or raise a `ToolError`."""
     try:
-        with private(hide):
+        with apply_privacy(hide):
             value = follow_data(read_value_path(expression), namespace)
             if part is not None:
-                value = part_of(readable_items(value), *part)
-        pieces = pieces_of(value, ROWS_AT_ONCE) if part else [value]
+                value = take_part(keep_readable_items(value), *part)
+        pieces = split_rows(value, ROWS_AT_ONCE) if part else [value]
     except NotAValuePath:
         raise ToolError(NO_PATH) from None
     except NotShown as exc:
@@ -480,7 +480,7 @@ async def _read_variable(call: _NotebookCall) -> Success:
     name = call.given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
-    kinds: tuple[Part, ...] = ("head", "tail", "sample")
+    kinds: tuple[DataPart, ...] = ("head", "tail", "sample")
     parts = [
         (part, call.integer(part, 0, at_least=1, at_most=MAX_ITEMS))
         for part in kinds

@@ -19,7 +19,7 @@ from jp_nb.notebook.page.stores import (
     notebook_in_arguments,
 )
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, conversation_id
+from jp_nb.record.document import Document, get_conversation_id
 
 COMMAND_LINES: list[tuple[str, str | None]] = [
     ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
@@ -75,7 +75,7 @@ def conversation(identifier: str, made: str = "live", **more: Any) -> dict[str, 
 
 
 def ids(document: Document) -> list[str]:
-    return [conversation_id(other) for other in document.others]
+    return [get_conversation_id(other) for other in document.others]
 
 
 def test_headless_run_replaces_headless_conversations_and_keeps_all_others(

@@ -14,7 +14,7 @@ from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.merge import lift_carrier, read_carrier, unreadable_carrier
+from jp_nb.record.merge import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.record.stream import ConversationStream
 from tests.notebook.page.executor import Executor, begin, model, widgets
 
@@ -80,7 +80,7 @@ def test_carrier_with_an_incomplete_chunk_is_damaged() -> None:
     kept = executor.state["events.0"]
     assert isinstance(kept, list)
     executor.state["events.0"] = kept[:-1]
-    assert len(unreadable_carrier(executor.metadata())) == 1
+    assert len(find_unreadable_carriers(executor.metadata())) == 1
     assert not lift_carrier(executor.metadata())
 
 
@@ -88,9 +88,9 @@ def test_carrier_of_many_chunks_is_read() -> None:
     chunks: dict[str, Any] = {f"events.{i}": [{"type": "turn_start"}] for i in range(20_000)}
     head = {"version": 1, "conversation": {"id": "jp-c17953840000"}, "base_config": {}}
     state = {"jp": head, "length": 20_000, **chunks}
-    assert unreadable_carrier({"widgets": widgets(mine=model(state))}) == []
+    assert find_unreadable_carriers({"widgets": widgets(mine=model(state))}) == []
     del state["events.5"]
-    assert len(unreadable_carrier({"widgets": widgets(mine=model(state))})) == 1
+    assert len(find_unreadable_carriers({"widgets": widgets(mine=model(state))})) == 1
 
 
 def test_shorter_conversation_replaces_the_longer_one() -> None:
@@ -173,7 +173,7 @@ def test_unreadable_carrier_is_left_in_place() -> None:
         assert not lift_carrier(metadata), state
         assert metadata == before
         assert read_carrier(metadata) is None
-        assert len(unreadable_carrier(metadata)) == 1
+        assert len(find_unreadable_carriers(metadata)) == 1
 
 
 def test_newer_record_keeps_the_carrier_beside_it() -> None:

@@ -15,9 +15,15 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, drop, entry_counts, list_conversations, switch
+from jp_nb.record.document import (
+    Document,
+    count_entries,
+    drop_conversation,
+    list_conversations,
+    switch_conversation,
+)
 from jp_nb.record.events import ChatRequest, ConfigDelta
-from jp_nb.record.signing import SIGNATURE, Trust, is_signature
+from jp_nb.record.signing import SIGNATURE_KEY, Trust, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.trust import KeyFile
 from tests.notebook.page.executor import Executor
@@ -51,7 +57,7 @@ class Run:
             else Document.load(loaded, clock=utc_now)
         )
         self.store = CarrierStore(
-            self.document, seen=entry_counts(loaded), open_widget=self.executor.open
+            self.document, seen=count_entries(loaded), open_widget=self.executor.open
         )
         self.trust = Trust(self.document, KeyFile(key), is_local=loaded is None)
         self.wire()
@@ -79,7 +85,7 @@ class Run:
         self.store.replaced()
 
     def go(self, name: str) -> None:
-        assert switch(self.document, name, clock=utc_now)
+        assert switch_conversation(self.document, name, clock=utc_now)
         self.trust.follow()
         self.wire()
         self.store.replaced()
@@ -94,16 +100,16 @@ class Run:
 def test_renewed_signature_reaches_the_carrier(tmp_path: Path) -> None:
     run = Run(tmp_path / "key")
     run.ask()
-    first = run.lifted()["jp"][SIGNATURE]
+    first = run.lifted()["jp"][SIGNATURE_KEY]
     run.ask(MINE)
-    second = run.lifted()["jp"][SIGNATURE]
+    second = run.lifted()["jp"][SIGNATURE_KEY]
     assert is_signature(first)
     assert is_signature(second)
     assert first != second
     assert trust_in(run.lifted()["jp"], tmp_path / "key").trusted
     run.trust.revoke()
     run.store.changed()
-    assert SIGNATURE not in run.lifted()["jp"]
+    assert SIGNATURE_KEY not in run.lifted()["jp"]
 
 
 def test_continued_run_signs_the_entries_that_it_adds(tmp_path: Path) -> None:
@@ -133,7 +139,7 @@ def test_switching_and_dropping_reach_the_carrier(tmp_path: Path) -> None:
     again.go(second)
     assert again.trust.trusted
     again.ask(MINE)
-    drop(again.document, first)
+    drop_conversation(again.document, first)
     again.store.replaced()
     found = again.lifted()  # what was read and dropped does not come back from the file
     assert [x.id for x in list_conversations(Run(key, found).document)] == [second]
@@ -181,7 +187,7 @@ def test_key_that_others_can_read_neither_signs_nor_verifies(tmp_path: Path, sig
     run = Run(tmp_path / "key")
     run.ask(MINE)
     assert "accessible to other users" in str(run.trust.unsigned_reason)
-    assert SIGNATURE not in run.lifted()["jp"]
+    assert SIGNATURE_KEY not in run.lifted()["jp"]
 
 
 def test_key_is_made_when_something_is_signed(tmp_path: Path) -> None:
@@ -231,7 +237,7 @@ class SignedPages:
 
     def go(self, name: str) -> None:
         """Switch to the conversation `name`."""
-        assert switch(self.pages.document, name, clock=utc_now)
+        assert switch_conversation(self.pages.document, name, clock=utc_now)
         self.trust.follow()
         self.wire()
         self.pages.store.replaced()
@@ -267,9 +273,9 @@ def test_signature_is_sent_when_it_is_made_renewed_and_removed(
     assert signing.begin() is None
     assert not signing.key.exists()
     pages.tell("one")
-    first = pages.view.jp[SIGNATURE]
+    first = pages.view.jp[SIGNATURE_KEY]
     pages.tell("two")
-    assert pages.view.jp[SIGNATURE] != first
+    assert pages.view.jp[SIGNATURE_KEY] != first
     assert signing.stored_trust().trusted
     signing.configure({"user": {"name": "Ada"}})
     assert signing.stored_trust().trusted
@@ -279,7 +285,7 @@ def test_signature_is_sent_when_it_is_made_renewed_and_removed(
     signing.trust.revoke()
     pages.store.changed()
     assert pages.flush()
-    assert SIGNATURE not in pages.view.jp
+    assert SIGNATURE_KEY not in pages.view.jp
     assert signing.begin() == "it is not signed"
 
 
@@ -291,7 +297,7 @@ def test_planted_record_stays_unsigned_until_it_is_accepted(
     pages.tell("after")
     signing.configure({"user": {"name": "Ada"}})
     assert pages.view.contents() == ["before", "after"]
-    assert SIGNATURE not in pages.view.jp
+    assert SIGNATURE_KEY not in pages.view.jp
     assert not signing.key.exists()
     signing.trust.accept()
     pages.store.changed()
@@ -342,7 +348,7 @@ def test_switch_and_drop_are_sent_to_the_page(signing: SignedPages, pages: Pages
     assert pages.view.contents() == ["one", "three"]
     assert signing.stored_trust().trusted
     assert trust_in({"version": 1, **pages.view.jp["others"][0]}, signing.key).trusted
-    drop(pages.document, second)
+    drop_conversation(pages.document, second)
     pages.store.replaced()
     assert pages.flush()
     assert "others" not in pages.view.jp

@@ -20,7 +20,13 @@ from jp_nb.notebook.prompt.stdin import (
     StdinDialogue,
     ask_on_stdin,
 )
-from jp_nb.record.events import RECORDED_KINDS, ChatResponse, InquiryRequest, InquirySource, decode
+from jp_nb.record.events import (
+    RECORDED_KINDS,
+    ChatResponse,
+    InquiryRequest,
+    InquirySource,
+    decode_event,
+)
 from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.toolkit.answer_types import AnswerType, Misfit, TextAnswer
 from jp_nb.toolkit.outcome import NeedsInput, read_outcome
@@ -155,12 +161,12 @@ def test_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
     question = raw["question"]
     assert isinstance(question, dict)
     assert question["answer_type"] == {"type": "version", "least": 3}
-    read = decode(raw, 0)
+    read = decode_event(raw, 0)
     assert isinstance(read, InquiryRequest)
     assert read.to_raw() == raw
     question["answer_type"] = {"type": "version"}
     with pytest.raises(StorageError, match="a version question needs `least`"):
-        decode(raw, 0)
+        decode_event(raw, 0)
 
 
 # --- an unknown kind --------------------------------------------------------------------------
@@ -196,4 +202,4 @@ def test_record_with_an_unknown_kind_is_an_error() -> None:
     source: dict[str, JsonValue] = {"source": "tool", "name": "t"}
     entry: dict[str, JsonValue] = {"type": "inquiry_request", "id": "q", "source": source}
     with pytest.raises(StorageError, match="'date' is not a kind of question: known are `boolean`"):
-        decode({"timestamp": "", **entry, "question": question}, 0)
+        decode_event({"timestamp": "", **entry, "question": question}, 0)
