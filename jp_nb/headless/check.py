@@ -82,6 +82,7 @@ class KeySearch:
             for key in dict.fromkeys(find_api_keys(visible)):
                 begin = plain(key[:SHOWN_KEY_CHARS]).replace("\n", " ")
                 yield f"a possible API key: {begin}… ({len(key)} characters)"
+
         for name, secrets in self._secrets.items():
             if secrets.hide(text) != text:
                 yield f"the value of the environment variable {name}"
@@ -106,6 +107,7 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
     except StorageError as exc:
         yield ("", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
         return
+
     for place, text in iter_texts(notebook, keys):
         for secret in keys.find(text):
             yield place, f"contains {secret}"
@@ -133,13 +135,16 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
 def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
     if merge.find_unreadable_carriers(metadata):
         yield "metadata.widgets", merge.DAMAGED
+
     stored = merge.read_carrier(metadata)
     if stored is None:
         return
+
     yield from _check_conversation(stored, "", keys)
     others = get_others(stored)
     if not others and isinstance(stored, dict) and not get_events(stored):
         yield f"metadata.{RECORD_KEY}", "the record is empty: remove it with `jp-nb strip --record`"
+
     for number, other in enumerate(others):
         shape = as_object(other)
         alone: JsonObject = {key: shape[key] for key in CONVERSATION_KEYS if key in shape}
@@ -155,18 +160,22 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
+
     problems = (*list_notices(stream), *_check_ids_and_times(stream, keys))
     turns = groupby(stream.events(), lambda event: event.turn)
     for notice in (*problems, *(line for _, turn in turns for line in _check_pairs(turn))):
         yield place, f"{prefix}{notice}"
+
     if stream.damage:
         return
+
     try:
         projection = Projection(stream, lambda: ())
         projection.config()
     except ConfigError as exc:
         yield place, f"{prefix}events: the resulting configuration is not valid at {exc.path}"
         return
+
     for problem in projection.problems.values():
         why = "is unknown or not valid, and is ignored"
         yield place, f"{prefix}events: the setting {problem.path} {why}"
@@ -178,6 +187,7 @@ def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterato
         if identifier is not None and counts[identifier] > 1:
             quoted = f"{keys.hide(identifier)!r:.80}"
             yield f"events[{index}].event_id: {quoted} is the id of several entries"
+
     for index, entry in enumerate(stream.entries):
         text = entry.timestamp
         if text and parse_timestamp(text) is None:
@@ -187,6 +197,7 @@ def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterato
 def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
     turn = [(event.position, event.entry) for event in events]
     _, open_, loose = match_pairs(turn)
+
     for index, entry in turn:
         if index in open_:
             event = "this tool call" if isinstance(entry, ToolCallRequest) else "this question"
@@ -215,6 +226,7 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
         has_line = line.isdecimal()
         yield f"line {line}" if has_line else "", message if has_line else str(exc)
+
     yield from _find_keys_in_lines(content, keys)
 
 
@@ -234,6 +246,7 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
         message = "; ".join(problem.message for problem in exc.problems)
         yield place if place.startswith("line ") else "", message
+
     yield from _find_keys_in_lines(content, keys)
 
 
@@ -247,19 +260,23 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         read = read_notebook(notebook)
     except StorageError:
         return
+
     parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
     asked = sorted(str(value.get("text", "")).strip() for value in parts)
+
     cells = read.get("cells")
     for number, cell in enumerate(cells if isinstance(cells, list) else ()):
         text = _find_request(cell) if isinstance(cell, Mapping) else ""
         if text and VALUE not in text and not _is_recorded(text, asked):
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
             yield f"cells[{number}]", message
+
     unknown = _find_unrecorded(read.metadata, content)
     if unknown is not None:
         request = one_line(keys.hide(unknown), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
         yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+
     for name in _find_changed_tools(read.metadata, content):
         tool = one_line(keys.hide(name), limit=100)
         message = f"the definition of the tool {tool} in the last request differs from those on"
@@ -297,6 +314,7 @@ def _find_request(cell: Any) -> str:
         return ""
     if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
         return ""
+
     first, _, rest = source.strip().partition("\n")
     return rest.strip() if first.split()[:1] == [MAGIC] else ""
 
@@ -305,6 +323,7 @@ def _is_recorded(text: str, asked: list[str]) -> bool:
     noted = text + NOTE
     whole = bisect_left(asked, text)
     longer = bisect_left(asked, noted)
+
     is_there = whole < len(asked) and asked[whole] == text
     return is_there or (longer < len(asked) and asked[longer].startswith(noted))
 
@@ -318,20 +337,24 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
         document = Document.load(merge.read_carrier(metadata), clock=utc_now)
     except StorageError:
         return None
+
     stream = document.conversation
     made_so = stream.head.get("made") == "headless"
     if not made_so or any(isinstance(entry, Compaction) for entry in stream.entries):
         return None
+
     try:
         providers = Projection(stream, lambda: ()).providers()
     except ConfigError:
         return None
+
     thread = build_context(stream, providers)
     recorded = []
     for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
         asked = RequestNormalizer(name).normalize(ModelRequest(model="", thread=thread))
         messages = enumerate((part.kind, part.id) for part in asked.messages)
         recorded.append({index for index, message in messages if message in content.parts})
+
     for index, request in _iter_sent(thread):
         if not any(index in each for each in recorded):
             return request.content
@@ -343,6 +366,7 @@ def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
     items = [item.entry for item in thread]
     while items and isinstance(items[-1], ChatResponse):
         items.pop()  # the last answer was not sent
+
     request: ChatRequest | None = None
     for index, entry in enumerate(items):
         if isinstance(entry, ChatRequest):
@@ -365,14 +389,17 @@ def check(options: argparse.Namespace) -> int:
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
     has_findings = False
+
     for suffix, check_file in CHECKS.items():
         for path in files:
             if path.name.endswith(suffix):
                 has_findings |= _print_findings(path, check_file(path, keys), keys)
+
     for path in files:
         notebook = _replace_suffix(path, NOTEBOOK)
         if path.name.endswith(cassette_module.SUFFIX) and notebook.is_file():
             has_findings |= _print_findings(notebook, check_up_to_date(notebook, path, keys), keys)
+
     if not has_findings:
         count = len(files)
         print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
@@ -389,6 +416,7 @@ def _find_files(named: Sequence[Path]) -> list[Path]:
         if path.name.endswith(NOTEBOOK):
             beside = (_replace_suffix(path, suffix) for suffix in CHECKS)
             files |= dict.fromkeys(file for file in beside if file.is_file())
+
     return [*files]
 
 
@@ -402,11 +430,13 @@ def _expand_folder(named: Path) -> list[Path]:
         return [named]
     if not named.is_dir():
         raise UsageError(f"there is no file or folder {named}")
+
     files: list[Path] = []
     for folder, below, names in os.walk(named):
         below[:] = sorted(name for name in below if not name.startswith("."))
         visible = (name for name in sorted(names) if not name.startswith("."))
         files += [Path(folder) / name for name in visible if name.endswith(tuple(CHECKS))]
+
     if not files:
         raise UsageError(f"{named} contains no files to check: *{', *'.join(CHECKS)}")
     return files

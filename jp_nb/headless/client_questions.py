@@ -128,9 +128,11 @@ class Questions:
                 why = question.answer_type.format_problem(answer)
                 raise ToolError(MISFIT.format(self.tool, question.id, one_line(why, limit=500)))
             action = "decline"
+
         end: QuestionEnd = "declined" if action == "decline" else "cancelled"
         if not self.partial and (question.required or end == "cancelled"):
             raise CallEnded(END_WORDS[end].response, skipped=True)
+
         self._settle(state, question, end, None)
 
     def _settle(
@@ -154,6 +156,7 @@ def form_schema(question: Question) -> JsonObject:
     properties: JsonObject = {}
     for each in fields:
         properties.update(_properties(each))
+
     required: list[JsonValue] = [each.id for each in fields if _is_required(each)]
     return {"type": "object", "properties": properties, "required": required}
 
@@ -191,11 +194,13 @@ def _properties(each: Question) -> Iterator[tuple[str, JsonValue]]:
 def _find_default(each: Question) -> JsonValue:
     if each.default is None or each.misfit(each.default) is not None:
         return None
+
     kind = each.answer_type
     if not isinstance(kind, SelectAnswer):
         return each.default
     if isinstance(each.default, dict):
         return None
+
     picked = each.default if isinstance(each.default, list) else [each.default]
     names: list[JsonValue] = [_option_name(value) for value in picked]
     return names if kind.multi else names[0]

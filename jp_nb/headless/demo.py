@@ -37,6 +37,7 @@ def demo(options: argparse.Namespace) -> int:
     copy_tutorials(folder)
     notebook = folder / QUICKSTART
     problem = "" if options.headless else _explain_no_display()
+
     if options.headless or problem:
         if problem:
             print(f"{problem} The quickstart runs headless.\n")
@@ -85,6 +86,7 @@ def _run_headless(notebook: Path) -> int:
     from jp_nb.headless.runner import run_notebook
 
     result = run_notebook(notebook)
+
     print_transcript(result.notebook, sys.stdout)
     if result.failure is not None:
         return 1
@@ -96,6 +98,7 @@ def _open_lab(command: Sequence[str]) -> int:
     """Run JupyterLab until it ends; return its exit code, or that of the signal that stopped it."""
     with _forward_signals() as received:
         code = subprocess.call(command)
+
     if not received:
         return code
     return 0 if received[0] == signal.SIGINT else 128 + received[0]
@@ -118,6 +121,7 @@ def _forward_signals() -> Iterator[list[int]]:
 
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
     before = {number: signal.signal(number, stop) for number in numbers}
+
     try:
         yield received
     finally:
@@ -128,6 +132,7 @@ def _forward_signals() -> Iterator[list[int]]:
 def _explain_no_display() -> str:
     if importlib.util.find_spec("jupyterlab") is None:
         return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
+
     variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in variables):
         return "No display is available, so no page can be opened."

@@ -30,8 +30,10 @@ def trust(options: argparse.Namespace) -> int:
         for line in revoke_consent(options.folder.resolve()):
             print(one_line(line, limit=MAX_PATH_LINE_CHARS))
         return 0
+
     if not options.folder.is_dir():
         raise UsageError(f"there is no folder {options.folder}")
+
     files = ConfigFiles(options.folder.resolve(), FolderTrust())
     pending = files.pending()
     if not pending:
@@ -39,10 +41,12 @@ def trust(options: argparse.Namespace) -> int:
             print(one_line(line, limit=MAX_PATH_LINE_CHARS))
         print(files.no_pending_reason())
         return 0
+
     print(make_table(PENDING_HEAD, list_pending_rows(pending), limit=sys.maxsize).text)
     if not options.yes and not _confirm():
         print("nothing changed", file=sys.stderr)
         return 1
+
     files.consent(pending)
     print("these files are trusted now, until their content changes")
     return 0
@@ -66,6 +70,7 @@ def doctor(_: argparse.Namespace) -> int:
         ("kernel", *_check_kernel()),
         ("configuration", *_check_configuration()),
     ]
+
     width = max(len(name) for name, _, _ in findings)
     for name, works, text in findings:
         print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
@@ -98,5 +103,6 @@ def _check_configuration() -> tuple[bool, str]:
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)
+
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults only"
     return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])

@@ -115,10 +115,12 @@ def print_cell(cell: Any, file: TextIO) -> None:
     """Print one cell with its text outputs, then an empty line."""
     source = terminal_text(_join_lines(cell.source)).strip("\n")
     lines = [source]
+
     if cell.cell_type == "code":
         prompt = f"In [{cell.get('execution_count') or ' '}]: "
         lines = [prompt + source.replace("\n", "\n" + " " * len(prompt))] if source else []
         lines += _format_outputs(cell)
+
     text = "\n".join(line for line in lines if line.strip())
     if text:
         print(text, end="\n\n", file=file)

@@ -70,6 +70,7 @@ class KernelTools:
         cells = list(tool_cells(self._notebook.cells))
         if not cells:
             raise UsageError(f"{self._path} has no cell with `@jp.tool`")
+
         try:
             await self._start()
             await self._execute(_SETUP, "the start")
@@ -90,6 +91,7 @@ class KernelTools:
             await self._manager.start_kernel(cwd=str(self._path.resolve().parent))
         except NoSuchKernel as exc:
             raise UsageError(f"the kernel {exc.name!r} of {self._path} is not installed") from exc
+
         client = self._manager.client()
         client.start_channels()
         self._client = client
@@ -105,6 +107,7 @@ class KernelTools:
         """Return the tools; `refused` then has the reasons for those that are not offered."""
         listed = as_object(json.loads(await self._ask(f"await {_HOST}.listing()")))
         self.refused = {name: str(why) for name, why in as_object(listed["refused"]).items()}
+
         tools: list[ServedTool] = []
         stored = listed["tools"]
         for each in stored if isinstance(stored, list) else []:
@@ -112,6 +115,7 @@ class KernelTools:
             name = str(tool["name"])
             self._answers[name] = as_object(tool["answers"])
             tools.append(ServedTool(name, str(tool["description"]), as_object(tool["schema"])))
+
         return tools
 
     def configured_answers(self, name: str) -> JsonObject:

@@ -100,6 +100,7 @@ def serve(options: argparse.Namespace) -> int:
     address = _read_address(options.http)
     wire = _take_wire() if address is None else None  # before a tool can print
     _require_library()
+
     try:
         asyncio.run(_serve(str(options.source), wire, address))
     except BaseExceptionGroup as group:
@@ -122,10 +123,12 @@ def _take_wire() -> Wire:
     sys.stdout.flush()
     wire_in = os.dup(0)
     wire_out = os.dup(1)
+
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     return Wire(wire_in, TextIOWrapper(os.fdopen(wire_out, "wb"), encoding="utf-8"))
@@ -169,6 +172,7 @@ def _read_address(text: str | None) -> tuple[str, int] | None:
     """
     if text is None:
         return None
+
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"--http takes [HOST:]PORT, such as 8000 or 127.0.0.1:8000: {text!r}")
@@ -243,6 +247,7 @@ def _import_file(path: Path) -> None:
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
+
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

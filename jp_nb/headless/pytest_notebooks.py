@@ -68,12 +68,15 @@ class NotebookItem(pytest.Item):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Jupyter's own code
             result, report, unused = self._execute()
+
         self.user_properties += list_counts(report)
         self._add_section("turns", [line for turn in report.turns for line in format_turn(turn)])
         self._add_section("not used", unused)
+
         failed = list(format_failures(report, strict=strict))
         if strict and result.ok:  # a run that ended early may not need the rest
             failed += unused
+
         if failed:
             for cell in report.cells:
                 if cell.status == "failed":  # with its outputs
@@ -86,6 +89,7 @@ class NotebookItem(pytest.Item):
         option = self.config.option
         answers = self.path.with_suffix(answers_file.SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
+
         with TemporaryDirectory(prefix="jp-nb-") as folder:
             result = run_notebook(
                 self.path,
@@ -94,10 +98,12 @@ class NotebookItem(pytest.Item):
                 settings=settings,
                 timeout=option.jp_timeout,
             )
+
         unused = [] if option.jp_record else [*format_unused_exchanges(result.events.cassettes)]
         if answers.is_file():
             given = answers_file.read_answers_file(answers)
             unused += format_unused_answers(result.events, given)
+
         name = os.path.relpath(self.path, self.config.rootpath)
         return result, make_report(result, name), unused
 
@@ -121,6 +127,7 @@ def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
     settings = {}
     cassette = default_cassette_path(path)
     answers = path.with_suffix(answers_file.SUFFIX)
+
     if record:
         refuse_unsafe_link(cassette)
     if record or cassette.is_file():
@@ -128,6 +135,7 @@ def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
         settings["providers.cassette.path"] = str(cassette)
     if answers.is_file():
         settings["prompt.answers"] = str(answers)
+
     return settings
 
 
@@ -154,6 +162,7 @@ def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
 
 def _format_undecided(report: RunReport) -> Iterator[str]:
     lines = format_open_decisions(report)
+
     for turn in report.turns:
         automatic = [f"  {each}" for each in turn.questions if each.end == "automatic"]
         cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "

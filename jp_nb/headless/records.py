@@ -58,14 +58,17 @@ def diff(options: argparse.Namespace) -> int:
     """
     if options.git:
         return _diff_for_git(options.notebooks)
+
     if len(options.notebooks) != 2:
         raise UsageError("jp-nb diff compares two notebooks: `jp-nb diff A B`")
+
     before, after = options.notebooks
     try:
         lines = diff_records(_read_compared(before)[0], _read_compared(after)[0])
     except StorageError as exc:
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
         return 2
+
     _print_diff([f"--- {before}", f"+++ {after}"], lines)
     return 1 if lines else 0
 
@@ -74,19 +77,23 @@ def _diff_for_git(arguments: list[str]) -> int:
     if len(arguments) == 1:
         _print_diff([f"* Unmerged path {arguments[0]}"], [""])
         return 0
+
     if len(arguments) not in _GIT_ARGUMENT_COUNTS:
         raise UsageError(
             "jp-nb diff --git runs as a diff driver of git: see `git help gitattributes`"
         )
+
     path = arguments[0]
     old = arguments[1]
     new = arguments[4]
     heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
+
     try:
         (before, old_cells), (after, new_cells) = _read_compared(old), _read_compared(new)
     except StorageError as exc:  # git stops after another exit code
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
+
     cells = [str(line) for line in diff_lines(old_cells, new_cells)]
     lines = ["cells", *cells, ""] if cells else []
     _print_diff(heading, lines + diff_records(before, after))
@@ -96,6 +103,7 @@ def _diff_for_git(arguments: list[str]) -> int:
 def _print_diff(heading: list[str], lines: list[str]) -> None:
     if not lines:
         return
+
     text = "\n".join([*map(one_line, heading), "", *lines])
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     sys.stdout.flush()
@@ -105,16 +113,19 @@ def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
     """Read the record and the lines of cells of a notebook. One without a file is empty."""
     if name == os.devnull:  # git's name for a missing file
         return ComparedRecord(), []
+
     notebook = read_notebook(Path(name))
     stored = merge.read_carrier(notebook.metadata)
     record = ComparedRecord()
     if stored is not None:
         record = ComparedRecord.of(_load_document(stored, name, tolerant=True))
+
     lines: list[str] = []
     for cell in notebook.cells:
         lines.append(f"[{cell.cell_type}] {cell.get('id', '')}".rstrip())
         lines += [f"{INDENT}{line}" if line else "" for line in cell.source.split("\n")]
         lines.append("")
+
     return record, lines
 
 
@@ -163,6 +174,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     """
     jp = load_directory(folder, clock=utc_now)
     loaded = _load_document(jp, folder)
+
     exists = os.path.exists(possible_path(notebook))
     if exists:
         target = read_notebook(notebook)
@@ -170,9 +182,11 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         cells = [nbformat.v4.new_code_cell(LOAD)]
         target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
     merge.lift_carrier(target.metadata)
     done = "imported"
     stored = jp
+
     if merge.read_carrier(target.metadata) is not None:
         document = load_conversation(notebook)  # a damaged record is an error
         identifier = loaded.conversation.id
@@ -195,11 +209,14 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
                 "`%jp drop ID`, or import into another notebook"
             )
         stored = document.to_json()
+
     merge.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
+
     names = as_object(get_conversation_head(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too large, or not text"
+
     return [
         _format_import(done, loaded, notebook),
         *(f"not imported: {folder / name} ({why})" for name in skipped),
@@ -220,6 +237,7 @@ def export_directory(
     """
     stored = load_stored(notebook)
     wanted = conversation
+
     if wanted is not None and isinstance(stored, dict) and get_conversation_id(stored) != wanted:
         held = _find_other(get_others(stored), wanted)
         if held is not None and stored.get("version", RECORD_VERSION) == RECORD_VERSION:
@@ -249,6 +267,7 @@ def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) 
         document.conversation = loaded.conversation
         document.extra.pop("signature", None)
         return
+
     place = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
 
@@ -269,6 +288,7 @@ def show(options: argparse.Namespace) -> int:
     """Print the conversation, and return 1 if it is damaged."""
     document = load_conversation(require_notebook(options.notebook), tolerant=True)
     stream = document.conversation
+
     if options.json:
         # ASCII escapes control characters and unpaired surrogates.
         print(json.dumps(document.to_json(), indent=2))
@@ -279,6 +299,7 @@ def show(options: argparse.Namespace) -> int:
         print(one_line(f"{stream.id}{title}"))
         toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
         print(render_log(document, read_turns(stream), toolsets=toolsets).text)
+
     sys.stdout.flush()
     for line in list_notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)
@@ -299,6 +320,7 @@ def export_conversation(options: argparse.Namespace) -> int:
     dropped, others = export_directory(
         notebook, folder, options.dialect, conversation=options.conversation
     )
+
     for line in dropped:
         print(one_line(line, limit=MAX_PATH_LINE_CHARS), file=sys.stderr)
     print(one_line(f"{folder} written", limit=MAX_PATH_LINE_CHARS))

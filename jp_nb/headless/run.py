@@ -62,6 +62,7 @@ def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator
         if count > MAX_LISTED_LINES:
             yield f"  and {count - MAX_LISTED_LINES} more"
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
+
     if answers is not None:
         yield from format_unused_answers(events, answers)
 
@@ -82,6 +83,7 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key
     """Return the similar open decision, if any, of each unused answer, both as keys."""
     undecided = {_format_key_path(key): key for key in events.undecided}
     found: dict[Key, Key] = {}
+
     for unused in answers.answers:
         if unused.key in events.used_answers:
             continue
@@ -101,6 +103,7 @@ def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook:
     if not undecided:
         _print_lines([f"there are no open decisions: {path} was not written"])
         return
+
     content = format_template(undecided, notebook).encode(errors="replace")
     try:
         with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -109,6 +112,7 @@ def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook:
         raise UsageError(_format_exists_error(path)) from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
     _print_lines([f"{path} written: fill it in and pass it with `--answers`"])
 
 
@@ -127,6 +131,7 @@ def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str
         section = SECTIONS[each.kind]
         header = f"questions.{_format_toml_key(each.key[1])}" if each.question else section
         tables.setdefault(f"[{header}]", []).extend(_format_decision(each))
+
     for header, decisions in tables.items():
         lines += ["", header, *decisions]
     return "\n".join(lines) + "\n"
@@ -143,6 +148,7 @@ def _format_decision(each: ReportedDecision) -> list[str]:
             lines.append("It may stay unanswered.")
         comments = [_format_comment(line) for line in lines if line.strip()]
         return ["", *comments, *_format_examples(question)]
+
     decision = DECISIONS[SECTIONS[each.kind]]
     example = f'# {_format_toml_key(each.key[1])} = "{decision}"  # or "skip"'
     return ["", *map(_format_comment, each.detail), example]
@@ -153,14 +159,17 @@ def _format_examples(question: Question) -> list[str]:
     key = _format_toml_key(question.id)
     if not isinstance(kind, FormAnswer):
         return [*_format_options(question), f"# {key} = {_format_example(question)}"]
+
     lines = []
     for field_ in kind.fields:
         about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
         lines += [_format_comment(about), *_format_options(field_)]
+
     fields = ", ".join(f"{_format_toml_key(x.id)} = {_format_example(x)}" for x in kind.fields)
     form = f"{{ {fields} }}"
     if is_answer_table({each.id for each in kind.fields}):  # a field named like a key
         form = f"{{ answer = {form} }}"
+
     return [*lines, f"# {key} = {form}"]
 
 
@@ -226,8 +235,10 @@ def run(options: argparse.Namespace) -> int:
         refuse_unsafe_link(path)
     settings = make_cassette_settings(options, notebook)
     answers = read_answers_file(options.answers) if options.answers is not None else None
+
     if options.answers_template is not None and os.path.lexists(options.answers_template):
         raise UsageError(_format_exists_error(options.answers_template))
+
     result = run_notebook(
         notebook,
         out=options.out,
@@ -239,19 +250,24 @@ def run(options: argparse.Namespace) -> int:
         timeout=options.timeout,
         run_timeout=options.run_timeout,
     )
+
     report = make_report(result, os.fspath(options.notebook))
     print(plain(format_summary(report, os.fspath(options.out or options.notebook))))
     if (failure := report.failure) is not None:
         place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
         _print_lines([f"{failure.name}{place}: {format_text(failure.message)}"])
+
     if options.junit is not None:
         replace_file_at(options.junit, format_junit([report]), folders=True)
     if options.json is not None:
         replace_file_at(options.json, format_json_report(report).encode(), folders=True)
+
     _print_lines(format_cassettes(report))
     _print_lines(format_decisions(report.events, answers))
+
     if options.answers_template is not None:
         _write_template(options.answers_template, report.undecided, options.notebook.name)
+
     if options.strict and answers and find_misspelled_answers(report.events, answers):
         return 1
     return 0 if result.ok else 1
@@ -263,6 +279,7 @@ def format_summary(report: RunReport, written: str) -> str:
     for status in ("failed", "not run"):
         if number := sum(cell.status == status for cell in report.cells):
             parts.append(f"{number} {status}")
+
     parts.append(_count(len(report.turns), "turn"))
     parts.append(_count(sum(len(each.turn.tool_calls) for each in report.turns), "tool call"))
     return f"jp-nb: {format_line(written)}: {', '.join(parts)}. Outputs and record are in the file."
@@ -282,19 +299,24 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
     """
     files = {mode: getattr(options, mode.replace("-", "_")) for mode in CASSETTE_MODES}
     chosen = [mode for mode, file in files.items() if file is not None]
+
     if options.tools is not None and chosen in ([], ["record"]):
         raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
+
     if not chosen:
         return {}
+
     mode = chosen[0]
     path = cassette.default_cassette_path(notebook.resolve())
     if files[mode]:
         path = Path(os.path.abspath(files[mode]))
+
     if mode != "replay":
         cassette.refuse_unsafe_link(path)
     settings = {f"{CASSETTE}.mode": mode, f"{CASSETTE}.path": str(path)}
     if options.tools is not None:
         settings[f"{CASSETTE}.tools"] = options.tools
+
     return settings
 
 

@@ -158,9 +158,11 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
     except StorageError as exc:
         turns = ()
         error = format_text(str(exc))
+
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
+
     cells = []
     for end in result.cells:
         cell = result.notebook.cells[end.cell]
@@ -170,6 +172,7 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
         failed = _format_error(cell, result.failure) if end.status == "failed" else ("", "")
         begun = tuple(by_cell.get(end.cell, ()))
         cells.append(ReportedCell(end.cell, source, end.status, end.seconds, *failed, begun))
+
     return RunReport(notebook, result.failure, tuple(cells), turns, error, result.events)
 
 
@@ -185,8 +188,10 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
     stored = merge.read_carrier(result.notebook.metadata)
     if stored is None:
         return
+
     active = Document.load(stored, clock=utc_now, tolerant=True).conversation
     ran = {end.conversation for end in result.cells}
+
     for other in reversed(get_others(stored)):
         identifier = get_conversation_id(other)
         if identifier in ran and identifier != active.id:
@@ -201,9 +206,11 @@ def _read_stream_turns(stream: ConversationStream, result: RunResult) -> Iterato
     parent_turn = as_object(stream.head.get("parent")).get("turn")
     shared = parent_turn + 1 if isinstance(parent_turn, int) else 0
     old = _count_old_entries(stream, result)
+
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
+
     for entries in stream.turns():
         begin = begins.get(entries.number, 0)
         if begin >= old and entries.number >= shared:
@@ -216,6 +223,7 @@ def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
     count = result.taken_over.get(stream.id, 0)
     if not count or result.continued:
         return count
+
     # A reproducible run replaces its old conversation by a new one with the same id, so all entries
     # are new. Only such a run stores times as whole seconds.
     times = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
@@ -228,8 +236,10 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     asked = (each for each in entries.entries if isinstance(each, InquiryRequest))
     askers = {each.id: each.source.name or each.source.source for each in asked}
     questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
+
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
     usage = _sum_usage((each.model, each.tokens) for each in used)
+
     status = "unfinished"
     match [part for part in turn.parts if not isinstance(part, ConfigChange)]:
         case [*_, TurnText(by_person=False) | StructuredData()]:
@@ -253,6 +263,7 @@ def format_cassettes(report: RunReport) -> list[str]:
     """
     uses = report.events.cassettes
     lines = []
+
     for path, use in uses.items():
         place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         if use.is_new and not use.added:
@@ -261,8 +272,10 @@ def format_cassettes(report: RunReport) -> list[str]:
         elif use.added:
             count = format_exchange_count(use.added)
             lines.append(f"{count} {'recorded in' if use.is_new else 'added to'} {place}")
+
     if report.failure is not None:  # a failed run may not need the rest
         return lines
+
     for path, use in uses.items():
         if use.used and len(use.used) == (total := len(_list_replayable(path, use))):
             lines.append(f"{total} of {format_exchange_count(total)} of {path.name} used")
@@ -297,12 +310,14 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     """Return lines about the last turn of a failed cell: failed calls and unanswered questions."""
     if not cell.turns:
         return []
+
     turn = cell.turns[-1]
     lines = [f"in {turn}"]
     for call in turn.turn.tool_calls:
         if call.is_error is not False:
             result = format_content_for_user(call.name, call.content or "no result")
             lines.append(f"  call {_format_name(call)}: {format_line(result, limit=500)}")
+
     return [*lines, *(f"  {question}" for question in turn.unanswered)]
 
 
@@ -353,11 +368,13 @@ def format_junit(reports: Iterable[RunReport]) -> bytes:
     root = Element("testsuites", name="jp-nb")
     for report in reports:
         _add_suite(root, report)
+
     for name in ("tests", "failures", "errors"):  # the only attributes that all schemas allow
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     for element in root.iter():
         element.attrib.update({name: _clean_xml(x) for name, x in element.attrib.items()})
         element.text = element.text and _clean_xml(element.text)
+
     indent(root)
     text: str = tostring(root, encoding="unicode")
     return f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n".encode()
@@ -366,19 +383,24 @@ def format_junit(reports: Iterable[RunReport]) -> bytes:
 def _add_suite(root: Element, report: RunReport) -> None:
     suite = SubElement(root, "testsuite", name=report.notebook)
     properties = SubElement(suite, "properties")
+
     for name, value in list_counts(report):
         SubElement(properties, "property", name=name, value=value)
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
+
     lost = report.record_error
     failure = report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):
         lost = format_text(f"{failure.name}: {failure.message}")
+
     if lost:
         case = SubElement(suite, "testcase", classname=report.notebook, name="the run")
         SubElement(case, "error", message=lost)
+
     if open_ := format_open_decisions(report):
         SubElement(suite, "system-out").text = "\n".join(open_)
+
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -390,11 +412,13 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
     name = f"cell {cell.number + 1}: {cell.source}"
     time = f"{cell.seconds:.3f}"
     case = SubElement(suite, "testcase", classname=notebook, name=name, time=time)
+
     if cell.status == "failed":
         lines = [*format_cell_errors(cell), cell.traceback or cell.error]
         SubElement(case, "failure", message=cell.error).text = "\n".join(lines)
     elif cell.status == "not run":
         SubElement(case, "skipped", message="this cell was not run")
+
     if cell.turns:
         lines = [line for turn in cell.turns for line in format_turn(turn)]
         SubElement(case, "system-out").text = "\n".join(lines)
@@ -416,6 +440,7 @@ def to_json(report: RunReport) -> JsonObject:
     if failure is not None:
         message = format_text(failure.message)
         failed = {"cell": failure.cell, "name": failure.name, "message": message}
+
     return {
         "version": 1,
         "notebook": report.notebook,

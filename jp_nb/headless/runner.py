@@ -91,6 +91,7 @@ class ReportedDecision:
         tool = one_line(self.key[1], limit=80)
         if self.question is None:
             return DESCRIPTIONS[self.kind].format(tool)
+
         name = one_line(self.question.id, limit=80)
         return f"question {name} of {tool}: {format_line(self.question.text)}"
 
@@ -124,6 +125,7 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
     if settings and (file := settings.get("providers.cassette.path")):
         is_new = settings.get("providers.cassette.mode") == "record"
         events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
+
     for line in _read_lines(path):
         event: Any = None
         with suppress(ValueError):  # the kernel died while it wrote the line
@@ -157,12 +159,15 @@ def _add_decision(
 ) -> None:
     if len(undecided) >= MAX_DECISIONS:
         return
+
     question = entry.get("question")
     asked = None if question is None else Question.model_validate(question)
     key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
+
     if (earlier := undecided.get(key)) is not None:
         undecided[key] = replace(earlier, times=earlier.times + 1)
         return
+
     detail = entry.get("detail")
     lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
     undecided[key] = ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
@@ -235,11 +240,13 @@ class Execution:
         if not is_default or threading.current_thread() is not threading.main_thread():
             yield
             return
+
         signal.signal(signal.SIGINT, self._on_sigint)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
         if self.interrupts:
             raise KeyboardInterrupt
 
@@ -324,6 +331,7 @@ class Execution:
         if self.interrupts > 1 or not self.began or manager is None:
             self._task.cancel()
             return
+
         loop = asyncio.get_running_loop()
         self._sent = loop.create_task(ensure_async(manager.interrupt_kernel()))
         loop.call_later(PATIENCE_S, self._task.cancel)
@@ -331,6 +339,7 @@ class Execution:
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
         if self.interrupts or self.overrun:  # the previous cell ignored the interrupt
             raise asyncio.CancelledError
+
         self.began = True
         self._running = cell_index, time.monotonic()
         self._cell_timer = self._start_timer("cell", self._limits.cell_s)
@@ -346,12 +355,15 @@ class Execution:
     def _record_end(self, status: CellStatus) -> None:
         if self._running is None:
             return
+
         if self._cell_timer is not None:
             self._cell_timer.cancel()
+
         (number, start), self._running = self._running, None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == CARRIER_MODULE), {})
         entries = length if isinstance(length := state.get("length"), int) else 0
+
         seconds = time.monotonic() - start
         conversation = get_conversation_id(state.get("jp"))
         self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
@@ -460,16 +472,20 @@ def run_notebook(
     # IPython reads the variable for its banner, so no kernel starts with an invalid value.
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
         make_epoch_clock(epoch)
+
     path = Path(nb_path).resolve()
     target = Path(out if out is not None else nb_path).absolute()
     refuse_unsafe_link(target)
+
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)
     taken_over = count_entries(read_carrier(notebook.metadata), with_headless=True)
+
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs = []
             cell.execution_count = None
+
     environment = {
         **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
         environment_module.PATH: str(path),
@@ -479,12 +495,14 @@ def run_notebook(
         **({environment_module.ANSWERS: str(answers.resolve())} if answers else {}),
         **format_variables(settings or {}),
     }
+
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
         environment[environment_module.EVENTS] = str(file)
         execution = Execution(notebook, limits=TimeLimits(timeout, run_timeout), events=file)
         failure = _execute(execution, path, target, environment)
         events = read_events(file, settings)
+
     cells = execution.finish()
     return RunResult(target, notebook, failure, cells, taken_over, continue_, events)
 
@@ -496,6 +514,7 @@ def _execute(
     notebook = execution.client.nb
     failure = None
     unreadable = find_unreadable_carriers(notebook.metadata)  # from before the run
+
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
@@ -513,6 +532,7 @@ def _execute(
             if execution.began:
                 _finish(execution.client, target, unreadable, path)
             raise
+
         failure = execution.failure_of_time() or failure
         if execution.began or not execution.interrupts:
             record_failure = _finish(execution.client, target, unreadable, path)
@@ -534,6 +554,7 @@ def _finish(
     """Write the notebook, and return the failure of an incomplete record."""
     lift_record(client)
     metadata = client.nb.metadata
+
     if isinstance(
         written := merge.read_segments(metadata) if RECORD_KEY in metadata else None, dict
     ):
@@ -541,8 +562,10 @@ def _finish(
             whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:
                 merge.store_segments(metadata, whole)
+
     join_streams(client.nb)
     write_notebook(client.nb, target)
+
     if any(state not in unreadable for state in find_unreadable_carriers(client.nb.metadata)):
         return CellFailure(None, "StorageError", INCOMPLETE_RECORD)
     return None
@@ -553,6 +576,7 @@ def join_streams(notebook: Any) -> None:
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
+
         outputs = []
         for stream, found in groupby(cell.outputs, lambda each: each.get("name")):
             pieces = list(found)

@@ -67,6 +67,7 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
     """
     text = data.decode("utf-8", "surrogateescape")  # keep bytes that are not UTF-8
     start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
+
     try:
         notebook, end = _READ.raw_decode(text, start)
         _check_notebook(notebook, text[end:])
@@ -75,11 +76,13 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
         raise StorageError("not a notebook: it is nested too deeply") from None
     except json.JSONDecodeError as exc:
         raise StorageError(f"not a notebook: {exc}") from exc
+
     pieces = []
     at = 0
     for removal in removals:
         pieces += [text[at : removal.start], removal.text]
         at = removal.end
+
     return "".join([*pieces, text[at:]]).encode("utf-8", "surrogateescape")
 
 
@@ -143,6 +146,7 @@ def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | Non
     stay = [index for index, cuts in enumerate(judged) if cuts is not None]
     if members and not stay:
         return None
+
     found: list[_Removal] = []
     for index, cuts in enumerate(judged):
         if cuts is not None:
@@ -157,6 +161,7 @@ def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | Non
 def _read_members(text: str, at: int) -> list[_Member]:
     members = []
     at = _skip_separator(text, at + 1)
+
     while text[at] != "}":
         key, end = _READ.raw_decode(text, at)
         value_at = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]
@@ -179,6 +184,7 @@ def strip(options: argparse.Namespace) -> int:
     is_part = options.record or options.outputs
     parts = Parts(options.record, options.outputs) if is_part else Parts()
     code = 0
+
     for path in options.notebooks:
         try:
             _strip_pipe(parts) if path == PIPE else _strip_file(path, parts)

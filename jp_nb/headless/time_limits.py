@@ -44,10 +44,12 @@ def format_running_tools(tools: Collection[str]) -> str:
 
     if not tools:
         return ""
+
     names = [one_line(name, limit=80) for name in tools]
     shown = ", ".join(names[:MAX_ITEMS_IN_LINE])
     if len(names) > MAX_ITEMS_IN_LINE:
         shown += f" and {len(names) - MAX_ITEMS_IN_LINE} more"
+
     noun = "tool" if len(names) == 1 else "tools"
     return f"; running {noun}: {shown}"
 

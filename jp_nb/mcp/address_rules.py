@@ -36,8 +36,10 @@ class AddressRules:
         host = self.check_form(url)
         if host == self._host:
             return
+
         if self._own_kinds is None:
             self._own_kinds = await _find_network_kinds(self._host)
+
         refused = await _find_network_kinds(host) - self._own_kinds
         if refused:
             raise SignInError(
@@ -54,6 +56,7 @@ class AddressRules:
             _ = parts.port
         except ValueError:
             host = ""
+
         if not host or parts.username or parts.password:
             raise SignInError("The server named an authorization address that is not valid.")
         is_local = is_loopback(host) and is_loopback(self._host)
@@ -62,6 +65,7 @@ class AddressRules:
                 f"The server named an authorization address without HTTPS on "
                 f"{one_line(host, limit=100)}. It is not used."
             )
+
         return host
 
 
@@ -76,6 +80,7 @@ async def _find_network_kinds(host: str) -> set[str]:
         except (OSError, UnicodeError):
             return {"this computer"} if is_loopback(host) else set()
         addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+
     return {kind for address in addresses if (kind := _network_kind(address))}
 
 
@@ -83,6 +88,7 @@ def _network_kind(address: IPv4Address | IPv6Address) -> str:
     mapped = getattr(address, "ipv4_mapped", None)
     if mapped is not None:
         address = mapped
+
     if address.is_loopback:
         return "this computer"
     if address.is_link_local:

@@ -47,14 +47,17 @@ def read_return(address: str) -> tuple[str, str | None, str | None]:
         query = parse_qs(urlsplit(address.strip()).query)
     except ValueError:
         query = {}
+
     if error := query.get("error"):
         reason = query.get("error_description", error)[0]
         raise SignInError(f"The sign-in was refused: {one_line(reason, limit=300)}")
+
     if not (codes := query.get("code")):
         raise SignInError(
             "The address has no code. Paste the whole address to which the browser was sent after "
             "you signed in."
         )
+
     return codes[0], first_value(query, "state"), first_value(query, "iss")
 
 

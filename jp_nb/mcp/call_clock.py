@@ -73,5 +73,6 @@ class CallClock:
         if self._pauses:
             self._timeout.reschedule(None)
             return
+
         hard_s = HARD_LIMIT_FACTOR * self._limit_s - self._used_s
         self._timeout.reschedule(self._counted_until + min(self._left_s, hard_s))

@@ -218,6 +218,7 @@ class ServerCalls:
         known = [self._open[key] for key in calls if key in self._open]
         if not known:
             return CANCEL
+
         names = [call.title for call in known] if len(known) > 1 else []
         prepared = [call for call in known if call.has_answers]
         asking = (prepared or known)[0]
@@ -315,6 +316,7 @@ class PendingCall:
                 if outcome is not None:
                     return outcome
                 continue
+
             self._changed.clear()
             await self._changed.wait()
 
@@ -324,8 +326,10 @@ class PendingCall:
             found = request.result()
         except ServerError as exc:
             return self._handle_error(exc)
+
         if isinstance(found, InputRequired):
             return self._begin_round(found)
+
         self._progress.stop()
         read = read_result(found, self._tool.output_schema, self._notes)
         for text in read.for_user:
@@ -339,15 +343,18 @@ class PendingCall:
             self._notes.append(STARTED_AGAIN_FOR_MODEL)
             self.send()
             return None
+
         if error.is_lost and self._may_repeat:
             self._was_repeated = True
             self._notes.append(SENT_AGAIN_FOR_MODEL)
             self.send()
             return None
+
         addresses = _read_addresses(error.data) if error.code == URL_REQUIRED else None
         if addresses is not None and self._url_rounds < MAX_URL_ROUNDS:
             self._url_rounds += 1
             return self._ask_round(_OpenRound("addresses"), addresses)
+
         self._progress.stop()
         return Failure(_capitalize(str(error)))
 
@@ -372,10 +379,12 @@ class PendingCall:
                 round_.cancelled.append(key)
             else:
                 round_.asked.append(_Asked(key, question))
+
         self._round = round_
         if round_.asked:
             ends = self._tool.connection.server_end()
             return self._needs_input([each.question for each in round_.asked], ends)
+
         self._answer_round(round_, {})
         return None
 
@@ -385,8 +394,10 @@ class PendingCall:
         self._has_asked = True
         question_id = _make_unique(make_question_id(key), ids)
         ids.add(question_id)
+
         if self._was_restarted:
             notes = (STARTED_AGAIN, *notes)
+
         try:
             return make_question(
                 self._tool.server, asked, question_id, notes=notes, earlier=self._given.get(key)
@@ -415,10 +426,12 @@ class PendingCall:
         question = self._make_question(asked.key, asked, set(), *notes)
         if question is None:
             return CANCEL
+
         reply: asyncio.Future[ServerAnswer] = asyncio.get_running_loop().create_future()
         waiting = _Asked(asked.key, question, reply)
         self._received.append(waiting)
         self._changed.set()
+
         try:
             return await reply
         finally:
@@ -482,13 +495,16 @@ class PendingCall:
         """Answer the open questions with `cancel`, then cancel the request."""
         self._progress.stop()
         open_questions = [*filter(None, [self._shown]), *self._received]
+
         for asked in open_questions:
             self._reply(asked, CANCEL)
+
         limit = CANCEL_GRACE_S if open_questions else 0.0
         if self._round is not None and self._round.kind == "answers":
             keys = [*(each.key for each in self._round.asked), *self._round.cancelled]
             self.send(dict.fromkeys(keys, CANCEL), self._round.state)
             limit = LAST_ROUND_S
+
         await self._end_request(limit)
         self._tool.connection.forget(self.key)
 
@@ -496,8 +512,10 @@ class PendingCall:
         request = self._request
         if request is None:
             return
+
         if not request.done() and limit:
             await asyncio.wait([request], timeout=limit)
+
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
 
@@ -506,6 +524,7 @@ def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
     """Return the questions in the error of a server that needs the user to open addresses."""
     listed = as_object(data).get("elicitations")
     questions: dict[str, ServerQuestion] = {}
+
     for number, each in enumerate(listed if isinstance(listed, list) else [], start=1):
         asked = as_object(each)
         url = asked.get("url")

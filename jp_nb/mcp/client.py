@@ -130,9 +130,11 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
     """
     if client.server_capabilities.tools is None:
         return [], None
+
     tools: list[ServerTool] = []
     cursor: str | None = None
     valid_ms: float | None = None
+
     for _ in range(MAX_PAGES):
         page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
         tools += map(_convert_tool, page.tools)
@@ -174,8 +176,10 @@ async def call_tool(
     result = await client.session.send_request(
         types.CallToolRequest(params=parameters), _CALL_RESULT, progress_callback=report
     )
+
     if isinstance(result, types.InputRequiredResult):
         return InputRequired(dict(_convert_questions(result)), result.request_state)
+
     raw: Any = (result.meta or {})[RAW_RESULT]
     return ServerResult(tuple(raw["content"]), raw["structuredContent"], raw["isError"])
 

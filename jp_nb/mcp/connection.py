@@ -247,6 +247,7 @@ class Connection:
         session = _Session(self)
         self._opening = session
         limit = self.limits.startup_timeout_secs
+
         try:
             async with asyncio.timeout(limit or None):
                 await session.connect()
@@ -264,6 +265,7 @@ class Connection:
             raise
         finally:
             self._opening = None
+
         self._session = session
         self.state = "running"
         self.last_error = None
@@ -285,6 +287,7 @@ class Connection:
     def _require_session(self, tool: str) -> _Session:
         if self._session is not None:
             return self._session
+
         reason = self.last_error or "it was not started"
         raise ServerError(
             self.name, tool, f"it does not run: {reason}. The next turn starts it again"
@@ -332,12 +335,14 @@ class Connection:
         finally:
             if not isinstance(outcome, InputRequired):
                 self.forget(call_id)
+
         return outcome
 
     def server_end(self) -> asyncio.Future[None]:
         """Return a future that ends with the server that runs now; it has ended if none runs."""
         if self._session is not None:
             return self._session.ended
+
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ended.set_result(None)
         return ended
@@ -444,6 +449,7 @@ class Connection:
         if oldest.questions > 1:
             key = f"elicitation-{oldest.questions}"
         question = library.convert_question(key, params)
+
         with self._pause_clocks():
             try:
                 return await self._on_question(question, calls)
@@ -534,6 +540,7 @@ class _Session:
             return
         if not self._ready.done():
             self._owner.cancel()
+
         ending = asyncio.create_task(self._end_owner(self._owner))
         await asyncio.shield(ending)
 
@@ -559,9 +566,11 @@ class _Session:
         finally:
             if not self._ready.done():
                 self._ready.set_exception(ServerError(self._name, "", "it was closed"))
+
         transport = self._transport
         fault = reason or (transport.fault if transport else "") or "the connection ended"
         self._connection._note_end(self, fault)
+
         self.ended.set_result(None)
 
     async def _run(self) -> None:
@@ -611,6 +620,7 @@ class _Session:
         mode = "auto"
         if connection.era == "2025":
             mode = "legacy"  # the era is a property of the server; this saves the probe
+
         client = library.make_client(
             self._repaired,
             mode=mode,
@@ -618,6 +628,7 @@ class _Session:
             elicit=connection._elicit,
             on_tools_changed=self._note_changed_tools,
         )
+
         async with client:
             self._client = client
             connection.version = client.protocol_version
@@ -625,6 +636,7 @@ class _Session:
             info = client.server_info
             if info is not None:
                 connection.server_title = f"{info.title or info.name} {info.version}".strip()
+
             await self.list_tools()
             self._mark_started()
             await self._stop.wait()
@@ -650,11 +662,13 @@ class _Session:
         connection = self._connection
         self._repaired.notes = []
         connection._has_changed_tools = False
+
         try:
             tools, valid_s = await library.list_tools(self._client)
         except Exception as exc:
             connection._has_changed_tools = True
             raise self._translate("", exc) from exc
+
         connection._tools = tuple(tools)
         connection.list_notes = tuple(self._repaired.notes)
         connection._tools_expire = None
@@ -685,6 +699,7 @@ class _Session:
         self._requests.add(request)
         request.add_done_callback(self._requests.discard)
         request.add_done_callback(_retrieve_error)
+
         try:
             await asyncio.wait([request])
         except asyncio.CancelledError:
@@ -730,6 +745,7 @@ class _Session:
 
     def _describe(self, exc: Exception) -> str:
         explain = getattr(self._transport, "explain", None)
+
         if isinstance(exc, StartError):
             return str(exc)
         if type(exc).__name__ == "ValidationError":

@@ -171,6 +171,7 @@ class McpDefinition:
         problems = find_property_problems(arguments, self.schema)
         if not problems:
             return None
+
         lines = [f"{name}: {text}" if name else text for name, text in problems.items()]
         return f"Invalid arguments for {self.name}: {'; '.join(lines)}. Correct the call."
 
@@ -192,16 +193,19 @@ def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefiniti
     names = map_names(server, [tool.name for tool in tools])
     usable: dict[str, McpDefinition] = {}
     unusable: list[UnusableTool] = []
+
     for tool in tools:
         name = names.get(tool.name)
         if name is None or name in usable:
             unusable.append(UnusableTool(tool.name, "another tool of the server has its name"))
             continue
+
         schema = read_schema(tool.input_schema)
         if isinstance(schema, str):
             unusable.append(UnusableTool(tool.name, schema))
         else:
             usable[name] = McpDefinition(server, tool, name, schema)
+
     return ServerDefinitions(tuple(usable.values()), tuple(unusable))
 
 
@@ -232,12 +236,14 @@ def read_schema(schema: Mapping[str, JsonValue]) -> Schema | str:
         return f"its schema has more than {MAX_SCHEMA_LEVELS} objects and lists in each other"
     if _count_values(schema, MAX_SCHEMA_VALUES) > MAX_SCHEMA_VALUES:
         return f"its schema has more than {MAX_SCHEMA_VALUES} values"
+
     stored = make_storable(dict(schema))
     assert isinstance(stored, dict)
     if len(sorted_json(stored)) > MAX_SCHEMA_CHARS:
         return f"its schema has more than {MAX_SCHEMA_CHARS} characters"
     if stored.get("type", "object") != "object":
         return "its arguments are not an object"
+
     properties = stored.get("properties", {})
     if not isinstance(properties, dict):
         return "`properties` of its schema is not an object"
@@ -247,6 +253,7 @@ def read_schema(schema: Mapping[str, JsonValue]) -> Schema | str:
             return f"its schema is not valid: {problem}"
     except UsageError as exc:
         return one_line(f"its schema is not valid: {exc}", limit=300)
+
     modern = map_schemas(without_infinite_numbers(stored), _modernize)
     return {"type": "object", **modern}
 
@@ -256,6 +263,7 @@ def _find_problem(schema: Schema) -> str | None:
         for keyword, value in part.items():
             if not _is_valid_keyword(keyword, value):
                 return f"{format_schema_path((*path, keyword))} has a value that it cannot have"
+
     loop = find_loop(schema, same_value=True)
     return None if loop is None else f"{format_schema_path(loop)}: {ONLY_ITSELF}"
 
@@ -273,6 +281,7 @@ def _is_valid_keyword(keyword: str, value: JsonValue) -> bool:
             return bool(value) and all(isinstance(item, dict | bool) for item in value)
         case (("properties" | "patternProperties" | "$defs" | "definitions"), dict()):
             return all(isinstance(item, dict | bool) for item in value.values())
+
     types = _KEYWORD_TYPES.get(keyword)
     if types is None:
         return True
@@ -302,6 +311,7 @@ def _modernize(part: JsonObject) -> JsonObject:
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in modern:
             modern["items"] = modern.pop("additionalItems")
+
     return modern
 
 

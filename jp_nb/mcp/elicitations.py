@@ -65,11 +65,13 @@ def make_question(
     """
     *others, last = asked.message[:MAX_MESSAGE_CHARS].strip().split("\n")
     lines = [*notes, *others]
+
     if asked.mode == "url":
         question = _make_url_question(asked, question_id, last or server)
     else:
         question = _make_form(server, asked, question_id, last or server, earlier or {})
         lines += filter(None, [question.context])
+
     background = "\n".join(lines).strip() or None
     changes = {"context": background, "context_is_text": True, "persistence": "none"}
     return question.with_exclusive().model_copy(update=changes)
@@ -94,6 +96,7 @@ def _make_form(
     assert isinstance(schema, dict)
     if len(compact_json(schema)) > MAX_FORM_CHARS:
         raise UsageError(f"its form has more than {MAX_FORM_CHARS} characters")
+
     parts = form_of(schema, of_server=True)
     fields = [_make_field(server, each, earlier) for each in parts.fields]
     check = parts.check
@@ -104,6 +107,7 @@ def _make_form(
         kind = FormAnswer(fields=tuple(fields), check=check, keeps_cleared=False)
     except ValidationError as exc:
         raise UsageError(f"its form cannot be shown: {first_problem(exc)[1]}") from exc
+
     about = "\n".join(filter(None, [parts.title, parts.description])) or None
     return Question(id=question_id, text=text, context=about, answer_type=kind)
 
@@ -123,6 +127,7 @@ def _make_field(
         return field.model_copy(
             update={"answer_type": SecretAnswer(), "default": None, "context": about}
         )
+
     suggested = earlier.get(field.id)
     if suggested is not None and field.misfit(suggested) is None:
         return field.with_default(suggested)
@@ -148,6 +153,7 @@ def make_answer(
         return CANCEL
     if not outcome.is_answered:
         return ServerAnswer("decline")
+
     kind = question.answer_type
     if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
         return ServerAnswer("accept")

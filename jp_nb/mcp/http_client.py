@@ -108,6 +108,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             trust_env=not is_loopback(host),  # a proxy cannot reach this loopback
             auth=auth,
         )
+
         self._launch = launch
         self._max_message_bytes = max_message_bytes
         self.is_starting = True
@@ -123,6 +124,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         """Send `request`, and return its response, or an error of JSON-RPC as a response."""
         if request.method == "GET":  # the stream of messages outside of calls
             return await self._read_response(await super().send(request, **options))
+
         await request.aread()  # the library builds the request after a redirect with a stream
         message = _read_body(request)
         if not has_unanswered_id(message):
@@ -146,6 +148,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         seconds = NOTICE_SECONDS
         if request.method == "DELETE":
             seconds = CLOSE_SECONDS
+
         try:
             async with asyncio.timeout(seconds):
                 response = await super().send(request, **options)
@@ -183,6 +186,7 @@ class ServerHttpClient(httpx2.AsyncClient):
 
         if identifier is not None and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._read_refusal(response, identifier)
+
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             response.stream = _EventLines(response, self._max_message_bytes, self)
@@ -224,8 +228,10 @@ class ServerHttpClient(httpx2.AsyncClient):
         if status == HTTPStatus.NOT_FOUND and _SESSION_ID in request.headers:
             text = "it has forgotten the session (HTTP 404)"
             return _make_error(request, identifier, LOST_SESSION, text)
+
         if status not in _REFUSALS and _is_rpc_error(bytes(body)):
             return _copy_response(response, bytes(body))
+
         text = _REFUSALS.get(status) or self._describe_status(response, bytes(body))
         return _make_error(request, identifier, TRANSPORT_ERROR, text)
 
@@ -235,6 +241,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         wait = response.headers.get("retry-after", "")
         if status in _BUSY and wait:
             text = f"{text}, and asks to wait {one_line(wait, limit=50)} s"
+
         kind = response.headers.get("content-type", "")
         shown = one_line(body.decode(errors="replace"), limit=200)
         if shown and "html" not in kind:
@@ -265,6 +272,7 @@ class _EventLines(httpx2.AsyncByteStream):
         parts: list[bytes] = []
         size = 0
         assert isinstance(self._stream, httpx2.AsyncByteStream)
+
         async for chunk in self._stream:
             *ends, rest = chunk.split(b"\n")
             for end in ends:

@@ -149,6 +149,7 @@ class _Resolution:
             self._expand(text, "arguments", str(number))
             for number, text in enumerate(server.arguments)
         ]
+
         folder = self._resolve_folder()
         command = self._find_program(self._expand(server.command, "command"), folder, environment)
         if server.checksum is not None:
@@ -208,6 +209,7 @@ class _Resolution:
     def _resolve_folder(self) -> Path:
         if self._server.cwd is None:
             return self._context.workspace
+
         folder = self._place(self._expand(self._server.cwd, "cwd"))
         if not folder.is_dir():
             raise self._error("cwd", f"the folder {folder} does not exist")
@@ -216,6 +218,7 @@ class _Resolution:
     def _find_program(self, command: str, folder: Path, environment: Mapping[str, str]) -> str:
         if not command.strip():
             raise self._error("command", "the program is empty after references were replaced")
+
         path = environment.get("PATH", self._context.environ.get("PATH"))
         has_folder = os.path.dirname(command) or command.startswith("~")
         searched = str(self._place(command, folder)) if has_folder else command
@@ -258,11 +261,13 @@ class _Resolution:
         server = self._server
         if server.url is None:
             raise self._error("url", "the address of the server is missing: set `url`")
+
         url = self._expand(server.url, "url").strip()
         self._check_address(url)
         headers = {
             name: self._expand(value, "headers", name) for name, value in server.headers.items()
         }
+
         for name, value in headers.items():
             if any(ord(sign) < 32 and sign != "\t" for sign in value):
                 raise self._error("headers", "the value has control characters", name)
@@ -277,6 +282,7 @@ class _Resolution:
             _ = parts.port
         except ValueError as exc:
             raise self._error("url", "expected an address such as https://host/mcp") from exc
+
         if parts.scheme not in ("http", "https") or not host:
             raise self._error("url", "expected an address such as https://host/mcp")
         if parts.scheme == "http" and not is_loopback(host) and not self._server.insecure:
@@ -285,6 +291,7 @@ class _Resolution:
                 f"plain HTTP to {host}: anyone on the way could read and change the messages. Use "
                 "https, or set `insecure = true` for this server",
             )
+
         if parts.password:
             self._secrets.add(parts.password)
 
@@ -335,6 +342,7 @@ class _Resolution:
                 f"starts, or give a default: `${{{reference.name}:-value}}`",
                 *keys[1:],
             )
+
         if is_secret_name(reference.name) or is_secret(keys[-1], value):
             self._secrets.add(value)
         return value

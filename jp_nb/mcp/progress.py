@@ -52,6 +52,7 @@ class ProgressLine:
         self._latest = progress
         if self._timer is not None:
             return
+
         loop = asyncio.get_running_loop()
         wait = self._next_at - loop.time()
         if wait <= 0:

@@ -97,6 +97,7 @@ def read_contents(contents: Iterable[Mapping[str, JsonValue]]) -> Success:
             parts.lines.append(f"[only the first {MAX_BLOCKS} parts are shown]")
             break
         _add_resource(parts, resource)
+
     return Success("\n".join(parts.lines) or _NO_CONTENTS, images=tuple(parts.images))
 
 
@@ -104,6 +105,7 @@ def _make_outcome(parts: _Parts, structured: JsonValue, *, is_error: bool) -> Su
     text = "\n".join(parts.lines) or _NO_TEXT
     if not is_error:
         return Success(text, structured=structured, images=tuple(parts.images))
+
     lines = [text, *(f"[{image.words_with_size}: omitted in an error]" for image in parts.images)]
     return Failure("\n".join(lines), structured=structured)
 
@@ -175,10 +177,12 @@ def _add_file(parts: _Parts, noun: str, data: JsonValue, mime_type: JsonValue, u
     if content is None:
         parts.lines.append(f"[{name}, {kind}: its data is not Base64]")
         return
+
     size = format_bytes(len(content))
     if kind not in (*MEDIA_TYPES, PDF):
         parts.lines.append(f"[{name}, {kind}, {size}: not sent]")
         return
+
     image = Image(kind, content, uri)
     problem = find_image_problem(image)
     if problem is None:
@@ -208,6 +212,7 @@ def _merge_structured(parts: _Parts, structured: JsonValue) -> None:
     """
     if structured is None:
         return
+
     compact = compact_json(structured)
     if not parts.texts:
         parts.lines.append(compact)
@@ -245,6 +250,7 @@ def _find_schema_notes(structured: JsonValue, schema: Mapping[str, JsonValue] | 
         return []
     if not isinstance(structured, dict):
         return []
+
     problems = find_property_problems(structured, schema)
     lines = [f"{name}: {text}" if name else text for name, text in problems.items()]
     return [_BREAKS_SCHEMA.format(one_line("; ".join(lines), limit=1_000))] if lines else []

@@ -45,8 +45,10 @@ def read_message(text: str) -> Json:
         value = json.loads(text)
     except RecursionError:
         value = None
+
     if value is None or is_deeper(value, MAX_STORED_LEVELS):
         value = json.loads(cut_deep(text))
+
     if not isinstance(value, dict):
         raise ValueError("not an object")
     return value
@@ -57,6 +59,7 @@ def cut_deep(text: str) -> str:
     kept = []
     begin = 0
     depth = 0
+
     for found in _BRACKETS.finditer(text):
         if found[0] in "[{":
             depth += 1
@@ -66,6 +69,7 @@ def cut_deep(text: str) -> str:
             if depth == MAX_STORED_LEVELS:
                 begin = found.end()
             depth -= 1
+
     if depth < MAX_STORED_LEVELS:
         kept.append(text[begin:])
     return "".join(kept)
@@ -78,6 +82,7 @@ def find_request_id(text: str) -> int | str | None:
     found = _ID.search(text[:_ID_CHARS]) or _ID.search(text[-_ID_CHARS:])
     if found is None:
         return None
+
     identifier: int | str = json.loads(found[1])
     return identifier
 
@@ -93,9 +98,11 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
     """
     if isinstance(result.get("tools"), list):
         return _repair_tools(result)
+
     for asked in _values(result.get("inputRequests")):
         if isinstance(asked, dict):
             repair_question(asked.get("params"))
+
     if result.get("resultType", "complete") == "complete" and _RESULT_KEYS & result.keys():
         kept = {
             "content": _repair_blocks(result.get("content"), is_content),
@@ -104,6 +111,7 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
         }
         result.clear()
         result.update(content=[], resultType="complete", _meta={RAW_RESULT: kept})
+
     return []
 
 
@@ -128,19 +136,23 @@ def _describe_block(block: object) -> Json:
 def _repair_tools(result: Json) -> list[str]:
     notes = []
     tools = []
+
     for tool in result["tools"]:
         problem = _find_tool_problem(tool)
         if problem:
             notes.append(problem)
         else:
             tools.append({key: value for key, value in tool.items() if key not in _UNUSED})
+
     result["tools"] = tools
     result.setdefault("ttlMs", 0)
     result.setdefault("cacheScope", "private")
     result.setdefault("resultType", "complete")
+
     cursor = result.get("nextCursor")
     if not isinstance(cursor, str) or not cursor:
         result.pop("nextCursor", None)
+
     return notes
 
 
@@ -165,6 +177,7 @@ def _find_tool_problem(tool: object) -> str:
             tool.pop(key, None)
     if not isinstance(tool.get("outputSchema"), dict):
         tool.pop("outputSchema", None)
+
     hints = tool.pop("annotations", None)
     if isinstance(hints, dict):
         tool["annotations"] = {
@@ -172,6 +185,7 @@ def _find_tool_problem(tool: object) -> str:
         }
         if isinstance(hints.get("title"), str):
             tool["annotations"]["title"] = hints["title"]
+
     return ""
 
 
@@ -179,6 +193,7 @@ def repair_question(params: object) -> None:
     """Add the keys that the library requires in the schema of a question without fields."""
     if not isinstance(params, dict):
         return
+
     schema = params.get("requestedSchema")
     if isinstance(schema, dict):
         schema.setdefault("type", "object")
@@ -189,6 +204,7 @@ def remove_elicitation(params: object) -> None:
     """Remove the capability to ask users from the parameters of an outgoing message."""
     if not isinstance(params, dict):
         return
+
     meta = params.get("_meta")
     declared = [params.get("capabilities"), meta.get(_CAPABILITIES) if meta else None]
     for capabilities in declared:

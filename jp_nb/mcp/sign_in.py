@@ -90,6 +90,7 @@ async def sign_in(
         check_address(launch)
     except StartError as exc:
         raise SignInError(f"Signing in to {name} failed: {exc}") from exc
+
     status = 0
     reason = ""
     async with listen() as redirect:
@@ -157,6 +158,7 @@ def _explain(exc: BaseException, refusal: str) -> str:
 
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
+
     if isinstance(exc, OAuthRegistrationError):
         return f"the authorization server did not register jp_nb ({refusal})"
     if isinstance(exc, OAuthTokenError):
@@ -171,6 +173,7 @@ def _describe_answer(response: httpx2.Response, body: bytes) -> str:
         code = as_object(json.loads(body)).get("error")
     except (ValueError, RecursionError):
         return text
+
     if isinstance(code, str) and _ERROR_CODE.fullmatch(code):
         return f"{text}, {code}"
     return text
@@ -300,6 +303,7 @@ class _FlowMemory:
         client = self._client.model_dump(mode="json", exclude_none=True) if self._client else {}
         endpoint = metadata.token_endpoint if metadata else None
         base = context.get_authorization_base_url(self._server_url)
+
         self._store.save(
             issuer,
             {

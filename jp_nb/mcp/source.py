@@ -145,6 +145,7 @@ class McpSource(ToolSource):
         launch = connection.launch
         if self._host.sign_in is None or not isinstance(launch, HttpLaunch):
             return False
+
         try:
             return await self._host.sign_in(self.server, launch)
         except (PromptCancelled, SignInError) as exc:
@@ -159,6 +160,7 @@ class McpSource(ToolSource):
             launch = await self._host.resolve(self.server, settings)
         except ConfigError as exc:
             raise ToolSourceError(f"the MCP server {self.server} did not start: {exc}") from exc
+
         limits = ConnectionLimits(
             settings.startup_timeout_secs,
             settings.call_timeout_secs,
@@ -246,6 +248,7 @@ class McpSource(ToolSource):
         if connection is None or connection.state != "running":
             await self.start()
             return
+
         if connection.needs_sign_in:
             await self._sign_in(connection)
         if connection.tools_announced or (if_expired and connection.tools_changed):
@@ -264,6 +267,7 @@ class McpSource(ToolSource):
                 f"the MCP server {self.server} did not list its tools within {limit:g} s "
                 "(startup_timeout_secs)"
             ) from None
+
         before = self.definitions
         self.definitions = read_definitions(self.server, tools)
 
@@ -279,6 +283,7 @@ class McpSource(ToolSource):
     def _note_changes(self, changed: Sequence[str]) -> None:
         if not changed:
             return
+
         more = len(changed) - MAX_LISTED_LINES
         names = ", ".join(changed[:MAX_LISTED_LINES])
         if more > 0:
@@ -309,13 +314,16 @@ class McpSource(ToolSource):
                 output_schema=definition.tool.output_schema,
                 check=definition.check_arguments,
             )
+
             tool.server_entry = digest([self.entry_digest, definition.digest])
             tool.hints = read_hints(definition.tool.hints)
             is_idempotent = tool.hints.get("idempotent", False)
             tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent
+
             launch = self.connection.launch
             if isinstance(launch, StdioLaunch) and launch.folder is not None:
                 tool.folder = str(launch.folder)
+
             self._tools[name] = definition, tool
         return tool
 

@@ -82,6 +82,7 @@ class StoredTokens(httpx2.Auth):
                 renewal = await self._make_renewal(credentials)
                 if renewal is not None:
                     credentials = await self._read_renewal(credentials, (yield renewal))
+
         _authorize(request, credentials)
         response = yield request
         if response.status_code != httpx2.codes.UNAUTHORIZED:
@@ -131,6 +132,7 @@ class StoredTokens(httpx2.Auth):
                 auth = (data["client_id"], secret)
             else:
                 data["client_secret"] = secret
+
         request = httpx2.Request(
             "POST", endpoint, data=data, headers={"accept-encoding": "identity"}
         )
@@ -144,6 +146,7 @@ class StoredTokens(httpx2.Auth):
         body = await read_bounded(response)
         if response.status_code != httpx2.codes.OK:
             return credentials  # the token may still work; otherwise the server says so
+
         try:
             tokens = json.loads(body)
         except ValueError:
@@ -171,6 +174,7 @@ async def read_bounded(response: httpx2.Response) -> bytes:
     if encoding != "identity":
         await response.aclose()
         raise UnreadableAnswerError("its authorization server compressed its answer")
+
     if not response.is_stream_consumed:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)

@@ -119,6 +119,7 @@ class StdioTransport:
         loop = asyncio.get_running_loop()
         environment = make_environment(self._launch.environment)
         program = shutil.which(self._launch.command, path=environment.get("PATH"))
+
         try:
             transport, protocol = await loop.subprocess_exec(
                 lambda: _ServerProcess(loop),
@@ -133,6 +134,7 @@ class StdioTransport:
             )
         except (OSError, ValueError, NotImplementedError) as exc:
             raise StartError(self._explain_spawn_error(exc)) from exc
+
         self._transport = transport
         self._protocol = protocol
         self.pid = transport.get_pid()
@@ -152,6 +154,7 @@ class StdioTransport:
         """End the process and its group within three seconds: stdin, SIGTERM, SIGKILL."""
         if self.pid is None or self._is_stopped:
             return
+
         try:
             await self._end_process()
             self._is_stopped = True
@@ -186,6 +189,7 @@ class StdioTransport:
             return True
         if not hasattr(os, "killpg"):
             return False
+
         try:
             os.killpg(self._transport.get_pid(), 0)
         except (ProcessLookupError, PermissionError):

@@ -148,9 +148,11 @@ class AgentThread:
         loop = self._running_loop()
         started = threading.Event()
         cancelled = threading.Event()
+
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
+
         tasks: list[asyncio.Task[object]] = []
 
         async def start() -> T:
@@ -170,6 +172,7 @@ class AgentThread:
                     "an `async def` tool still blocks the thread on which turns run. "
                     "Wait until it ends, or restart the kernel"
                 )
+
             if serve is not None:
                 serve(future)
             return future.result()
@@ -196,12 +199,14 @@ class AgentThread:
             for work in last:
                 work.close()
             return
+
         for work in last:
             try:
                 self.run(work).result(timeout=5)
             except (Exception, asyncio.CancelledError):
                 # A connection that does not close must not keep the kernel alive.
                 log.debug("a provider did not close", exc_info=True)
+
         self._loop = self._thread = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5)
@@ -263,8 +268,10 @@ class AgentRunner:
             for each in threads
             if each.name.startswith(TOOL_THREAD) and each.ident is not None
         }
+
         if (call := self.cell.running_call) is not None:
             found[call] = self.cell.thread or 0
+
         return found
 
     def begin_early_turn(self, config: AppConfig) -> None:
@@ -286,11 +293,13 @@ class AgentRunner:
             self.output = self.early_output
             self.early_output = None
             return self.output
+
         if _SHOWS_TURNS.get():
             self.output = self.front_end.begin_turn(config)
         else:
             self.front_end.begin_question(config)
             self.output = HiddenTurn()
+
         return self.output
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
@@ -314,6 +323,7 @@ class AgentRunner:
         prepared = self.load_answers(config)  # before the output begins
         output = self.begin_turn(config)
         display = _report_calls(output) if has_runner() else output
+
         return TurnContext(
             record=record,
             prompter=self.front_end.prompter,
@@ -363,6 +373,7 @@ class AgentRunner:
         self._active.running = future = self.agent.run(job)
         future.add_done_callback(lambda _: self.cell.wake())
         self.cell.release()
+
         interrupts = 0
         line = self._active.line
         interrupted = False
@@ -378,6 +389,7 @@ class AgentRunner:
                 if interrupted:  # the cell, while this thread runs the turn
                     interrupted = False
                     raise KeyboardInterrupt
+
                 result = future.result()
                 return None if interrupts > work.interrupt_count else result
             except (CancelledError, asyncio.CancelledError):

@@ -54,10 +54,12 @@ class AnswerReader:
         answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
         self._has_answer = bool(answers)
         self._data = answers[-1].data if answers else None
+
         self._failure = None
         self.value = UNTYPED
         self._problems = self._find_problems() if answers else [NO_JSON]
         self.is_valid = not self._problems and self._failure is None
+
         return self._problems
 
     def _find_problems(self) -> list[str]:
@@ -108,9 +110,11 @@ def _format_validation_error(error: ValidationError) -> list[str]:
         message = each["msg"]
         for prefix in _PREFIXES:
             message = message.removeprefix(prefix)
+
         found = ""
         if each["loc"] and isinstance(each["input"], str | int | float | bool | None):
             found = f", found {excerpt(each['input'])}"
+
         where = format_schema_path(each["loc"])
         lines.append(f"{where}: {message[: 2 * MAX_EXCERPT].rstrip('. ')}{found}")
     return lines

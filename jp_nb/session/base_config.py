@@ -52,12 +52,14 @@ def requested_changes(
     """
     if not text.strip():
         raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
+
     found: list[tuple[Change, Layer | None]]
     if is_assignment(text):
         found = [(parse_assignment(text, current), None)]
     else:
         layers = files.named(text, get_path(current, LOAD_PATHS) or [])
         found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
+
     changes: list[tuple[Change, Layer | None]] = []
     for change, source in found:
         if get_path(change.delta, CASSETTE) is not None:  # D109
@@ -67,12 +69,14 @@ def requested_changes(
                 "`--workspace` for a file",
                 path=CASSETTE,
             )
+
         # Models in place of aliases, because an alias can have another meaning later.
         delta, aliases = resolve_references(change.delta, {})
         if aliases or len(found) > 1:
             current = apply(current, change)
             delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
+
     return changes
 
 
@@ -114,6 +118,7 @@ def is_reproducible(files: ConfigFiles) -> bool:
     below = merge_layers(files.load_valid_layers()[0])
     with suppress(ConfigError):  # reported when the conversation begins
         below = merge(below, apply_overrides({}, files))
+
     return get_path(below, "record.reproducible") is True
 
 
@@ -147,10 +152,12 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """Return `base` with the arguments of the run (D34)."""
     if not (directives := read_overrides()):
         return base
+
     below = merge_layers(files.layers())
     for directive in directives:
         for change, _ in requested_changes(directive.text, merge(below, base), files):
             base = apply(base, change)
+
     validate(merge(below, base))
     return base
 

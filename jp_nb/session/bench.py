@@ -99,15 +99,19 @@ class BenchTools:
         """
         name = tool if isinstance(tool, str) else _registered_tool(tool).name
         found = self.possible.tools.get(name)
+
         if found is None and name in self.possible.missing:
             raise UsageError(f"{name} cannot run: {self.possible.missing[name]}")
+
         if found is None:
             near = difflib.get_close_matches(name, self.possible.tools, n=1)
             hint = f": did you mean {near[0]!r}?" if near else "; `%jp tools` lists them"
             raise UsageError(f"Tool not found: {name}{hint}")
+
         if not isinstance(tool, str) and found.executor is not _registered_tool(tool):
             other = self.possible.clashes.get(name, f"another tool is used as {name!r}")
             raise UsageError(f"this function is not the tool {name!r}: {other}")
+
         return found
 
 
@@ -115,6 +119,7 @@ def _registered_tool(function: Callable[..., Any]) -> PythonTool:
     for tool in REGISTRY.all().values():
         if function in (tool, tool.function):
             return tool
+
     name = getattr(function, "__name__", type(function).__name__)
     raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
 
@@ -131,6 +136,7 @@ class ToolBench:
         """Return the tools of the effective configuration. The sources of `names` start."""
         self.active.refuse_while_running()
         self.turns.cell_resolver.discover_tools(*names)
+
         offered = self.turns.cell_resolver.tools(self.active.settings.config, may_start=False)
         config = offered.config or self.active.settings.config
         possible = self.turns.cell_resolver.tools(with_all_tools_enabled(config), may_start=False)
@@ -146,7 +152,9 @@ class ToolBench:
         distrust = self.active.trust.why_not
         if distrust is None:
             return
+
         self.active.refuse_while_running()
+
         if len(calls) == 1:
             text = f"{untrusted_call(calls[0].name, distrust)}. If it runs, it runs"
         else:
@@ -154,6 +162,7 @@ class ToolBench:
                 f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls "
                 "may have been added by someone else. If they run, they run"
             )
+
         exhibits = tuple(
             PromptDetail(f"{number}. {spell_name(call.name)}", call.arguments or "(no arguments)")
             for number, call in enumerate(calls, start=1)
@@ -161,6 +170,7 @@ class ToolBench:
         text = f"{text} here, with your rights."
         actions = (_CANCEL, _RUN_HERE)
         prompt = ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
+
         match self.turns.cell_questions.ask_action(prompt):
             case Answered(value="run"):
                 return
@@ -171,6 +181,7 @@ class ToolBench:
                     "`%jp trust` in a live session shows its settings, and asks",
                     reason=reason,
                 )
+
         raise PromptCancelled("nothing was run")
 
     def call(
@@ -189,22 +200,26 @@ class ToolBench:
         )
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
+
         if outcome is not None:
             front_end = self.turns.runner.front_end
             config = self.active.settings.config
             report = render_call_outcome(
                 outcome, timed=front_end.unavailable_reason(config) is None
             )
+
             if tool.name not in tools.offered.tools:
                 off = f"it is off; turn it on with `%%jp -t {tool.name}`"
                 why_not = tools.offered.missing.get(tool.name) or off
                 report = join_reports(
                     [make_line(NOT_OFFERED_NOTE.format(outcome.name, why_not)), report]
                 )
+
             self.show(report)
             for image in outcome.images:
                 if data := image.display_data:
                     self.host.show({**data, "text/plain": image.words_with_size})
+
         raise_for_end(run)
         assert outcome is not None  # the run was not stopped
         return outcome
@@ -223,6 +238,7 @@ class ToolBench:
         active = self.active
         runner = self.turns.runner
         active.refuse_while_running()
+
         config = active.settings.config
         stream = active.document.conversation
         entries = [] if stream.damage else copy_nested_json(stream.raw)
@@ -230,20 +246,24 @@ class ToolBench:
         scratch.repair()
         scratch.start_turn(ChatRequest(content=REQUEST))
         thread = self.turns.contexts.build(scratch)
+
         inquiry: InquiryBackend
         try:
             inquiry = self.turns.cell_resolver.inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
+
         catalog = tools.offered.documentation
         basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
         turn = runner.turn_context(TurnRecord(scratch, thread), config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
+
         assert runner.output is not None
         with runner.display(runner.output):
             if runner.run(run.run(), run) is None:
                 run.stopped = True
+
         return run
 
 
@@ -253,8 +273,10 @@ def _to_json(arguments: Mapping[str, Any], name: str) -> dict[str, JsonValue]:
         converted = to_jsonable_python(dict(arguments))
     except ValueError:  # a value that JSON does not have
         converted = None
+
     if not is_storable(converted) or not isinstance(converted, dict):
         raise UsageError(f"the arguments of {name} must be JSON values")
+
     return converted
 
 
@@ -270,6 +292,7 @@ def raise_for_end(run: BenchRun) -> None:
     """Raise the exception of a turn with the same end as `run`, after its display."""
     if run.stopped:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
+
     reason = run.turn.unavailable_reason
     if reason is not None and os.environ.get(environment.STRICT) == "1":
         raise user_required_error(reason)
@@ -303,13 +326,16 @@ def recorded_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
     """Return the answers in the `entries` of a turn, without secrets, by inquiry id."""
     asked = {e.id: e.question for e in entries if isinstance(e, InquiryRequest)}
     found: dict[str, RecordedAnswer] = {}
+
     for entry in entries:
         if not isinstance(entry, InquiryResponse) or entry.outcome != "answered":
             continue
+
         channel = entry.metadata.get("channel")
         origin = channel if isinstance(channel, str) else None
         if (question := asked.get(entry.id)) is not None:
             found[entry.id] = RecordedAnswer(question, entry.answer, origin)
+
     return found
 
 
@@ -330,8 +356,10 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     number = turn.number
     if not batches:
         raise UsageError(f"turn {to_shown_turn(number)} called no tool: there is nothing to replay")
+
     names = {call.name for batch in batches for call in batch.calls}
     tools = bench.tools(*names)
+
     images = bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
@@ -342,16 +370,19 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
         return Call(request, tools.possible.tools.get(asked.name))
 
     calls = [[call_again(request) for request in batch.calls] for batch in batches]
+
     bench.confirm_recorded([call.request for batch in calls for call in batch])
     answers = {} if asks else recorded_answers(turn.entries)
     note = ""
     if answers and not bench.active.trust.trusted:
         answers = {}
         note = ANSWERS_IGNORED
+
     run = bench.run(tools, calls, answers)
     results = list(_compare(run, batches, recorded))
     bench.show(render_replay(number, results, note))
     raise_for_end(run)
+
     if strict and (different := [result.name for result in results if not result.same]):
         raise ReplayError(
             f"{len(different)} of {len(results)} results of turn {to_shown_turn(number)} "
@@ -364,6 +395,7 @@ def _compare(
 ) -> Iterator[Replayed]:
     outcomes = {id(call): outcome for call, outcome in run.outcomes()}
     earlier = iter(recorded)
+
     for number, batch in enumerate(batches):
         for call in run.batches[number]:
             before = next(earlier)
@@ -375,6 +407,7 @@ def _compare(
                 now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
                 note = "the tool is not available" if call.tool is None else ""
             yield Replayed(before.name, then, now, note=note)
+
         change = run.approved[number] if number < len(run.approved) else None
         if batch.change is not None or change is not None:
             yield Replayed("configuration", _format_change(batch.change), _format_change(change))
@@ -383,6 +416,7 @@ def _compare(
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
     if content is None:
         return None
+
     lines = [f"[{image.noun}: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
     return "\n".join([f"error: {content}" if is_error else content, *lines])
 
@@ -403,6 +437,7 @@ def read_object(text: str) -> dict[str, JsonValue]:
         value = read_json(text)
     except ValueError as exc:
         raise UsageError(f"the arguments are not JSON: {exc}. Expected {FORMS}") from exc
+
     if not isinstance(value, dict):
         raise UsageError(f"expected one JSON object, found {one_line(text, limit=60)!r}")
     return value
@@ -412,14 +447,17 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
     """Return arguments for a tool with this parameter `schema`, or raise `UsageError`."""
     properties = as_object(schema.get("properties"))
     arguments: dict[str, JsonValue] = {}
+
     for word in words:
         match = _ARGUMENT.fullmatch(word)
         if match is None:
             shown = one_line(word, limit=60)
             raise UsageError(f"{shown!r} is not an argument, expected {FORMS}")
+
         name, colon, text = match.groups()
         if name in arguments:
             raise UsageError(f"the argument {one_line(name, limit=60)!r} is given twice")
+
         types = declared_types(as_object(properties.get(name)))
         arguments[name] = text
         if colon or "string" not in types or not types <= {"string", "null"}:
@@ -428,6 +466,7 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
             except ValueError as exc:
                 if colon:
                     raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
+
     return arguments
 
 
@@ -445,11 +484,14 @@ def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
     found = [call for call in calls if call.id == wanted]
     found = found or [call for call in calls if call.id.startswith(wanted)]
     shown = one_line(wanted, limit=80)
+
     if not found:
         raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
+
     ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in found))
     if len(ids) > 1:
         more = f" and {len(ids) - MAX_ITEMS_IN_LINE} more" if len(ids) > MAX_ITEMS_IN_LINE else ""
         listed = f"{', '.join(ids[:MAX_ITEMS_IN_LINE])}{more}"
         raise UsageError(f"several calls{about} have an id that begins with {shown}: {listed}")
+
     return found[-1]

@@ -105,6 +105,7 @@ class Cassettes:
         choice = self._choose(self._configured(), mode, file)
         if tools is not None:
             choice = replace(choice, tools=tools)
+
         self._open = None if mode == "off" else _open_cassette(choice)
         self._chosen = choice
         return choice
@@ -118,6 +119,7 @@ class Cassettes:
         """
         if self._chosen is not None:
             return self._chosen
+
         configured = self._configured()
         return self._choose(configured, configured.mode, None)
 
@@ -131,6 +133,7 @@ class Cassettes:
         choice = self.choice
         if choice.mode == "off":
             return None
+
         if self._open is None or self._open.choice != choice:
             self._open = _open_cassette(
                 choice, self._check_consent if self._chosen is None else None
@@ -144,6 +147,7 @@ class Cassettes:
         is_absolute = path is not None and os.path.isabs(os.path.expanduser(path))
         assert chosen.path is not None
         leaf = ("cassette", f"responses that replace models: {len(content)} bytes")
+
         if not is_absolute and not self._files.is_applied(chosen.path, content, [leaf]):
             raise ConfigError(
                 f"the cassette {self.format_path(chosen.path)} came with this folder and "
@@ -160,6 +164,7 @@ class Cassettes:
     def _configured(self) -> CassetteConfig:
         if not self._files.has_configuration():
             return CassetteConfig()
+
         from jp_nb.config.partial import Partial, get_path, merge
         from jp_nb.config.validation import validate
 
@@ -167,6 +172,7 @@ class Cassettes:
         for layer in self._files.layers():  # only this table, as each request needs it
             if (table := get_path(layer.partial, PATH)) is not None:
                 partial = merge(partial, {"providers": {"cassette": table}})
+
         return validate(partial).providers.cassette if partial else CassetteConfig()
 
     def _choose(
@@ -174,6 +180,7 @@ class Cassettes:
     ) -> CassetteChoice:
         if mode == "off":
             return CassetteChoice()
+
         if (name := file or configured.path) is not None:
             path = self._files.folder / os.path.expanduser(name)  # an unknown `~user` stays
             path = Path(os.path.abspath(path))
@@ -186,6 +193,7 @@ class Cassettes:
                 "FILE`",
                 path=f"{PATH}.path",
             )
+
         return CassetteChoice(mode, path, configured.tools, self._files.folder)
 
 
@@ -234,16 +242,20 @@ class OpenCassette:
         self.path = choice.path
         self.is_offline = choice.mode == "replay"  # no request is sent
         self.is_recording = choice.mode == "record"  # every request is sent and recorded
+
         self._failed: dict[str, list[Exchange]] = {}
         self._held_failures: list[Exchange] = []
         self._used: set[int] = set()
         self._first_miss = ""
+
         content = _read_content(choice, check_content)
         self.content = content or CassetteContent()
+
         self._remaining: dict[str, deque[StoredExchange]] = {}
         for exchange in self.content.exchanges:
             if self.is_offline or not _ends_in_failure(exchange, self.content):
                 self._remaining.setdefault(exchange.request, deque()).append(exchange)
+
         self._writer = CassetteWriter(self.path, content, folder=choice.folder)
         self._unneeded = {
             each.number
@@ -284,6 +296,7 @@ class OpenCassette:
             self._used.add(exchange.number)
             append_run_event(cassette=str(self.path), used=[exchange.number])
             return Exchange(asked, exchange.events, exchange.end)
+
         if self.is_offline:
             raise self._miss(asked)
         return None
@@ -292,6 +305,7 @@ class OpenCassette:
         """Return the tool results after the message with this id; None: tools run."""
         if self.choice.tools != "recorded" or self.is_recording:
             return None
+
         found = self._results.of(last_message)
         return found if found or self.is_offline else None
 
@@ -306,6 +320,7 @@ class OpenCassette:
             first = self._first_miss
             self._first_miss = ""
             return UnrecordedError(first)
+
         error = UnrecordedError(self._describe_miss(asked))
         if asked.is_inquiry:
             self._first_miss = self._first_miss or str(error)
@@ -322,14 +337,17 @@ class OpenCassette:
                 "often. Each recording is used once. Start again with `%jp cassette "
                 f"replay`. {AGAIN}"
             )
+
         unused = [each for each in exchanges if each.number not in self._used]
         found = self.content.find_nearest(asked, unused or exchanges)
         if found is None:
             return f"the cassette {name} is empty. {AGAIN}"
+
         which = "closest unused recording" if unused else "closest recording (all were used)"
         differing = format_mismatch(self.content.asked(found), asked)
         by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
         legend = "- on the cassette, + now" if by_line else "on the cassette → now"
+
         first = (
             f"this request is not on the cassette {name}. The {which} is on line "
             f"{found.line}. Differences ({legend}):"
@@ -356,6 +374,7 @@ class OpenCassette:
             return
         else:
             exchanges = [*self._take_failures(exchange), exchange]
+
         for each in exchanges:
             self._writer.add(each)
             append_run_event(cassette=str(self.path), added=1, anew=self.is_recording)
@@ -364,9 +383,11 @@ class OpenCassette:
         """Remove and return the failed attempts before `exchange`."""
         failures = self._failed.pop(exchange.request.id, [])
         last = {part.id for part in exchange.request.messages[-FOLLOW_UP:]}
+
         for request, failed in [*self._failed.items()]:
             if failed[0].request.messages and failed[0].request.messages[-1].id in last:
                 failures = self._failed.pop(request) + failures
+
         return failures
 
 
@@ -376,11 +397,13 @@ def _read_content(
     """Return the content of the file; None if it is not needed or does not exist yet."""
     path = choice.path
     assert path is not None
+
     if choice.mode != "replay":
         refuse_unsafe_link(path, choice.folder)
     if choice.mode == "record":
         refuse_unless_cassette(path)
         return None
+
     if not path.exists():
         if choice.mode != "replay":
             return None
@@ -388,6 +411,7 @@ def _read_content(
             f"there is no cassette {path}. Record it with `jp-nb run NOTEBOOK "
             "--record`, or with `%jp cassette record` before the first request"
         )
+
     content = read_bytes(path)
     if check_content is not None:
         check_content(content)
@@ -398,9 +422,11 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
     """Return True if `exchange` failed and was not tried again."""
     if not exchange.has_failed:
         return False
+
     after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
     if not after or after[0].request == exchange.request:
         return not after
+
     last = after[0].last_message
     for _ in range(FOLLOW_UP):
         if last == exchange.last_message:
@@ -409,6 +435,7 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
         if part is None:
             break
         last = part.after
+
     return True
 
 
@@ -438,6 +465,7 @@ class CassetteProvider:
         asked = self._normalizer.normalize(request)
         await asyncio.sleep(0)  # let other tasks run, as the wait for a model does
         exchange = self._cassette.replay(asked)
+
         if exchange is None:
             async with aclosing(self._stream_recorded(request, asked)) as events:
                 async for event in events:
@@ -446,6 +474,7 @@ class CassetteProvider:
         self.answered_request = request
         for event in exchange.events:
             yield event
+
         if isinstance(exchange.end, FailedResponse):
             raise exchange.end.error()
         if not isinstance(exchange.end, IncompleteResponse):
@@ -470,6 +499,7 @@ class CassetteProvider:
             if not ended:
                 self._cassette.keep(recorder.failed(exc))
             raise
+
         if not ended:
             self._cassette.keep(recorder.incomplete())
 

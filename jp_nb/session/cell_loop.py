@@ -79,6 +79,7 @@ class DeferredInterrupts:
         installs = False
         if not in_job and _is_main_thread():
             installs = signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
+
         try:  # an interrupt can arrive between any two of these lines
             self.deferring = True
             if installs:
@@ -98,9 +99,11 @@ class DeferredInterrupts:
         Interrupts for which `is_internal` returns True are raised, but not reported.
         """
         self.check()
+
         outer = self.deferring
         self.deferring = False
         self._is_internal = is_internal
+
         try:
             yield
         finally:
@@ -133,10 +136,12 @@ class DeferredInterrupts:
             self.next_handler = None
             handler()
             return
+
         self.count()
         if not self.deferring or self._count >= MAX_INTERRUPTS:
             self._count = 0
             raise KeyboardInterrupt
+
         self._wake()
 
 
@@ -200,6 +205,7 @@ class _QueuedCall(Generic[T]):
         if self.result.cancelled():
             return
         received = self._interrupts.received
+
         try:
             try:
                 self._interrupts.deferring = False
@@ -249,6 +255,7 @@ def _run_first_due(timers: list[Timer], now: float) -> bool:
     first = min(timers, key=attrgetter("deadline"), default=None)
     if first is None or first.deadline > now:
         return False
+
     timers.remove(first)
     first.run()
     return True
@@ -375,16 +382,20 @@ class CellLoop:
         self.interrupts.check()
         if _run_first_due(self._timers, monotonic()) or _run_first(self._jobs):
             return False
+
         if until():
             return True
+
         if tools and not self._is_held and self._run_first_call():
             return False
+
         began = monotonic()
         left = [each.deadline - began for each in self._timers]
         left += [each.deadline - self.idle_s for each in self._idle_timers]
         timeout = max(0.0, min([MAX_WAIT_S, *left]))
         self._listener.wait(timeout)
         self.idle_s += min(timeout, monotonic() - began)
+
         if not self._jobs:
             _run_first_due(self._idle_timers, self.idle_s)
         return False
@@ -402,6 +413,7 @@ def _run_first(jobs: deque[_PostedJob | _QueuedCall[object]]) -> bool:
     # A job leaves the queue only after it started: an interrupt in between must not lose it.
     while jobs and jobs[0].started:
         jobs.popleft()
+
     if not jobs:
         return False
     jobs[0].run()

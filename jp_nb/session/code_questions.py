@@ -52,14 +52,18 @@ def read_questions(what: object, *, title: str | None = None) -> list[Question]:
         return [what]
     if not isinstance(what, list | tuple):
         return [Question.form(getattr(what, "__name__", "form"), what, title)]
+
     if not what or len(what) > MAX_QUESTIONS:
         raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions, found {len(what)}")
+
     for index, item in enumerate(what):
         if not isinstance(item, Question):
             raise UsageError(f"the questions: [{index}] is a {type(item).__name__}, not a Question")
+
     ids = [question.id for question in what]
     if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
         raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
+
     return [*what]
 
 
@@ -82,14 +86,17 @@ class CodeQuestions:
         self._asker = tool or OWN_CODE
         self._prepared = prepared
         self._secrets = secrets
+
         settings = config.conversation.tools.get(tool or STAR)
         self._configured = {
             name: question.answer
             for name, question in (settings.questions if settings else {}).items()
             if question.answer is not None
         }
+
         self._answers: Answers = {}
         self._configured_fields: dict[str, Answers] = {}
+
         for question in questions:
             self._take_configured(question)
 
@@ -105,8 +112,10 @@ class CodeQuestions:
         """
         for question in self._open_questions():
             self._take_prepared(question)
+
         if questions := self._open_questions():
             self._ask(questions, show)
+
         return {question.id: self._answers[question.id] for question in self._questions}
 
     def _open_questions(self) -> list[Question]:
@@ -145,15 +154,18 @@ class CodeQuestions:
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
         given: Answers = {}
+
         for field in kind.fields:
             if field.id not in self._configured:
                 continue
             given[field.id] = field.answer_type.normalized(self._configured[field.id])
             if field.misfit(given[field.id]):
                 raise ConfigError(_format_expected(field), path=self._path(field.id))
+
         self._configured_fields[question.id] = given
         if len(given) < len(kind.fields):
             return
+
         if problems := kind.problems(given):
             first = kind.fields[0].id
             _raise_problems({self._path(name or first): x for name, x in problems.items()})
@@ -202,6 +214,7 @@ class CodeQuestions:
         if missing:
             for question in questions:
                 self._report_open(question, unavailable.reason)
+
             settings = ", ".join(self._path(question.id) for question in missing)
             raise PromptUnavailable(
                 f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
@@ -214,12 +227,15 @@ class CodeQuestions:
         kind = question.answer_type
         given = self._configured_fields.get(question.id, {})
         self._answers[question.id] = None if given else question.automatic
+
         if question.may_stay_open and not given:
             return []
         if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
             return [question]
+
         answer = kind.with_defaults(given)
         missing = [x for x in kind.fields if x.required and x.id not in answer]
+
         if not missing and (problems := kind.problems(answer)):
             misfits = [name for name in problems if name in given] or [*given]
             if not misfits:
@@ -227,6 +243,7 @@ class CodeQuestions:
             name = misfits[0]
             message = "; ".join(problems.values())
             raise ConfigError(problems.get(name, message), path=self._path(name))
+
         self._answers[question.id] = answer
         return missing
 

@@ -77,23 +77,28 @@ class ActiveConversation:
         if previous is not None:
             self.session_rules = previous.session_rules
         self.line: TurnLine = previous.line if previous is not None else TurnLine()
+
         self._storage = notebook
         self._notebook_path = notebook.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self.has_invalid_files = False
         self.inherited_entries = 0
         self._wants_journal = True
+
         base_config = self._base_config(is_loading=True)
+
         continues = False
         if files.has_configuration():
             from jp_nb.session.base_config import continues_headless
 
             continues = continues_headless(files)
+
         opened = notebook.open(clock=clock, base_config=base_config, continues=continues)
         self.document = opened.document
         self.store = opened.store
         self.restored = opened.restored
         self.notices += opened.notices
+
         self.is_local = not self.restored
         self._is_trusted = self.is_local
         if previous is not None and self.restored:
@@ -101,18 +106,23 @@ class ActiveConversation:
             old = previous.document.conversation
             same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
             self._is_trusted = previous.trust.trusted and same and files.root == previous.files.root
+
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
+
         if JournalFolder().has_journals():
             is_reproducible = isinstance(clock, ReproducibleClock)
             if self.headless and (is_reproducible or not self.restored):
                 self.journal.replace_headless()
             elif self.journal.recover():
                 self.store.changed()
+
         self._adopt()
         self.opened_untrusted = self.restored and not self.trust.trusted
+
         if previous is not None and "settings" in vars(previous):
             self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
+
         recovered = self.append_finished_calls()
         if recovered or (self.restored and previous is None):
             self.add_interrupted_notice(recovered)
@@ -211,6 +221,7 @@ class ActiveConversation:
                     "cannot change or repeat what the turn uses. Run this in a cell of its own, "
                     "after the turn"
                 )
+
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "
                 "it. If an `async def` tool blocks it, restart the kernel"
@@ -224,6 +235,7 @@ class ActiveConversation:
         """
         old = self.document.conversation
         parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
+
         return ConversationStream.new(
             clock=self.clock,
             made=self.made,
@@ -240,6 +252,7 @@ class ActiveConversation:
         if not self.files.has_configuration() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
+
         from jp_nb.session.base_config import apply_overrides, base_config
 
         try:
@@ -273,6 +286,7 @@ class ActiveConversation:
         self.is_local = is_local
         self._is_trusted = self.trust.trusted
         self.inherited_entries = inherited_entries
+
         self.journal.follow(is_stored=is_stored)
         self._adopt(settings)
         self.replaced()
@@ -289,12 +303,15 @@ class ActiveConversation:
         vars(self).pop("settings", None)  # loaded again when they are used
         if settings is not None:
             self.settings = settings
+
         if self.is_local:
             return
+
         notices = notices_of(self.document.conversation)
         if more := notices[MAX_FEW_NAMES:]:
             notices[MAX_FEW_NAMES:] = [f"and {len(more)} more of this kind"]
         self.notices += notices
+
         try:
             self.notices += self.settings.warnings(self.trust.why_not)
         except ConfigError as exc:  # of a file, not of the record
@@ -312,6 +329,7 @@ class ActiveConversation:
         calls = stream.open_tool_calls()
         if not calls or not known:
             return []
+
         try:
             entries = make_finished_entries(stream, known)
             if entries:
@@ -320,10 +338,12 @@ class ActiveConversation:
         except StorageError as exc:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
+
         still_open = list_open_calls(stream, known)
         again = {call.event_id: known[call.event_id] for call in still_open if call.stage}
         if entries and again:  # after the results
             self.keep_progress(again)
+
         requests = [call.request for call in still_open]
         return [call.name for call in calls if not any(call is other for other in requests)]
 
@@ -341,14 +361,18 @@ class ActiveConversation:
         head = self.document.conversation.head
         if not self.headless and head.get("made") == "headless":
             head["made"] = "live"  # else the next headless run would replace it (D18)
+
         self.trust.sign()
         self.write_journal()
         self.store.changed()
+
         stream = self.document.conversation
         raw, (last_raw, start) = stream.raw, self._last_seen
         self._last_seen = raw, len(raw)
+
         if raw is not last_raw:  # a repair: only the next turn follows it
             start = len(raw) - len(stream.current_turn())
+
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
             self.questions.keep_ended(stream, start)
 
@@ -390,6 +414,7 @@ class ActiveConversation:
     def write_journal(self) -> None:
         """Write new entries to the journal, before the storage backend gets them."""
         is_unused = self.inherited_entries == len(self.document.conversation) > 0
+
         if not is_unused:
             self.journal.write(wanted=self.wants_journal)
 

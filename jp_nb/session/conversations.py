@@ -52,10 +52,12 @@ class ConversationList:
         stream = self._active.document.conversation
         turns = list(stream.turns())
         log = []
+
         for turn in turns if last is None else turns[-last:]:
             # The status of another kernel's turn is unknown.
             status = self.turn_statuses.get((stream.id, turn.number), "")
             log.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
+
         return log
 
     def new(self, *, keep_config: bool = False) -> None:
@@ -68,11 +70,14 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
+
         before = active.settings
         unused = len(active.document.conversation) == active.inherited_entries
         previous = (self._previous if keep_config and unused else None) or before.projection
+
         new = NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL))
         new.activate(active)
+
         if keep_config:
             self._previous = previous
             active.settings.record_change(active.settings.find_carried_over(previous))
@@ -103,6 +108,7 @@ class ConversationList:
             made=active.made,
             taken_ids=active.document.ids(),
         )
+
         NextConversation(branch, is_new=False, trusted=active.trust.trusted).activate(active)
 
     def undo(self) -> None:
@@ -127,6 +133,7 @@ class ConversationList:
         active = self._active
         active.refuse_while_running()
         trust = active.trust  # loaded before the switch
+
         if not switch_conversation(active.document, name, clock=active.clock):
             return False
         trust.follow()
@@ -147,26 +154,31 @@ class ConversationList:
         recovered = active.journal.find_candidate(name)
         if recovered is None:
             return False
+
         document = active.document
         trust = active.trust
         document.others.insert(0, recovered.stored)
+
         try:
             identifier = list_conversations(document)[1].id
             switch_conversation(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
             raise
+
         trust.follow()
         active.follow(is_stored=False)
         active.keep_progress(recovered.calls)
         active.journal.remove_restored(recovered)
         active.add_interrupted_notice(active.append_finished_calls())
+
         with suppress(StorageError):  # reported by the next `%jp resume`
             if active.journal.has_notebook_candidates and active.journal.find_candidate():
                 active.notices.append(
                     "another conversation in the journal is not restored yet: run `%jp resume` "
                     "again"
                 )
+
         return True
 
     def drop(self, name: str) -> ConversationInfo:
@@ -177,6 +189,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
+
         dropped = drop_conversation(active.document, name)
         active.journal.remove_dropped(dropped.id)
         active.replaced()
@@ -195,6 +208,7 @@ class ConversationList:
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"
             )
+
         stream = document.conversation
         NextConversation(stream, is_new=False, trusted=False).activate(self._active)
 
@@ -228,11 +242,13 @@ class NextConversation:
         """
         trust = active.trust
         is_empty = not len(self.stream)
+
         if settings is None:
             settings = self.settings(active)
             active.notices += list_inherited_notices(
                 settings.inherit(active.settings, self.inherits)
             )
+
         active.document.archive_active()
         active.document.conversation = self.stream
         trust.follow(is_local=self.trusted)
@@ -267,12 +283,15 @@ def branch_before(
     branch = fork_conversation(
         old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
+
     again = select_changes_for_rerun(old, turn, options=options, skipped=skipped)
     kept = min(untrusted, len(branch.deltas)) + sum(number < untrusted for number, _ in again)
     branch.append(*(delta for _, delta in again))
+
     way_back = f"go back to the conversation with all turns: `%jp switch {old.id}`"
     if active.headless:  # without an id, so that runs can be compared
         way_back = "the conversation with all turns stays in the notebook, and `%jp log` lists it"
+
     return NextConversation(
         branch,
         f"{why}; {way_back}",
@@ -353,12 +372,14 @@ class CellReruns:
         is_run_again = start is not None and start.execution not in (None, cell.execution)
         if not (active.restored or is_run_again):
             return False
+
         entries = active.document.conversation.entries
         first = next((e for e in entries if isinstance(e, ChatRequest)), None)
         if first is None or not any(isinstance(e, ChatResponse) for e in entries):
             return False
         if same_text and first.content != text:
             return False
+
         cell_id = first.metadata.get("cell_id")
         return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
 
@@ -385,28 +406,35 @@ class CellReruns:
         """
         if cell.execution is None or cell.cell_id is None:
             return None
+
         stream = self._active.document.conversation
         if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
+
         requests: dict[int, tuple[str, ChatRequest]] = {}  # the first one of each turn
         for number, place, entry in stream.events():
             if isinstance(entry, ChatRequest) and number not in requests:
                 requests[number] = stream.event_id(place), entry
+
         origins = {
             number: self._origins.get(name)
             for number, (name, request) in requests.items()
             if _may_be_of(request, text, cell, same_text=same_text)
         }
+
         turns = list(stream.turns())
         if not origins or 0 in origins or is_unanswered(turns[max(origins)].entries):
             return None
+
         runs = {number: origin and origin.execution for number, origin in origins.items()}
         first = max(runs)
         execution = runs[first]
         if execution == cell.execution:
             return None
+
         while first - 1 in runs and runs[first - 1] == execution:
             first -= 1
+
         return first
 
     def _choose_conversation(
@@ -416,6 +444,7 @@ class CellReruns:
         action: str = self._active.settings.config.record.rerun
         later = stream.turn_count - first - 1
         number = to_shown_turn(first)
+
         if action == "ask":
             more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
             text = (
@@ -434,8 +463,10 @@ class CellReruns:
                     action = "append"
                 case _:
                     raise PromptCancelled("cancelled: no request was sent")
+
         if action == "append":
             return None
+
         turns = f"turns {number} to {number + later} are" if later else f"turn {number} is"
         place = stream.request_index(first)
         start = None if place is None else self._origins.get(stream.event_id(place))

@@ -36,6 +36,7 @@ class DiscoveredTools:
             for registrations in found.values()
             for name, registration in registrations.items()
         }
+
         if (tools, toolsets) == (self.state.tools, self.state.toolsets):
             return False
 
@@ -58,12 +59,14 @@ class DiscoveredState:
         """Return `registrations` of tools with the discovered ones that have no other's name."""
         if not self.toolsets:
             return registrations
+
         conversation = registrations["conversation"]
         assert isinstance(conversation, dict)
         own_tools = conversation.get("tools")
         own_sets = conversation.get("toolsets")
         assert isinstance(own_tools, dict)
         assert isinstance(own_sets, dict)
+
         tools = {**own_tools, **{n: x for n, x in self.tools.items() if n not in own_tools}}
         toolsets = {**self.toolsets, **own_sets}
         return {"conversation": {**conversation, "tools": tools, "toolsets": toolsets}}

@@ -104,12 +104,16 @@ class Recovery:
         self.in_folder: list[JournalContents] = []
         self.notices: list[str] = []
         self.calls: dict[str, CallProgress] = {}
+
         for file in folder.abandoned():
             self._examine(file)
+
         if self.in_folder:
             self._add_notice(_format_folder_notice(self.in_folder))
+
         own = self.resumable[0] if self.resumable else None
         heads = folder.open_heads(self._stream.id, besides=own) if notebook else ()
+
         self.is_shared = any(is_of_place(head, notebook, "") for head in heads)
         if self.is_shared:
             self._add_notice(TAKEN)
@@ -139,18 +143,22 @@ class Recovery:
                 )
             file.close(remove=not file.size)
             return
+
         owner = self._find_owner(head)
         contents = self._read(file) if owner is not None else None
         if contents is None:
             file.close()
             return
+
         stream = self._stream
         is_certain = owner != "elsewhere" and head.id == stream.id and len(stream) > 0
         if is_certain and contents.compare_with(stream.raw) in ("covered", "continues"):
             self._keep_longer(file, contents)
             return
+
         file.close()
         relation = _best_relation(contents, self._known.get(head.id, ()))
+
         if owner == "elsewhere":
             if relation in ("continues", "branch"):
                 self._add_candidate(file, contents, ELSEWHERE.format(one_line(head.notebook)))
@@ -171,11 +179,14 @@ class Recovery:
             return "own"
         if not any(self._known.get(head.id, ())):
             return None
+
         if not (head.notebook and notebook):
             return "unknown"
+
         identity = file_identity(head.notebook)
         if not identity:
             return "elsewhere"
+
         # The same file can have several paths.
         return "own" if identity == file_identity(notebook) else None
 
@@ -185,6 +196,7 @@ class Recovery:
         except OSError as exc:
             self._add_notice(f"{file.path} cannot be read: {exc.strerror or exc}")
             return None
+
         if contents is not None and contents.unreadable_bytes:
             count = contents.unreadable_bytes
             self._add_notice(f"the last {count} bytes of a journal cannot be read")
@@ -193,12 +205,15 @@ class Recovery:
     def _keep_longer(self, file: JournalFile, contents: JournalContents) -> None:
         for call, progress in contents.calls.items():
             self.calls[call] = pick_latest_progress(self.calls.get(call, progress), progress)
+
         found = (file, contents)
         if self.resumable is None:
             self.resumable = found
             return
+
         longer, shorter = sorted((self.resumable, found), key=lambda each: -each[1].length)
         self.resumable = longer
+
         base, shorter_base = longer[1].head.base, shorter[1].head.base
         whole = [*self._stream.raw[:base], *longer[1].entries]
         covered = shorter[1].compare_with(whole) == "covered"
@@ -241,11 +256,13 @@ def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonV
     same = get_conversation_id(conversation) == contents.head.id
     if not same or contents.compare_with(raw) != "continues":
         return conversation
+
     events = [*get_events(conversation), *contents.entries[len(raw) - contents.head.base :]]
     unsigned = {
         key: value for key, value in as_object(conversation).items() if key != SIGNATURE_KEY
     }
     signed = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
+
     return {**unsigned, "conversation": contents.head.conversation, "events": events, **signed}
 
 
@@ -292,8 +309,10 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
         count = f"{turns} turn{'' if turns == 1 else 's'}"
         identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (head.id, title))
         listed.append(f'{identifier} "{shown}" ({count})')
+
     if (more := len(found) - MAX_LISTED) > 0:
         listed.append(f"{more} more")
+
     if len(found) == 1:
         return IN_FOLDER.format("a conversation", "is", *listed, "it")
     names = "the newest one, `%jp resume ID` another one"
@@ -416,21 +435,26 @@ class ConversationJournal:
         self._notices += recovery.notices
         self._candidates = recovery.candidates
         self.has_notebook_candidates = len(recovery.candidates) > len(recovery.in_folder)
+
         if recovery.is_shared:  # entries of the page may be only in the other kernel's journal
             self._base = self._written = 0
+
         if recovery.resumable is None:
             return False
+
         file, contents = recovery.resumable
         head = contents.head
         has_all_calls = contents.calls == recovery.calls
         contents.calls.update(recovery.calls)
         missing = contents.entries[len(stream) - head.base :]
+
         try:
             stream.extend_stored(missing)
         except StorageError as exc:
             file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
             return False
+
         self._continue_in(file, contents)
         if missing:
             self._document.extra.pop(SIGNATURE_KEY, None)
@@ -441,6 +465,7 @@ class ConversationJournal:
                 f"restored from the journal: {entries} of this conversation that had not "
                 "reached the notebook when its kernel ended"
             )
+
         here = (self._notebook, file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
@@ -448,6 +473,7 @@ class ConversationJournal:
                 self._rewrite(0 if recovery.is_shared else self._base, self._mark)
             except OSError as exc:
                 self._report_failure(exc)
+
         return bool(missing)
 
     def replace_headless(self) -> None:
@@ -472,11 +498,13 @@ class ConversationJournal:
             if conversation is None:
                 self._candidates.remove(path)
                 continue
+
             identifier = get_conversation_id(conversation.stored)
             if not name or identifier == name:
                 return conversation
             if identifier.startswith(name):
                 found.append(conversation)
+
         if len(found) > 1:
             ids = ", ".join(one_line(get_conversation_id(each.stored), limit=60) for each in found)
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
@@ -486,26 +514,32 @@ class ConversationJournal:
         file = take_journal(path)
         if file is None:
             return None
+
         try:
             contents = read_journal(file.read())
         except OSError as exc:
             raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
         finally:
             file.close()
+
         if contents is None:
             return None
+
         head = contents.head
         copies = [list[RawEntry]()]
         if head.base:
             known = _copies_by_id(self._document.others, self._document.conversation)
             copies = known.get(head.id, [])
+
         before = next(filter(contents.continues_from, copies), None)
         if before is None:  # entries are missing
             return None
+
         events: list[JsonValue] = [*before[: head.base], *contents.entries]
         stored: JsonObject = {"conversation": head.conversation, "base_config": head.base_config}
         signed: JsonObject = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
         stored |= {"events": events, **signed}
+
         return RecoverableConversation(path, stored, contents.calls)
 
     def remove_restored(self, conversation: RecoverableConversation) -> None:
@@ -539,6 +573,7 @@ class ConversationJournal:
             stream = self._document.conversation
             paths = self._closed_paths.pop(stream.id, []) if is_stored else []
             self._reset(stream, base=0 if paths or not is_stored else len(stream))
+
             for path in paths:
                 if not self._reopen(path):
                     self._closed_paths.setdefault(stream.id, []).append(path)
@@ -546,9 +581,11 @@ class ConversationJournal:
     def _reopen(self, path: Path) -> bool:
         if self._file is not None or (file := take_journal(path)) is None:
             return False
+
         contents = None
         with suppress(OSError):  # a new journal gets all entries
             contents = read_journal(file.read())
+
         if contents is None or contents.compare_with(self._raw) != "covered":
             file.close()
             return False
@@ -582,6 +619,7 @@ class ConversationJournal:
             self._write()
         elif self._file is not None:
             self._file.append(format_call_lines(self._written_head[1], progress))
+
         if self._file is not None and any(x.stage == "started" for x in progress.values()):
             self._file.sync()
 
@@ -606,23 +644,28 @@ class ConversationJournal:
         stream = self._stream
         if stream is not self._document.conversation:
             raise StorageError("another conversation is active")
+
         if stream.raw is not self._raw:  # a repair
             self._outdated_saved = self._saved(stream.id)
             pairs = enumerate(zip(self._raw, stream.raw, strict=False))
             shorter = min(len(self._raw), len(stream.raw))
             same = next((i for i, (old, new) in pairs if old is not new), shorter)
             self._rewrite(min(self._base, same), EntriesDigest())
+
         if self._follow_notebook():
             return
+
         raw = stream.raw
         signature = self._document.extra.get(SIGNATURE_KEY)
         self._forget_answered_calls()
         if len(raw) == self._written and (stream.head, signature) == self._written_head:
             return
+
         if self._file is None:
             if len(raw) == self._base and not self.calls:  # the notebook has everything
                 return
             self._file = self._folder.create(stream.id, self._notebook)
+
         if not self._file.size:
             self._rewrite(self._base, self._mark)
         elif len(raw) > self._written > self._base and self._is_saved(self._written):
@@ -644,10 +687,12 @@ class ConversationJournal:
         if is_renamed := path != self._notebook:
             self._notebook = path
             self._rewrite(self._base, self._mark)
+
         saved = self._saved(self._stream.id)
         if is_older := saved < self._saved_base:
             self._saved_base = 0
             self._rewrite(min(saved, self._base), EntriesDigest())
+
         return (is_renamed or is_older) and self._file is not None
 
     def _rewrite(self, base: int, mark: EntriesDigest) -> None:
@@ -673,6 +718,7 @@ class ConversationJournal:
             calls = format_call_lines(signature, self.calls)
             self._file.rewrite(head.line() + entries + calls)
             self._written_head, written = (dict(stream.head), signature), len(raw)
+
         self._raw = raw
         self._base = base
         self._mark = mark
@@ -697,6 +743,7 @@ class ConversationJournal:
         if self.has_failed:  # the next entry tries again, with all missing entries
             return
         self.has_failed = True
+
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         self._notices.append(
             f"the journal of this conversation cannot be written ({reason}): unsaved entries are "

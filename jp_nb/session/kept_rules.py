@@ -54,9 +54,11 @@ class PermissionRules:
         self._session = active.session_rules
         self._notebook: NotebookRules | None = None
         self._stored: list[KeptRule] = []
+
         path = active.notebook_path
         if path is None or active.opened_untrusted or not active.trust.trusted:
             return
+
         self._notebook = NotebookRules(path, active.files.root)
         try:
             self._stored = self._notebook.load()
@@ -82,6 +84,7 @@ class PermissionRules:
             if rule not in self._session:
                 self._session.append(rule)
             return
+
         assert self._notebook is not None  # only `scopes` are offered
         self._notebook.add(rule)
         self._stored.append(rule)
@@ -98,6 +101,7 @@ class PermissionRules:
             raise UsageError(
                 f"there is no kept rule {number} about {tool}. `%jp tools {tool}` lists the rules"
             )
+
         rule = rules[number - 1]
         if rule.scope == "session":
             self._session.remove(rule)

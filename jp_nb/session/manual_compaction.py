@@ -78,9 +78,11 @@ class ManualCompaction:
         config = settings.draft(options.directives).config()
         rules = options.rules or config.conversation.compaction.effective_rules
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
+
         bounds = {"keep_first": options.keep_first, "keep_last": options.keep_last}
         update = {name: bound for name, bound in bounds.items() if bound is not None}
         given = [rule.model_copy(update=update) for rule in rules]
+
         steps = planner.steps(given, first=options.first, last=options.last)
         return planner.plan(steps, wants_summary=options.rules is not None)
 
@@ -103,6 +105,7 @@ class ManualCompaction:
         self._turns.contexts.repair_conversation(resumes=True)
         if any(step.rule.summary is not None for step in plan.steps):
             return self._with_summaries(plan, options)
+
         entries = mark_as_one_step([step.entry() for step in plan.steps])
         self._record(entries)
         return entries
@@ -117,9 +120,11 @@ class ManualCompaction:
         draft = settings.draft(options.directives)
         self._choose_scripts(draft, options)
         resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
+
         output = work.begin_turn(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None
+
         try:
             with work.cell.interrupts.defer(), work.display(output):
                 entries = work.run(job.run(self.stream, self._providers), job)
@@ -127,10 +132,12 @@ class ManualCompaction:
             if entries is None:
                 mark = job.tokens.attach_usage(ConfigDelta())
                 self._record([mark] if is_usage_mark(mark) else [])
+
         if entries is None:
             raise KeyboardInterrupt(
                 "You stopped the compaction. The conversation is sent as before."
             )
+
         marked = job.tokens.attach_usage_to_last(entries)
         recorded = [each for each in marked if isinstance(each, Compaction)]
         self._record(recorded)
@@ -175,6 +182,7 @@ class SummaryJob:
         """Return the compactions to record."""
         self._task = asyncio.current_task()
         line = "⚠ No summary was written"
+
         try:
             entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
             line = format_compaction_line(entries) if entries else line

@@ -59,6 +59,7 @@ def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
     """
     if path is None:
         return read_server_files(find_server_files(files.root), files.root)
+
     try:
         place = (files.folder / Path(path).expanduser()).absolute()
         if place.is_dir():
@@ -79,11 +80,13 @@ def list_choices(found: ServerFiles, configured: Mapping[str, McpServer]) -> lis
         entry = listed.entry
         if entry.problem:
             continue
+
         label = entry.name
         if label in labels:
             label = f"{entry.name} ({listed.file.path})"
         if label in labels:
             continue  # a list with the same name twice: the first one counts
+
         labels.add(label)
         is_new = entry.name not in configured
         choices.append(
@@ -102,6 +105,7 @@ def describe_launch(entry: ServerEntry) -> str:
     settings = entry.settings
     if isinstance(url := settings.get("url"), str):
         return hide_url(url)
+
     arguments = settings.get("arguments")
     words = [str(word) for word in arguments] if isinstance(arguments, list) else []
     return " ".join([str(settings.get("command", "")), *map(_quote, hide_arguments(words))])
@@ -129,6 +133,7 @@ def import_rows(
 def _list_remarks(listed: ListedServer, configured: Mapping[str, McpServer]) -> Iterable[str]:
     entry = listed.entry
     settings = entry.settings
+
     if entry.problem:
         yield f"cannot be used: {entry.problem}"
     if entry.is_disabled:
@@ -137,16 +142,19 @@ def _list_remarks(listed: ListedServer, configured: Mapping[str, McpServer]) -> 
         yield f"{listed.shadowed_by.application} has another server of this name"
     if entry.name in configured:
         yield "already configured: it would be replaced"
+
     yield from entry.notes
 
     arguments = settings.get("arguments")
     words = list(map(str, arguments)) if isinstance(arguments, list) else []
     if isinstance(command := settings.get("command"), str):
         yield from describe_command_risks(command, words)
+
     names = list(as_object(settings.get("env")))
     if names:
         yield f"sets {', '.join(names)}"
     yield from (f"`{name}` {risk}" for name in names if (risk := describe_variable(name)))
+
     headers = list(as_object(settings.get("headers")))
     if headers:
         yield f"sends {', '.join(headers)}"
@@ -197,5 +205,6 @@ def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice)
         path = format_path((*MCP, entry.name))
         directives.append(Directive("unset", path))
         directives.append(Directive("cfg", f"{path}:={compact_json(settings)}"))
+
     has_keys = any(choice.has_keys for choice in chosen)
     return ImportPlan(tuple(directives), tuple(names), tuple(variables), copies and has_keys)

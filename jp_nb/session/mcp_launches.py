@@ -73,6 +73,7 @@ class ServerLaunches:
         """
         if needs_inputs_to_be_found(server):
             return None
+
         inputs = find_inputs(server)
         context = LaunchContext(self._files.root, inputs=inputs, read_file=_read_own_file)
         return resolve_launch(name, server, context)
@@ -81,6 +82,7 @@ class ServerLaunches:
         needed = find_inputs(server)
         if not needed or self._ask is None:
             return {}
+
         # A changed entry could send an answer somewhere else, so it asks again.
         key = (name, server.model_dump_json())
         if key not in self._inputs:

@@ -85,11 +85,13 @@ def _describe_value(
         value = read_value_path(expression).follow(namespace)
     except ValuePathError as exc:
         return AttachmentError(url, f"the value {expression!r} cannot be attached: {exc}")
+
     description = describe(value, budget, name=expression)
     images = [
         Attachment(f"{expression}, {image.noun} {number}", image.media_type, image.content)
         for number, image in enumerate(description.images, 1)
     ]
+
     return (Attachment(expression, "text/plain", description.text), *images)
 
 
@@ -102,6 +104,7 @@ def resolve_variables(
     """
     resolved = []
     notices = []
+
     for directive in directives:
         url = None
         text = directive.text
@@ -109,6 +112,7 @@ def resolve_variables(
             with suppress(ValuePathError):
                 read_value_path(text).follow(namespace)
                 url = AttachmentParts(VALUE, text).url
+
         if url is not None and (folder / text).exists():
             notice = f"-a {text} attaches the file of that name. To attach the variable, use"
             notices.append(f"{notice} `-a {VALUE}:{text}`")
@@ -203,6 +207,7 @@ class ErrorRequest:
         kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages are inside the library
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[2] / "jp_nb")
+
         self._chain = list(_chain(last.error))
         self._names = list(self._read_names())
         named = {name: value for name, _, value in self._names}
@@ -219,6 +224,7 @@ class ErrorRequest:
             lines += self._link(error, room * 4 // 10 // len(self._chain))
             if error is not self._last.error:
                 lines += ["", _CAUSED if caused else _HANDLED, ""]
+
         calls = DataSection("traceback, most recent call last", "\n".join(lines))
         return frame_sections(
             f"{question.strip() or DEFAULT_QUESTION}\n",
@@ -231,6 +237,7 @@ class ErrorRequest:
         lines = self._cleared(self._format_error(error)[:MAX_MESSAGE]).splitlines() or [""]
         # The description of a syntax error begins with its place.
         named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
+
         why = f"why: {one_line(named, limit=MAX_LINE)}"
         return "\n".join(filter(None, [question.strip(), why]))
 
@@ -249,6 +256,7 @@ class ErrorRequest:
         at = "" if line is None else f", which failed at line {line}"
         lines = self._code(dict(enumerate(source.rstrip("\n").split("\n"), start=1)))
         failing = range(0) if line is None else range(line, line + 1)
+
         yield DataSection(f"{label or 'the cell'}{at}", "\n".join(_excerpt(lines, failing, room)))
 
     def _find_cell(self) -> tuple[str, str, int | None]:
@@ -257,9 +265,11 @@ class ErrorRequest:
         places = [(each.filename, each.lineno) for _, each in self._frames(error)]
         if isinstance(error, SyntaxError) and error.filename:
             places.append((error.filename, error.lineno))
+
         for filename, line in places:
             if (label := self._last.label_of(filename)) is None:
                 continue
+
             source = "".join(linecache.getlines(filename))
             written = None if raw_cell is None else _as_written(raw_cell, source, line)
             return label, *(written or (source, line))
@@ -269,10 +279,12 @@ class ErrorRequest:
         text = self._format_error(error)
         message = self._cleared(text[:MAX_MESSAGE]) + ("…" if len(text) > MAX_MESSAGE else "")
         message = message[: max(room, MAX_LINE)]
+
         frames = self._frames(error)
         omitted = max(len(frames) - MAX_FRAMES, 0)
         at = MAX_FRAMES // 3
         del frames[at : at + omitted]
+
         calls = [list(self._call(frame, summary)) for frame, summary in frames]
         sizes = [sum(map(len, call)) + len(call) for call in calls]
         room = room - len(message)
@@ -281,8 +293,10 @@ class ErrorRequest:
             first -= 1
             room -= sizes[first]
         first = min(first, max(len(calls) - 1, 0))  # at least the last call
+
         beyond = omitted if first > at else 0
         yield from _format_omitted(first + beyond, "call")
+
         for number, call in enumerate(calls[first:], start=first):
             if omitted and not beyond and number == at:
                 yield from _format_omitted(omitted, "call")
@@ -294,6 +308,7 @@ class ErrorRequest:
         summaries = traceback.extract_tb(error.__traceback__)
         # `sys.tracebacklimit` limits only the summaries.
         both = list(zip(frames, summaries, strict=False))
+
         default = len(both) if isinstance(error, SyntaxError) else 0  # user code did not run
         own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
         return both[next(own, default) :]
@@ -302,6 +317,7 @@ class ErrorRequest:
         yield one_line(self._location(summary))
         if not self._is_own(summary.filename):
             return
+
         failing = _failing(summary)
         around = 0 if summary.name == "<module>" else AROUND
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
@@ -311,11 +327,13 @@ class ErrorRequest:
         wanted = range(first, min(max(last, failing.start), len(lines) + 1))
         if not wanted:
             return
+
         # A secret may begin above the excerpt.
         read = range(max(first - MAX_SECRET_LINES, 1), wanted.stop)
         code = self._code({number: lines[number - 1].rstrip() for number in read})
         source = {number: code[number] for number in wanted}
         shown = _excerpt(source, failing, len(source) * MAX_LINE)
+
         yield from (f"  {line}" for line in shown)
 
     def _location(self, summary: traceback.FrameSummary) -> str:
@@ -325,6 +343,7 @@ class ErrorRequest:
     def _format_error(self, error: BaseException) -> str:
         if isinstance(error, BaseExceptionGroup):
             return "\n".join(_format_group(error, self._format_error))
+
         message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
             file = f'File "{error.filename}"'
@@ -344,11 +363,13 @@ class ErrorRequest:
     def _short_path(self, filename: str) -> str:
         if (label := self._last.label_of(filename)) is not None:
             return label
+
         path = Path(filename)
         library = self._library_of(filename)
         bases = [(library, ""), (Path.cwd(), "")]
         with suppress(RuntimeError):  # the user has no home
             bases.append((Path.home(), "~/"))
+
         for base, prefix in bases:
             if base is not None and path.is_relative_to(base):
                 return f"{prefix}{path.relative_to(base).as_posix()}"
@@ -376,6 +397,7 @@ class ErrorRequest:
                 lines += _format_omitted(len(self._names) - number, "name")
                 break
             lines.append(text)
+
         if lines:
             heading = "values of the names in the failed lines, nearest first"
             yield DataSection(heading, "\n".join(lines))
@@ -383,10 +405,12 @@ class ErrorRequest:
     def _format_value(self, name: str, value: object, room: int) -> str:
         if (hidden := self._hide.name(name, value)) is not None:
             return hidden
+
         if isinstance(value, str | bytes) and len(value) < MAX_VALUE:
             word = value if isinstance(value, str) else value.decode(errors="replace")
             if len(word.split()) == 1 and looks_like_secret(word):
                 return NOT_SHOWN
+
         budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
         return self._cleared(describe(value, budget).text)
 
@@ -402,6 +426,7 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
             break
         seen.add(id(before))
         chain.append((before, last.__cause__ is before))
+
     yield from reversed(chain)
 
 
@@ -417,12 +442,15 @@ def _format_group(
     while waiting and count < MAX_IN_GROUPS:
         depth, mark, each = waiting.pop()
         count += 1
+
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         is_group = isinstance(each, BaseExceptionGroup)
         text = base_module.error_summary(each) if is_group else format_error(each)
         yield f"{'  ' * depth}{mark}{text}"
+
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
         waiting += reversed(nested)
+
     if waiting:
         yield "  … (more errors of the group are omitted)"
 
@@ -441,10 +469,13 @@ def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int 
     lines = raw_cell.splitlines()
     while lines and not lines[0].strip():  # IPython removes these
         del lines[0]
+
     written = "\n".join(lines)
     transformed = source.splitlines()
+
     if line is None or not 0 < line <= len(lines):
         return None if transformed else (written, None)
+
     same = not transformed or (
         line <= len(transformed) and lines[line - 1].strip() == transformed[line - 1].strip()
     )
@@ -471,6 +502,7 @@ def names_in(code: str) -> list[str]:
             tree = ast.parse(whole)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
+
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         found.sort(key=lambda node: (node.lineno, node.col_offset))
         return list(dict.fromkeys(node.id for node in found))
@@ -497,12 +529,14 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
         number: f"{'→' if number in failing else ' '} {number:>{width}} {line[:MAX_LINE]}"
         for number, line in lines.items()
     }
+
     near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
     sizes = accumulate(len(shown[number]) + 1 for number in near)
     fitting = {number for number, size in zip(near, sizes, strict=True) if size <= room}
     kept = fitting or set(near[:1])
     above = sum(number < min(kept, default=0) for number in shown)
     below = len(shown) - len(kept) - above
+
     yield from _format_omitted(above, "line")
     yield from (shown[number].rstrip() for number in sorted(kept))
     yield from _format_omitted(below, "line")

@@ -101,10 +101,12 @@ def _collect_rows(found: Iterator[tuple[int, LogEntry | str, Sequence[JsonValue]
         if isinstance(entry, str):
             skipped.append(f"line {line}: {entry}")
             continue
+
         text = sorted_json([*row])
         seen[text] += 1  # equal rows are numbered, so that each has its own digest
         digest = hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace"))
         entries.append({**entry, "row": digest.hexdigest()})
+
     return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
 
 
@@ -137,6 +139,7 @@ def _read_table_lines(text: str) -> Iterator[tuple[int, LogEntry | str, Sequence
         except csv.Error as exc:
             yield reader.line_num, str(exc), ()
             continue
+
         is_head = reader.line_num == 1 and tuple(cell.strip().lower() for cell in row) == COLUMNS
         if row and not is_head:
             yield reader.line_num, _entry(row), row
@@ -165,6 +168,7 @@ def read_table(path: Path) -> bytes:
     """
     if not path.is_file():
         raise UsageError(f"file {str(path)!r} does not exist")
+
     try:
         return read_owned_file(path)
     except ForeignFileError as exc:
@@ -197,18 +201,22 @@ def import_rows(
             f"{path} is already part of the project log. Accept the entries of others in it "
             "with `%jp trust --workspace`"
         )
+
     if len(data) > MAX_BYTES:
         raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
+
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+
     rows = read_log(text) if is_log else read_rows(text)
     if most is not None and len(rows.entries) > most:
         raise StorageError(
             f"{len(rows.entries)} answers are too many for an automatic import. If "
             f"they are yours, import them with `%jp qna import {path}`"
         )
+
     entries: list[LogEntry] = [{**entry, "trusted": trusted} for entry in rows.entries]
     added = log.append(entries, key=key)
     return [*_format_import(path, rows, added.written, added.known), *added.problems]
@@ -218,6 +226,7 @@ def rename_table(path: Path) -> str:
     """Rename an imported table, so that it is not read again; return a report."""
     names = (path.with_name(f"{path.name}{MIGRATED}{n if n > 1 else ''}") for n in count(1))
     target = next(name for name in names if not os.path.lexists(name))
+
     try:
         path.rename(target)
     except OSError as exc:
@@ -265,6 +274,7 @@ class QuestionLog:
         mode = record.project_log
         if mode == "off" or (mode == "auto" and not is_owned_folder(root / ".jp")):
             return None
+
         keeps = record.project_log_archives
         if self._log is None or (self._log.root, self._log.max_archives) != (root, keeps):
             self._log = QuestionLogFile(root, max_archives=keeps, timeout_s=PATIENCE)
@@ -280,6 +290,7 @@ class QuestionLog:
             return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
         if (log := self._open_log()) is not None:
             return f"in this notebook's record and in the project log {log.path}"
+
         off = self._active.settings.config.record.project_log == "off"
         reason = "record.project_log is off" if off else "the workspace has no folder `.jp`"
         return f"only in this notebook's record: {reason}"
@@ -293,8 +304,10 @@ class QuestionLog:
         entries = list(list_ended_questions(stream, start))
         if not entries or not self._trusted:
             return
+
         origin = self._describe_origin(stream)
         self._unwritten += [{**entry, **origin} for entry in entries]
+
         try:
             if (log := self._open_log()) is None:
                 self._unwritten.clear()
@@ -328,9 +341,11 @@ class QuestionLog:
             root = self._active.files.root
             inside = path.is_relative_to(root)
             origin["notebook"] = path.relative_to(root).as_posix() if inside else path.name
+
         for entry in stream.current_turn():
             if isinstance(cell := entry.metadata.get("cell_id"), str):
                 origin["cell"] = cell
+
         return origin
 
     def _find_key(self) -> SecretBytes | None:
@@ -371,6 +386,7 @@ class QuestionLog:
             return QuestionHistory(trusted=False)
         if log is None or not log.exists():
             return QuestionHistory(list_recorded_answers(self._active.document.conversation))
+
         contents = self._read_contents(log)
         if damaged := contents.damaged:
             lines, them = ("1 line", "it") if damaged == 1 else (f"{damaged} lines", "them")
@@ -379,16 +395,20 @@ class QuestionLog:
             )
         for problem in contents.unread:
             self._add_notices(f"a file of the project log is ignored: {problem}")
+
         foreign = _foreign_answers(contents)
         accepted = self._is_accepted(foreign)
+
         answers = [
             read_logged_answer(line.entry, line.number, is_trusted=line.is_own or accepted)
             for line in contents.lines
             if line.entry is not None and line.number is not None
             if line.is_own or accepted or everybody
         ]
+
         answers.sort(key=lambda answer: (answer.moment, answer.id))
         omitted = 0 if accepted else len(foreign)
+
         return QuestionHistory(tuple(answers), True, "log", omitted, contents.damaged)
 
     def _read_contents(self, log: QuestionLogFile) -> LogContents:
@@ -408,9 +428,11 @@ class QuestionLog:
         log = self._open_log()
         if log is None or not log.exists():
             return []
+
         foreign = _foreign_answers(self._read_contents(log))
         if self._is_accepted(foreign):
             return []
+
         leaves = tuple(
             (f"answers[{number}]", f"{entry['question']} → {answer.words}", str(log.path))
             for number, entry in foreign
@@ -434,6 +456,7 @@ class QuestionLog:
             raise UsageError(
                 "there is no project log. Turn it on with `%jp config record.project_log=on`"
             )
+
         report = import_rows(log, path, read_table(path), trusted=True, key=self._find_key())
         is_old_table = path.resolve() == (log.folder / TABLE).resolve()
         return [*report, rename_table(path)] if is_old_table else report
@@ -446,6 +469,7 @@ class QuestionLog:
         log = self._open_trusted_log()
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
+
         try:
             report = import_rows(log, path, read_owned_file(path), trusted=False, most=MAX_UNASKED)
         except (StorageError, ForeignFileError, OSError) as exc:

@@ -88,9 +88,11 @@ class PastRequests:
         """Return two requests by name, or one and its predecessor; or raise `UsageError`."""
         if len(names) == 2:
             return self.find(names[0]), self.find(names[1])
+
         places = self._places
         later = self._find_place(names[0]) if names else (places[-1] if places else None)
         place = places.index(later) if later is not None else 0
+
         if later is None or not place:
             raise UsageError(
                 "there is no earlier request to compare with. Compare two requests: "
@@ -104,6 +106,7 @@ class PastRequests:
         found = [place for place in places if not dot or str(place.number) == number]
         if found:
             return found[-1]
+
         existing = "no request was sent yet; `%jp request` shows the next one"
         if self._places:
             last = self._places[-1]
@@ -138,8 +141,10 @@ class PastRequests:
         request = resolved.model_request(
             thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
+
         if find_excessive_changes(resolved.provider, request, resolved.context_tokens):
             request = replace(request, thread=thread.without_heads())
+
         traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
         return traced, resolved.provider
 
@@ -166,6 +171,7 @@ class PastRequests:
             traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
         else:
             traced = self._reconstruct(place)
+
         answer = self._stream.entries[place.position : place.end]
         return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
@@ -175,6 +181,7 @@ class PastRequests:
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
         resolved = self._resolved(basis, remarks)
+
         turn = then.last_turn()
         thread = build_context(then, projection.providers(), in_turn=True)
         thread.contents = dict(self._turns.contexts.contents)
@@ -184,10 +191,12 @@ class PastRequests:
             schema=turn.schema if turn is not None else None,
             conversation_id=self._stream.id,
         )
+
         if place.end > place.position:
             head = read_request_head(self._stream.entries[place.position], thread.head)
             if head is not None:
                 request = request.with_head(head, thread.contents)
+
         return _traced(
             place.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
         )
@@ -206,6 +215,7 @@ class PastRequests:
             if not exc.path or not exc.path.startswith(ATTACHMENTS):
                 raise
             remarks.append(NO_ATTACHMENTS.format(exc))
+
         conversation = basis.config.conversation.model_copy(update={"attachments": []})
         config = basis.config.model_copy(update={"conversation": conversation})
         return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
@@ -216,6 +226,7 @@ class PastRequests:
         index = self._places.index(place)
         while not self._places[index].is_new_cycle:
             index -= 1
+
         if self._places[index].number == 1:
             turn = then.last_turn()
             entries = turn.entries if turn is not None else ()
@@ -224,9 +235,11 @@ class PastRequests:
                 return mark
             # Earlier versions did not store `none`.
             return "none" if config.assistant.tool_choice == "none" else "auto"
+
         earlier = self._stream.until(self._places[index - 1].position)
         if len(earlier.deltas) == len(then.deltas):
             return "auto"
+
         configured = config.assistant.tool_choice
         if self._projection(earlier).config().assistant.tool_choice == configured:
             return "auto"  # an unchanged choice applies only once

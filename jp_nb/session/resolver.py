@@ -137,6 +137,7 @@ class Resolver:
         async def resolve() -> Resolved:
             if prepared:
                 return prepared.pop()
+
             conversation_id = self._active.document.conversation.id
             settings = self._active.settings
             basis = settings.snapshot()
@@ -144,6 +145,7 @@ class Resolver:
             if await self.discover(basis.config, attempt):
                 settings.renew_tools()
                 basis = settings.snapshot()
+
             return await self.resolve(
                 basis,
                 conversation_id,
@@ -175,17 +177,21 @@ class Resolver:
         config, parameters = basis.config, basis.config.assistant.model.parameters
         model, provider = self.model(config)
         attempt = SourceAttempt() if attempt is None else attempt
+
         tools = await self.tools(config, unavailable_reason=unavailable_reason, attempt=attempt)
         if tools.failures:
             raise ToolSourceError("\n".join(tools.failures))
         offered = config if tools.config is None else tools.config
+
         attachments = self.attachments(config)
+
         results: RecordedResults | None = None
         if self._cassette is not None and self._cassette.choice.tools == "recorded":
             results = getattr(provider, "results", None)  # of a `CassetteProvider`
         settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
         uses_cassette = self._cassette is not None
+
         return Resolved(
             provider=provider,
             provider_name=model.provider,
@@ -224,11 +230,13 @@ class Resolver:
         llm.require(name)
         given = llm.get_settings(name)  # a known name may have no settings
         settings: dict[str, Any] = given.model_dump() if given is not None else {}
+
         cassette = self._active.cassettes.active
         if cassette is not self._cassette:
             self._replaced_providers += self._providers.values()
             self._cassette = cassette
             self._providers.clear()
+
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
             create = create_server if name in llm.servers else create_provider
@@ -275,6 +283,7 @@ class Resolver:
                 layer=layer.name if layer else None,
                 file=layer.file if layer else None,
             ) from exc
+
         if self._attached != (*parts, *values):
             self._attached = (*parts, *values)
         return self._attached
@@ -292,6 +301,7 @@ class Resolver:
         base = build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
             own = self._load_model(base, llm, INQUIRY_MODEL_PATH, ANSWERS)
+
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
@@ -303,6 +313,7 @@ class Resolver:
                     path = f"conversation.tools.{tool.name}.questions.{question}.target"
                     theirs = self._load_model(other, llm, path, ANSWERS)
                 overrides[tool.name, question] = self._chat_model(other, theirs)
+
         return LlmInquiryBackend(
             default=self._chat_model(base, own),
             overrides=overrides,
@@ -340,6 +351,7 @@ class Resolver:
         path = "conversation.compaction.rules"
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
         chat_model = self._chat_model(assistant, model)
+
         return Summarizer(
             model=replace(chat_model, system=(summary.instructions or SUMMARY_INSTRUCTIONS,)),
             context=summary.context or "",
@@ -427,6 +439,7 @@ class Resolver:
         """Return coroutines that close the providers and tool sources. Forget the providers."""
         providers = [*self._providers.values(), *self._replaced_providers]
         closing = [*(provider.aclose() for provider in providers), self._sources.aclose()]
+
         self._providers.clear()
         self._replaced_providers.clear()
         return closing
@@ -446,6 +459,7 @@ def _read_tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
     # A tool named here is offered even if it is turned off.
     if choice in ("auto", "none", "required"):
         return choice
+
     if choice not in tools.tools:
         reason = f": {tools.missing[choice]}" if choice in tools.missing else ""
         raise ConfigError(
@@ -461,20 +475,24 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
         raise UsageError(
             "-u requires a tool call, and no tool is enabled. Enable one with `-t NAME`"
         )
+
     name = choice.removeprefix("tool:")
     if name == choice:
         return choice
+
     configured = config.conversation.tools
     if name not in configured and (tools_of_it := config.conversation.list_toolset_tools(name)):
         raise UsageError(
             f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}. "
             "Use -u without a name to require any enabled tool"
         )
+
     if name == STAR or name not in configured:
         near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
         raise UsageError(
             f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
         )
+
     if not config.conversation.get_tool_state(name)[0]:
         reason = f"it is off; turn it on with `-t {name}` on the same line"
     elif name not in tools.tools:
@@ -555,15 +573,18 @@ class ModelCatalog:
         known, when, models = self._cache.get(name, (None, 0.0, ModelList()))
         if known is provider and now - when < CACHE_SECONDS:
             return models
+
         asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
         if asked is not provider or now - when >= RETRY_SECONDS:
             when = now
             listing = self._start(provider.models(seconds=LIST_SECONDS))
             self._background[name] = (provider, when, listing)
+
         try:
             models = listing.result(timeout=seconds)
         except TimeoutError:
             return models if known is provider else ModelList()
+
         self._cache[name] = (provider, when, models)
         return models
 
@@ -574,12 +595,15 @@ class ModelCatalog:
             listed = self.models(model.provider, config, seconds=CHECK_SECONDS)
         except ProviderError as exc:
             return f"{UNKNOWN}: {exc}"
+
         if (found := listed.find(model.name)) is not None:
             warnings = [format_deprecation(found), format_output_limit(found, config)]
             warnings += _list_ending_aliases(listed, model.provider, config)
             return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
+
         if listed.is_cut or not listed.models:
             return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
+
         return (
             f"⚠ {model.provider} does not list {model.name}. It may still work, for "
             f"example as a short name. Show the list: `%jp models {model.provider}`"
@@ -590,6 +614,7 @@ def format_deprecation(model: ModelInfo) -> str:
     """Return a warning if the provider announced the end of `model`, otherwise ""."""
     if not model.state:
         return ""
+
     state = f"ends on {model.ends}" if model.ends else "is deprecated"
     if model.state == "retired":
         state = f"has ended{f': {model.ends}' if model.ends else ''}"
@@ -649,6 +674,7 @@ def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assist
     """
     base = _with_background_retries(config.assistant)
     changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
     if summary.model.id is None:
         return _merge_overrides(base, {"model": changes} if changes else {})
     return base.model_copy(update={"model": Model.model_validate(changes)})

@@ -152,6 +152,7 @@ class TurnResumption:
             prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
             if not _is_run(self._turns.cell_questions.ask_action(prompt)):
                 skipped.append(call)
+
         return [call for call in found.open_calls if call not in skipped], skipped
 
     @contextmanager
@@ -170,6 +171,7 @@ class TurnResumption:
         # Someone else may have added the answers of an untrusted record.
         if not calls or not self._active.trust.trusted:
             return {}
+
         answers = recorded_answers(self._active.document.conversation.current_turn())
         prefixes = tuple(f"{call.request.id}." for call in calls)
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
@@ -197,6 +199,7 @@ def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
     for name in dict.fromkeys(call.request.name for call in found.open_calls):
         if name in tools.offered.tools:
             continue
+
         shown = spell_name(name)
         reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
         if name in tools.possible.tools:
@@ -204,6 +207,7 @@ def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
             reason = f"`{shown}` is turned off: turn it on with {turn_on}"
         elif (why := tools.possible.missing.get(name)) is not None:
             reason = f"`{shown}` cannot run: {why}. Change that"
+
         raise UsageError(
             f"{reason}, then `%jp resume`. Without this call: ask something new instead"
         )
@@ -219,11 +223,13 @@ def resume_prompt(
     which = f" ({number} of {count})" if count > 1 else ""
     name = spell_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
+
     if distrust is not None:
         about = untrusted_call(call.name, distrust)
         text = f"{about}{which}. If it runs, it runs here, with your rights."
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
         )
+
     text = f"{name} was interrupted{which} and may already have run, fully or partly."
     return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

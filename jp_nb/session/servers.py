@@ -69,10 +69,12 @@ class ServerSources:
         servers = config.providers.mcp
         if not servers:
             return ()
+
         if cassette is not None and cassette.is_offline and cassette.choice.tools == "recorded":
             from jp_nb.session.recorded_servers import RecordedServer
 
             return [RecordedServer(name, cassette.content) for name in servers]
+
         from jp_nb.mcp.source import McpSource, ServerHost
 
         has_user = self._has_user(config)
@@ -111,6 +113,7 @@ class ServerSources:
             raise UsageError(NOT_INSTALLED)
         if server.transport != "http":
             raise UsageError(IS_A_PROGRAM.format(name))
+
         launch = await self._launches.resolve(name, server)
         assert isinstance(launch, HttpLaunch)
         if launch.has_authorization:

@@ -71,9 +71,11 @@ class Session:
         self.last_turn: Turn | None = previous.last_turn if previous is not None else None
         self._clashes: dict[str, str] = {}
         self._advised: set[tuple[str, ...]] = set()
+
         notebook = host.find_notebook()
         folder = (notebook.path.parent if notebook.path else Path.cwd()).resolve()
         self.files = ConfigFiles(folder, None if notebook.headless else FolderTrust())
+
         self.active: ActiveConversation = ActiveConversation(
             notebook,
             self.files,
@@ -81,8 +83,10 @@ class Session:
             notices=self.notices,
             previous=previous.active if previous is not None else None,
         )
+
         self.document = self.active.document
         self.store = self.active.store
+
         if _is_configured(self.files):
             from jp_nb.session.base_config import find_odd_rules, read_overrides
 
@@ -138,17 +142,21 @@ class Session:
         conversation = self.document.conversation
         described = "new conversation"
         model = ""
+
         if turns := conversation.turn_count:
             prefix = "conversation restored" if self.active.restored else "conversation"
             described = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
+
         if self.active.has_only_base_config:  # without loading the settings
             match conversation.base_config:
                 case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
                     model = f"{provider}/{name}"
+
         try:
             model = model or self.settings.model
         except ConfigError:  # reported when a command needs the configuration
             model = "unknown (the configuration is not valid)"
+
         return f"model {model} · {described} · {self.active.location}"
 
     def pending(self) -> list[PendingConsent]:
@@ -195,16 +203,19 @@ class Session:
         from jp_nb.toolkit.builtin import BUILTINS
 
         functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
+
         try:
             clashes = functions.clashes(self.config.conversation.tools)
         except ConfigError:  # reported when a command needs the configuration
             clashes = self._clashes
+
         self.notices += [
             f"two tools have the same name: {text}. Rename one of them"
             for name, text in clashes.items()
             if self._clashes.get(name) != text
         ]
         self._clashes = clashes
+
         for tool in python.REGISTRY.all().values():
             if tool.definition not in self._advised:
                 self._advised.add(tool.definition)
@@ -223,6 +234,7 @@ class Session:
         """Return True, after closing this session, if the page has a record to read again."""
         if not self.store.can_reload(RELOAD_TIMEOUT):
             return False  # no page replies: keep this session
+
         self.close()
         return True
 

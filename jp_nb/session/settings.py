@@ -116,6 +116,7 @@ class DirectiveDraft(Draft):
         require_node(path)
         if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
             return
+
         shown = format_path(parse_path(path))
         sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
         notice = f"{shown} is not set, so nothing changes"
@@ -130,12 +131,14 @@ class DirectiveDraft(Draft):
         """Return the URL of `-a TEXT`, after a test read."""
         root = self._files.root
         within = self._files.folder.relative_to(root).as_posix()
+
         try:
             url = parse_attachment_argument(text, within=within)
         except ValueError as exc:
             raise UsageError(f"-a: {exc}") from exc
         if is_value(url):
             return url  # read later, on the cell's thread
+
         try:
             Attachments().read([url], root)
         except AttachmentError as exc:
@@ -149,6 +152,7 @@ class DirectiveDraft(Draft):
                 settings = with_model(merge_layers(self._files.layers()))
                 self.add_from(None, Change(to_store(settings)))
             return
+
         for change, layer in requested_changes(text, self.partial(), self._files):
             source = ChangeSource.assignment(change) if layer is None else self._source_of(layer)
             self.add_from(source, change)
@@ -162,20 +166,24 @@ class DirectiveDraft(Draft):
         if not is_assignment(text):
             named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
             hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
+
             layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT_LAYER]
             variables = [path for x in layers for path, _ in iter_leaf_paths(x.partial)]
+
             revert = revert_source(self.steps(), hashes, unclaimed=variables)
             if revert.claims:
                 self.add(*revert)
             else:
                 self.notices.append(f"no current setting is from {text!r}, so nothing changes")
             return
+
         change = parse_assignment(text, self.partial())
         if change.unsets and not change.delta:
             raise UsageError(
                 "-C undoes a value or the settings of a file. To undo a setting of this "
                 f"conversation, use `%jp config --unset {change.unsets[0]}`"
             )
+
         for path, value in iter_leaf_paths(change.delta):
             if not self._revert_value(path, value):
                 shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
@@ -189,6 +197,7 @@ class DirectiveDraft(Draft):
             keys = parse_path(path)
             items = Change(unsets=tuple(format_path((*keys, Element(item))) for item in present))
             return bool(present) and self.add_from(None, items)
+
         revert = revert_value(self.steps(), path, value)
         if revert is not None:
             self.add(*revert)
@@ -271,6 +280,7 @@ class Settings:
         """Return warnings about settings of the record, and about access rules."""
         self.projection.reload_layers()
         warnings = []
+
         if ignored := find_untrusted_changes(self.projection):
             warning = (
                 "this notebook's record also has settings that only you can decide; "
@@ -281,11 +291,13 @@ class Settings:
             if distrust == MOVED:
                 warning += ". If you moved the whole project: `%jp trust --workspace`"
             warnings.append(warning)
+
         if problems := self.projection.problems:
             warnings.append(
                 "this notebook's record has settings that this version of jp_nb does not "
                 f"know: {format_paths(problems)}"
             )
+
         return warnings + find_odd_rules_in(self.projection.partial())
 
     def if_trusted(self) -> dict[str, JsonValue]:
@@ -358,17 +370,21 @@ class Settings:
         only_unsets = model is None and all(x.kind == "unset" for x in directives)
         with self.skip_invalid_files() if only_unsets else nullcontext():
             self.projection.reload_layers()
+
         draft = DirectiveDraft(self.projection, self._files)
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
+
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
         if names:
             require_tools(draft.config(), names)
+
         for directive in directives:
             draft.apply(directive)
         if model is not None:
             reference = parse_model_reference(model)
             draft.assign(Change(model_partial(reference, draft.partial())))
+
         try:
             _check_model(draft.config())
         except ConfigError:
@@ -408,8 +424,10 @@ def write_config_file(
     _check_layer(file.layer(), projection.layers())
     needed_consent = files.awaits_consent(where)
     file.save()
+
     if not needed_consent:
         files.consent_to(where)
+
     return [
         f"written to {file.path}: {', '.join(file.paths)}",
         *_unset_in_conversation(file, projection),
@@ -425,6 +443,7 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
         weaker = [WORKSPACE_FILE_LAYER] if layer.name != USER_FILE_LAYER else []
         kinds = [REGISTRATIONS_LAYER, MCP_FILE_LAYER, USER_FILE_LAYER, *weaker]
         layers.insert(sum(other.name in kinds for other in layers), layer)
+
     config = validate(merge_layers(layers), layer=layer.name, file=layer.file)
     resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
@@ -444,12 +463,14 @@ def _paths_of_secrets(file: ConfigFile) -> list[str]:
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
     projection.reload_layers()
     draft = Draft(projection)
+
     for path in _paths_of_secrets(file):
         yield f"{path} looks like a secret: the file now contains it as plain text"
     for path in file.paths:
         draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
     draft.config()
     draft.record()
+
     for path, sources in projection.explain(file.paths).items():
         below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
         if below and below[-1].file != str(file.path):

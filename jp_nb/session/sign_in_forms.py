@@ -51,6 +51,7 @@ class SignInForms:
         is_possible = self._runner.front_end.prompter.unavailable() is None
         if launch.credentials is None or not is_possible:
             return False
+
         from jp_nb.mcp.sign_in import sign_in
 
         await sign_in(server, launch, launch.credentials, self._show_page)

@@ -127,6 +127,7 @@ class InputForms:
         prompter = self._runner.front_end.prompter
         if prompter.unavailable() is not None:
             return {}
+
         label = f"The MCP server {server} needs this to start"
         prompt = FormPrompt(tuple(QuestionPrompt(each, label=label) for each in questions))
 
@@ -135,8 +136,10 @@ class InputForms:
         )
         if not isinstance(end, FormEnd):
             return {}
+
         given = zip(labels, questions, end.ends, strict=True)
         answers = {key: (each, page) for key, each, page in given if isinstance(page, Answered)}
+
         for question, page in answers.values():
             self._runner.secrets.add_answer(question, page.value)
         return {key: str(page.value) for key, (_, page) in answers.items()}

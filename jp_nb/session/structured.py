@@ -72,6 +72,7 @@ def read_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
 def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
     if name in namespace:
         return namespace[name]
+
     names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
@@ -106,6 +107,7 @@ def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
     except Exception as exc:  # whatever the mapping's own code raises
         cause = _describe_cause(exc, TypeError, ValueError, RecursionError)
         raise UsageError(f"{name!r} is not a JSON schema: {cause}") from exc
+
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
         raise _unusable_error(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
     return schema
@@ -125,10 +127,12 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
     except SchemaError as exc:
         where = format_schema_path(exc.absolute_path)
         raise UsageError(f"{name!r} is not a JSON schema: {where}: {format_misfit(exc)}") from exc
+
     try:
         endless = find_loop(schema, same_value=True)
     except UsageError as exc:
         raise _unusable_error(name, str(exc)) from exc
+
     base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in walk_schemas(schema).items():
         if path and base in part:
