@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
@@ -59,7 +59,7 @@ from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.outcome import Success
 
 
-def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
     """Yield the changes of `proposal`, first the new values, then the unset ones.
 
     A model's provider and name are one change. Possible secrets are hidden.
@@ -72,6 +72,7 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
         line = keys[:-1] if above is not None and _is_model(above) else keys
         if line in shown:
             continue
+
         shown[line] = None
         if _is_item(line):
             item = _json(mask_secrets(value, line))
@@ -81,6 +82,7 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
             text = _format_value(after, line)
             proposed = _json(mask_secrets(value, line)) if text is None else text
             yield ProposedChange(format_path(line), _format_value(now, line), proposed)
+
     for path in proposal.change.unsets:
         keys = parse_path(path)
         if keys in shown:
@@ -88,25 +90,32 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
         if _is_item(keys):
             yield ProposedChange(path, _format_item(now, keys), None)
         else:
-            yield ProposedChange(
-                path, _format_value(now, keys), None, then=_format_value(after, keys)
-            )
+            then = _format_value(after, keys)
+            yield ProposedChange(path, _format_value(now, keys), None, then=then)
 
 
 def has_no_effect(proposal: Proposal) -> bool:
     """Return True if `proposal` would not change the configuration with which the batch began."""
     stored = proposal.basis.partial
     for keys in map(parse_path, proposal.change.unsets):
-        value = (
-            _format_item(stored, keys) if _is_item(keys) else get_path(stored, format_path(keys))
-        )
+        value: JsonValue
+        if _is_item(keys):
+            value = _format_item(stored, keys)
+        else:
+            value = get_path(stored, format_path(keys))
         if value is not None:
             return False  # it removes a stored value, even if a file sets the same
+
     now = proposal.basis.values
     after = proposal.after
-    # An item changes its list. Compared as JSON: to Python, 1 is true.
-    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
+    paths = set(map(_path_of_setting, proposal.change.leaves))
+    # Compared as JSON: to Python, 1 is true.
     return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
+
+
+def _path_of_setting(keys: Keys) -> str:
+    # An item changes its list.
+    return format_path(keys[:-1]) if _is_item(keys) else format_path(keys)
 
 
 def _is_model(node: SchemaNode) -> bool:
@@ -121,8 +130,9 @@ def _is_item(keys: Keys) -> bool:
 def _format_count(partial: Partial, keys: Keys) -> str | None:
     """Return the number of items of a list as text; None if it is empty."""
     items: JsonValue = get_path(partial, format_path(keys))
-    count = len(items) if isinstance(items, list) else 0
-    return f"{count} item{'' if count == 1 else 's'}" if count else None
+    if not isinstance(items, list) or not items:
+        return None
+    return "1 item" if len(items) == 1 else f"{len(items)} items"
 
 
 def _format_item(partial: Partial, keys: Keys) -> str | None:
@@ -132,7 +142,10 @@ def _format_item(partial: Partial, keys: Keys) -> str | None:
     name = keys[-1]
     assert isinstance(name, Element)
     assert node is not None
-    for item in items if isinstance(items, list) else ():
+
+    if not isinstance(items, list):
+        return None
+    for item in items:
         if item == name.json or get_identity(node, item) == name:
             return _json(mask_secrets(item, keys))
     return None
@@ -143,7 +156,7 @@ def _format_value(partial: Partial, keys: Keys) -> str | None:
     value: JsonValue = get_path(partial, format_path(keys))
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):
-        value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))
+        value = f"{value.get('provider', '?')}/{value.get('name', '?')}"
     return None if value is None else _json(mask_secrets(value, keys))
 
 
@@ -232,18 +245,21 @@ class ConfigChanges:
         """Remove the approved changes and return them as one entry, in call order; or None."""
         if not self._approved:
             return None
+
         self._approved.sort(key=lambda approved: approved[0].call.index)
         proposals = [approved.proposal for approved, _ in self._approved]
-        change = squash_changes(
-            [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
-        )
-        paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
+        changes = [proposal.change for proposal in proposals]
+        change = squash_changes(changes, self._basis.partial, self._basis.defaults)
+        paths: dict[str, None] = {}
+        for proposal in proposals:
+            paths |= dict.fromkeys(proposal.paths)
         by = make_proposal_metadata([by for _, by in self._approved])
+
         self._approved.clear()
         return ConfigDelta(
             delta=complete_model_ids(change.delta, self._basis),
             unsets=change.unsets,
-            claims=dict.fromkeys(paths, None),
+            claims=paths,
             metadata=by,
         )
 
@@ -257,9 +273,9 @@ class ConfigChanges:
         """
         if outcome.malformed is not None:
             return self._reject(call, tool, refuse_malformed(outcome.malformed))
-        reviewed = review_proposal(
-            outcome.config, outcome.unset, tool.grants or Grants(()), self._basis
-        )
+
+        grants = tool.grants or Grants(())
+        reviewed = review_proposal(outcome.config, outcome.unset, grants, self._basis)
         match reviewed:
             case None:
                 return True
@@ -269,7 +285,7 @@ class ConfigChanges:
                 if reviewed.needs_approval and has_no_effect(reviewed):
                     self._turn.display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
                     return True
-                proposed = _Proposed(call, tool, reviewed, tuple(list_changes(reviewed)))
+                proposed = _Proposed(call, tool, reviewed, tuple(list_proposed_changes(reviewed)))
                 if reviewed.needs_approval:
                     return await self._get_approval(proposed)
                 return self._decide(proposed, True, "grant")
@@ -280,23 +296,28 @@ class ConfigChanges:
         prepared = self._turn.prepared.decision("change", proposed.tool.name)
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
             return self._decide(proposed, isinstance(prepared, GivenAnswer), "person", ANSWERS)
+
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             return self._reject_without_user(proposed, unavailable.reason)
+
         text = f"your decision on a change that {proposed.call.title} proposes"
         waits = Waits(proposed.call.key, text, person=True)
         prompt = approval_prompt(proposed.tool.name, proposed.lines)
         self._turn.display(waits)
+
         async with self._line.turn(after_run=True) as ask:
             end = await ask(prompt)
             while isinstance(end, NotAnswered) and end.end == "interrupted":  # no decision
                 self._turn.display(waits)
                 await self._line.wait_again()
                 end = await ask(prompt)
+
         if isinstance(end, Unavailable):
             return self._reject_without_user(proposed, end.reason)
         if isinstance(end, NotAnswered) and end.end == "timed_out":
             return self._reject_without_user(proposed, NOT_IN_TIME)
+
         approved = isinstance(end, Answered) and end.value == "apply"
         return self._decide(proposed, approved, "person", end.channel, end.by)
 
@@ -312,10 +333,12 @@ class ConfigChanges:
         tool = proposed.tool
         paths = proposed.proposal.paths
         self._show(proposed, approved, by, channel, person=person)
+
         if approved:
             author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
             self._approved.append((proposed, author))
             return True
+
         detail = "the user declined the change"
         summary = "declined by the user"
         return self._reject(call, tool, Refusal("user_rejected", paths, detail, summary))
@@ -325,8 +348,10 @@ class ConfigChanges:
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._turn.prepared.note_open(decision)
+
         if proposed.call.state.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, False, "nobody", reason=reason)
+
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         paths = proposed.proposal.paths
         summary = "confirmation unavailable"
@@ -338,13 +363,10 @@ class ConfigChanges:
         call.state.rejections += 1
         if call.state.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
-            # The message for the model lists at most 10 paths.
-            fields = [shorten_for_error(path) for path in refusal.paths[:10]]
-            if left := len(refusal.paths) - len(fields):
-                fields.append(f"{left} more")
-            where = f" at {', '.join(fields)}" if fields else ""
+            where = _format_places(refusal.paths)
             text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
             raise CallEnded(text, is_error=True)
+
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
         call.state.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
         return False
@@ -364,6 +386,15 @@ class ConfigChanges:
         end = ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person, counts)
         proposed.call.changes.append(end)
         self._turn.display(end)
+
+
+def _format_places(paths: Sequence[str]) -> str:
+    """Return the end of the message for the model, which lists at most 10 paths."""
+    fields = [shorten_for_error(path) for path in paths[:10]]
+    left = len(paths) - len(fields)
+    if left:
+        fields.append(f"{left} more")
+    return f" at {', '.join(fields)}" if fields else ""
 
 
 def _format_rejection(name: str, refusal: Refusal) -> str:

@@ -52,7 +52,7 @@ CONTINUE = Verdict("continue", by="person")
 USER_STOPPED = Verdict("stop", by="person", interrupted=False)
 """The user stopped the turn in the form of a tool's question."""
 
-INTERRUPTED = "Interrupted"
+MENU_TITLE = "Interrupted"
 """First word of every menu."""
 MAX_REQUEST_CHARS = 60
 STOPPED = "Interrupted before it finished. Its effects up to then may remain."
@@ -65,11 +65,13 @@ def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     """Return the response to a call that was stopped. Calls that the user cancels have another."""
     if not verdict.interrupted:
         return LEFT_RUNNING if ran else LEFT_UNRUN
+
     if verdict.choice == "continue":
         after = "The user chose to continue." if verdict.by == "person" else "The turn continues."
     else:
         after = "The user ended the turn." if verdict.by == "person" else "The turn was ended."
-    return f"{STOPPED if ran else NOT_RUN} {after}"
+    effect = STOPPED if ran else NOT_RUN
+    return f"{effect} {after}"
 
 
 def decide_without_menu(
@@ -82,13 +84,16 @@ def decide_without_menu(
     now = turn.clock()
     before = turn.last_interrupt
     turn.last_interrupt = now
+
     unattended = turn.prompter.unavailable() is not None
     is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
     if in_menu or is_repeated:
         return replace(ESCALATED, by="unattended") if unattended else ESCALATED
+
     action = _configured_action(phase, settings)
     if action in ("continue", "restart", "stop", "abort"):
-        return Verdict(action, by="unattended" if unattended else "setting")
+        by: Decider = "unattended" if unattended else "setting"
+        return Verdict(action, by=by)
     return STOP if unattended else None
 
 
@@ -96,8 +101,9 @@ def stream_menu(request: str) -> ActionPrompt:
     """Return the menu of an interrupt while a model responds to `request`."""
     line = spell_invisible(one_line(request[: 4 * MAX_REQUEST_CHARS]))
     words = line if len(line) <= MAX_REQUEST_CHARS else f"{line[:MAX_REQUEST_CHARS]}…"
+
     return ActionPrompt(
-        f"{INTERRUPTED}: the answer to “{words}”",
+        f"{MENU_TITLE}: the answer to “{words}”",
         (
             Action("c", "Continue", "continue"),
             Action("r", "Tell the model something …", "reply"),
@@ -121,23 +127,25 @@ def tool_menu(
     calls = f"these {len(tools)} calls" if tools else "the calls"
     if len(tools) == 1:
         calls = _format_names(tools)
+
     actions = (
         Action("c", "Continue", "continue"),
         Action("r", "Tell the model something …", "reply"),
         Action("t", f"Run {calls} again", "restart"),
         Action("s", "End the turn", "stop"),
     )
-    return ActionPrompt(
-        f"{INTERRUPTED}: {names}" if names else INTERRUPTED,
-        tuple(action for action in actions if action.value not in disabled),
-    )
+    text = f"{MENU_TITLE}: {names}" if names else MENU_TITLE
+    enabled = tuple(action for action in actions if action.value not in disabled)
+    return ActionPrompt(text, enabled)
 
 
 def _format_names(tools: Sequence[str]) -> str:
     shown = [label_name(name) for name in tools[:3]]  # the menu names at most 3 calls
-    if more := len(tools) - len(shown):
+    more = len(tools) - len(shown)
+    if more:
         return f"{', '.join(shown)} and {more} more"
-    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    beginning = ", ".join(shown[:-1])
+    return " and ".join(filter(None, [beginning, *shown[-1:]]))
 
 
 async def ask_menu(
@@ -150,6 +158,7 @@ async def ask_menu(
     """
     if _configured_action(phase, settings) == "reply":
         return await _ask_reply(ask, phase) or replace(STOP, by="person")
+
     while True:
         end = await ask(menu)
         match end:
@@ -179,6 +188,7 @@ async def _ask_reply(ask: SafeAsk, phase: Phase) -> Verdict | None:
     text = "Your message:"
     if phase == "tool_call":
         text = "Your message to the model (replaces the results):"
+
     end = await ask(QuestionPrompt(Question.text("reply", text)))
     match end:
         case Answered(value=str() as reply) if reply.strip():

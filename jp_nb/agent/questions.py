@@ -1,4 +1,4 @@
-"""Questions of a tool: select who answers, ask, and record the answer.
+"""Get the questions of a tool answered, and record the answers.
 
 Source: `docs/turns.md`, `docs/record.md`, `docs/answers.md`.
 """
@@ -19,11 +19,7 @@ from jp_nb.agent.display import Notice, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prepared_answers import (
     ANSWERS,
-    DeclinedByFile,
-    GivenAnswer,
-    InvalidAnswer,
     OpenDecision,
-    PreparedDecision,
 )
 from jp_nb.agent.prompts import (
     Answered,
@@ -39,25 +35,23 @@ from jp_nb.agent.prompts import (
     make_prompt,
 )
 from jp_nb.agent.provider import Usage
+from jp_nb.agent.question_entries import (
+    NOT_AS_RECORDED,
+    list_question_changes,
+    make_closing_entry,
+    make_inquiry_request,
+    make_recorded_question,
+)
+from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
 from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
-from jp_nb.config.tree.tool_settings import QuestionConfig
-from jp_nb.json_values import as_object
-from jp_nb.record.events import (
-    InquiryAnswerType,
-    InquiryQuestion,
-    InquiryRequest,
-    InquiryResponse,
-    InquirySource,
-)
-from jp_nb.record.marks import SERVER, ModelUsage, with_usage
+from jp_nb.record.marks import ModelUsage, with_usage
 from jp_nb.record.outcomes import (
     END_WORDS,
     AnswerMark,
     QuestionEnd,
     QuestionOutcome,
-    make_response,
     read_question_outcome,
 )
 from jp_nb.text import MAX_LISTED_LINES, one_line
@@ -65,157 +59,9 @@ from jp_nb.toolkit.base import is_cancelled
 from jp_nb.toolkit.outcome import NeedsInput
 from jp_nb.toolkit.question import Question
 
-
-@dataclass(frozen=True, slots=True)
-class UseAnswer:
-    """Use a known answer. `channel` is None for the automatic one of an optional question."""
-
-    answer: JsonValue
-    channel: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """End the call with the error `text`. `open` is the reason if a user could have helped."""
-
-    text: str
-    end: QuestionEnd
-    open: str | None = None
-
-
-Route = UseAnswer | Refuse | Literal["leave_open", "decline", "user", "model"]
-"""Source of the outcome of a question. `user` and `model` are asked."""
-
-
-def route(
-    tool: str,
-    question: Question,
-    config: QuestionConfig | None,
-    *,
-    remembered: JsonValue,
-    unavailable_reason: str | None,
-    prepared: PreparedDecision | None = None,
-) -> Route:
-    """Select who answers `question` of `tool`, by the precedence in `docs/turns.md`.
-
-    `remembered` is a valid answer from this turn, or None. Without `unavailable_reason`, a user may
-    be available.
-    """
-    config = config or QuestionConfig()
-    if config.answer is not None:
-        return _configured_route(tool, question, config.answer)
-    match prepared:
-        case GivenAnswer(value=value):
-            return UseAnswer(value, ANSWERS)
-        case DeclinedByFile():
-            return "decline"
-        case InvalidAnswer(why=why):
-            return Refuse(f"{tool}: {why}. Do not retry.", "invalid", why)
-    if remembered is not None:
-        return UseAnswer(remembered, "remembered")
-    if config.is_answered_by_model:
-        return Refuse(HUMAN_ONLY.format(tool), "denied") if question.human_only else "model"
-    if unavailable_reason is None:
-        return "user"
-    if question.may_stay_open:
-        automatic = question.automatic
-        return "leave_open" if automatic is None else UseAnswer(automatic, None)
-    if question.human_only:
-        return Refuse(no_user_error(tool), "unavailable", unavailable_reason)
-    return "model"
-
-
-def no_user_error(tool: str) -> str:
-    """Return the error for the model if `tool` needs a user and none is available.
-
-    Source: RFD 083, which fixes the words.
-    """
-    return (
-        f"{tool} cannot run because no interactive terminal is available. Do not retry this tool "
-        "call in this turn; continue without user input or explain what information is missing."
-    )
-
-
-def _configured_route(tool: str, question: Question, configured: JsonValue) -> Route:
-    answer = question.answer_type.normalized(configured)
-    misfit = question.misfit(answer)
-    if misfit is None:
-        return UseAnswer(answer, "configured")
-    what = {
-        "type": "does not match the question's answer_type",
-        "option": "is not one of the question's options",
-        "value": f"does not fit: {question.answer_type.format_problem(answer)}",
-    }[misfit]
-    path = f"conversation.tools.{tool}.questions.{question.id}.answer"
-    text = f"{tool}: the configured {path} value {what}. Update the configuration; do not retry."
-    return Refuse(text, "invalid")
-
-
-HUMAN_ONLY = (
-    "{} requires a human answer and cannot be routed to the assistant. Do not retry this tool call "
-    "in this turn."
-)
-STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
-
-
-def inquiry_request(
-    inquiry_id: str, source: InquirySource, question: Question, *, server: str = ""
-) -> InquiryRequest:
-    """Return the entry that opens an inquiry, with the `server` that asks, if there is one."""
-    metadata: dict[str, JsonValue] = {SERVER: server} if server else {}
-    recorded = recorded_question(question)
-    return InquiryRequest(id=inquiry_id, source=source, question=recorded, metadata=metadata)
-
-
-def recorded_question(question: Question) -> InquiryQuestion:
-    """Return the form of `question` for the record, without secrets."""
-    return InquiryQuestion(
-        text=question.text,
-        answer_type=InquiryAnswerType.model_validate(question.answer_type.to_record()),
-        default=None if question.answer_type.has_secret else question.default,
-        context=question.context,
-        exclusive=question.exclusive,
-        persistence=question.persistence,
-        header=question.header,
-        required=question.required,
-    )
-
-
-NOT_AS_RECORDED: Final = 'The recorded answer to "{}" is not used, because the question changed: {}'
-
-
-def list_changes(before: InquiryQuestion, now: InquiryQuestion) -> list[str]:
-    """Return the parts of a question that changed, in words."""
-    parts = {"its text": "text", "its description": "context", "its default": "default"}
-    changed = [words for words, x in parts.items() if getattr(before, x) != getattr(now, x)]
-    if before.answer_type != now.answer_type:
-        fields = [_list_fields(each.answer_type) for each in (before, now)]
-        names = [x for x in {**fields[0], **fields[1]} if fields[0].get(x) != fields[1].get(x)]
-        changed += [f"the field `{one_line(name, limit=80)}`" for name in names]
-        changed += [] if names else ["its kind of answer"]
-    if not changed and before != now:
-        changed.append("its settings")
-    return changed
-
-
-def _list_fields(kind: InquiryAnswerType) -> dict[str, JsonValue]:
-    fields = kind.to_raw().get("fields")
-    objects = [as_object(each) for each in fields] if isinstance(fields, list) else []
-    return {str(each.get("id")): each for each in objects}
-
-
-def closing_entry(
-    inquiry_id: str, question: Question, outcome: QuestionOutcome, answer: JsonValue = None
-) -> InquiryResponse:
-    """Return the entry that closes the inquiry of `question`, without secrets."""
-    if not outcome.is_answered:
-        return make_response(inquiry_id, outcome)
-    kind = question.answer_type
-    return make_response(inquiry_id, replace(outcome, is_secret=kind.secret), kind.redacted(answer))
-
-
 log = logging.getLogger(__name__)
 
+STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
 INQUIRY_FAILED = (
     "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
     "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
@@ -272,7 +118,9 @@ class _OpenInquiry:
     @property
     def label(self) -> str | None:
         config = self.group.tool.questions.get(self.question.id)
-        return (config.prompt_label if config else None) or self.group.label
+        if config is None:
+            return self.group.label
+        return config.prompt_label or self.group.label
 
 
 class ToolQuestions:
@@ -299,19 +147,24 @@ class ToolQuestions:
         label = ASSISTANT if source.source == "assistant" else None
         if tool.executor.server:
             label = SERVER_ASKS.format(tool.executor.server)
+
         group = _InquiryGroup(call, tool, needs, batch, label)
-        for question in map(partial(_with_route, tool), needs.questions):
+        for asked in needs.questions:
+            question = _with_route(tool, asked)
             inquiry_id = self._turn.inquiry_id(call.request.id, question.id)
-            entry = inquiry_request(inquiry_id, source, question, server=tool.executor.server)
+            entry = make_inquiry_request(inquiry_id, source, question, server=tool.executor.server)
             self._turn.record.add_question(entry)
-            group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
-            self._open[inquiry_id] = group.inquiries[-1]
+            inquiry = _OpenInquiry(inquiry_id, group, question)
+            group.inquiries.append(inquiry)
+            self._open[inquiry_id] = inquiry
+
         unavailable = self._turn.prompter.unavailable()
         while group.open:
             for_models, for_user = self._route_all(group, unavailable)
             await self._ask_models(for_models, unavailable)
             if for_user:
                 unavailable = await self._ask_user(group, for_user)
+
         self._give_outcomes(group)
 
     def drop(self, end: Literal["cancelled", "interrupted"], call: Call | None = None) -> None:
@@ -331,16 +184,18 @@ class ToolQuestions:
                 self._turn.unavailable_reason = refusal.open
                 self._note_open(inquiry, refusal.open)
         if refused:  # before any answer is used
-            raise self._end_call(group, refused[0][1].text, refused[0][1].end)
+            _, first = refused[0]
+            raise self._end_call(group, first.text, first.end)
+
         for inquiry, chosen in routes:
             self._apply_route(inquiry, chosen)
-        return (
-            [inquiry for inquiry, chosen in routes if chosen == "model"],
-            [inquiry for inquiry, chosen in routes if chosen == "user"],
-        )
+        for_models = [inquiry for inquiry, chosen in routes if chosen == "model"]
+        for_user = [inquiry for inquiry, chosen in routes if chosen == "user"]
+        return for_models, for_user
 
     def _apply_route(self, inquiry: _OpenInquiry, chosen: Route) -> None:
         group = inquiry.group
+
         match chosen:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
@@ -359,25 +214,31 @@ class ToolQuestions:
 
     def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = inquiry.group.tool
+
         recorded = self._turn.recorded.get(inquiry.id)
         if recorded is not None:
-            changes = list_changes(recorded.question, recorded_question(inquiry.question))
+            changes = list_question_changes(
+                recorded.question, make_recorded_question(inquiry.question)
+            )
             if not changes and inquiry.question.misfit(recorded.answer) is None:
                 inquiry.is_recorded = True
                 return UseAnswer(recorded.answer, recorded.channel)
             self._note_changes(inquiry, changes)
-        return route(
+
+        unavailable_reason = None if unavailable is None else unavailable.reason
+        return select_route(
             tool.name,
             inquiry.question,
             tool.questions.get(inquiry.question.id),
             remembered=self._turn.remembered(tool.name, inquiry.question),
-            unavailable_reason=None if unavailable is None else unavailable.reason,
+            unavailable_reason=unavailable_reason,
             prepared=self._turn.prepared.answer(tool.name, inquiry.question),
         )
 
     def _note_changes(self, inquiry: _OpenInquiry, changes: Sequence[str]) -> None:
         if inquiry.id in self._noted_changes:  # a question may be routed several times
             return
+
         self._noted_changes.add(inquiry.id)
         shown = ", ".join(changes[:MAX_LISTED_LINES]) or "the answer does not fit"
         text = one_line(inquiry.question.text, limit=120)
@@ -397,7 +258,9 @@ class ToolQuestions:
 
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
-        marks: frozenset[AnswerMark] = frozenset({"auto"} if channel is None else ())
+        marks: frozenset[AnswerMark] = frozenset()
+        if channel is None:
+            marks = frozenset({"auto"})
         self._close(inquiry, QuestionOutcome("answered", channel, marks), answer)
         self._count_automatic_answer(inquiry)
 
@@ -407,6 +270,7 @@ class ToolQuestions:
         question_id = inquiry.question.id
         counts = group.call.state.answers.automatic_counts
         counts[question_id] += 1
+
         if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
             text = IGNORES_ANSWERS.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
             raise self._end_call(group, text, "failed")
@@ -417,15 +281,17 @@ class ToolQuestions:
         for inquiry, outcome in ended:
             if "timed_out" in (outcome.end, *outcome.marks):
                 self._count_automatic_answer(inquiry)
+
         accepts_partial = group.needs.partial
-        call = group.call
+        answers = group.call.state.answers
         for inquiry, outcome in ended:
             question = inquiry.question
             if question.required and not outcome.is_answered and not accepts_partial:
                 raise CallEnded(END_WORDS[outcome.end].response, skipped=True)
+
             if outcome.is_answered or not accepts_partial:
-                call.state.answers.values[question.id] = inquiry.answer
-            call.state.answers.ends[question.id] = outcome
+                answers.values[question.id] = inquiry.answer
+            answers.ends[question.id] = outcome
 
     async def _ask_models(
         self, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
@@ -433,10 +299,12 @@ class ToolQuestions:
         """Ask models concurrently. The first failure ends the call, and the other requests."""
         if not inquiries:
             return
+
         raise_if_cancelled()
         if len(inquiries) == 1:
             await self._ask_model(inquiries[0], unavailable)
             return
+
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._ask_model(each, unavailable)) for each in inquiries]
         running = len(tasks)
@@ -451,12 +319,14 @@ class ToolQuestions:
 
         for task in tasks:
             task.add_done_callback(on_end)
+
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
+
         for failure in ended:
             if isinstance(failure, Exception):
                 raise failure
@@ -466,6 +336,7 @@ class ToolQuestions:
         batch = inquiry.group.batch
         call = inquiry.group.call
         problem = NO_INQUIRY_BACKEND
+
         if self._turn.tokens.is_over:
             problem = NO_TOKENS_LEFT
         elif batch.inquiry is not None:
@@ -479,6 +350,7 @@ class ToolQuestions:
                 spent=partial(self._count_usage, inquiry),
                 when_idle=self._activity.when_idle,
             )
+
             try:
                 answer = await batch.inquiry.inquire(self._turn.record.thread, request)
                 raise_if_cancelled()
@@ -495,6 +367,7 @@ class ToolQuestions:
                 if inquiry.outcome is None:  # else another question has just ended the call
                     self._use_answer(inquiry, answer, "model")
                 return
+
         if unavailable is not None:
             self._turn.unavailable_reason = unavailable.reason
         text = INQUIRY_FAILED.format(
@@ -510,7 +383,9 @@ class ToolQuestions:
         self, call: Call, model: str, *, again: str = "", until: float | None = None
     ) -> None:
         text = f"{model}, which is answering a question of {call.title}"
-        self._turn.display(Waits(call.key, f"{text}: {again}" if again else text, until))
+        if again:
+            text += f": {again}"
+        self._turn.display(Waits(call.key, text, until))
 
     async def _ask_user(
         self, group: _InquiryGroup, inquiries: list[_OpenInquiry]
@@ -523,6 +398,7 @@ class ToolQuestions:
         who = "the assistant" if group.label == ASSISTANT else group.call.title
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
+
         async with self._line.turn(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
                 answer = self._turn.remembered(group.tool.name, inquiry.question)
@@ -531,6 +407,7 @@ class ToolQuestions:
             shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
             if not shown:
                 return None
+
             end = await _ask_until(ask(_make_prompt(group, shown)), group.needs.withdrawn)
             raise_if_cancelled()
             if isinstance(end, Unavailable):
@@ -550,14 +427,15 @@ class ToolQuestions:
             case FormEnd(ends=ends):
                 for inquiry, one in zip(inquiries, ends, strict=True):
                     self._record_outcome(inquiry, one)
-                group.call.state.answers.reply = end.text if end.then == "reply" else None
-                if group.call.state.answers.reply is not None:
-                    self._turn.display(UserMessage(group.call.state.answers.reply))
+                reply = end.text if end.then == "reply" else None
+                group.call.state.answers.reply = reply
+                if reply is not None:
+                    self._turn.display(UserMessage(reply))
             case NotAnswered():
                 self._record_missing_answers(group, inquiries, end)
             case Answered(value=value, remember=remember):
                 [inquiry] = inquiries
-                if remember and _rememberable(inquiry.question):
+                if remember and _is_rememberable(inquiry.question):
                     self._turn.remember(group.tool.name, inquiry.question, value)
                 self._record_outcome(inquiry, end)
             case _:
@@ -569,6 +447,7 @@ class ToolQuestions:
         """Record a prompt that ended as a whole. Most calls end with it."""
         if end.end == "cancelled" and group.needs.menu:
             raise self._stop_turn(group, end)
+
         for inquiry in inquiries:
             self._record_outcome(inquiry, apply_timeout_default(inquiry.question, end))
         accepts_it = group.needs.partial and end.end != "interrupted"
@@ -576,7 +455,8 @@ class ToolQuestions:
             raise CallEnded(END_WORDS[end.end].response, skipped=True)
 
     def _record_outcome(self, inquiry: _OpenInquiry, end: Answered | NotAnswered) -> None:
-        self._close(inquiry, get_outcome(end), end.value if isinstance(end, Answered) else None)
+        answer = end.value if isinstance(end, Answered) else None
+        self._close(inquiry, get_outcome(end), answer)
 
     def _stop_turn(self, group: _InquiryGroup, end: Answered | NotAnswered) -> CallEnded:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
@@ -589,12 +469,14 @@ class ToolQuestions:
         self, inquiry: _OpenInquiry, outcome: QuestionOutcome, answer: JsonValue = None
     ) -> None:
         self._open.pop(inquiry.id, None)
-        entry = closing_entry(inquiry.id, inquiry.question, outcome, answer)
+        entry = make_closing_entry(inquiry.id, inquiry.question, outcome, answer)
         self._turn.record.add_question(with_usage(entry, inquiry.usage))
         inquiry.outcome = read_question_outcome(entry)
+
         if outcome.is_answered:
             inquiry.answer = answer
             self._turn.secrets.add_answer(inquiry.question, answer)
+
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(
@@ -615,6 +497,7 @@ async def _ask_until(
     """Return the end of a prompt. It is removed if it is `withdrawn` before."""
     if withdrawn is None:
         return await asking
+
     prompt = asyncio.ensure_future(asking)
     ends: list[asyncio.Future[Any]] = [prompt, withdrawn]
     try:
@@ -623,6 +506,7 @@ async def _ask_until(
         if not prompt.done():
             prompt.cancel()
             await asyncio.wait([prompt])
+
     return NotAnswered("cancelled") if prompt.cancelled() else prompt.result()
 
 
@@ -635,7 +519,7 @@ def _with_route(tool: OfferedTool, question: Question) -> Question:
     return question
 
 
-def _rememberable(question: Question) -> bool:
+def _is_rememberable(question: Question) -> bool:
     return question.answer_type.rememberable and is_reusable(question)
 
 
@@ -644,15 +528,18 @@ def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[
     tool = group.tool
     may_stay_open = needs.partial and not needs.decline
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
+    tool_name = None if tool.hidden else tool.name
+
     pages = tuple(
         QuestionPrompt(
             inquiry.question,
             label=inquiry.label,
-            tool=None if tool.hidden else tool.name,
-            remember=alone and _rememberable(inquiry.question),
+            tool=tool_name,
+            remember=alone and _is_rememberable(inquiry.question),
         )
         for inquiry in inquiries
     )
+
     if len(needs.questions) > 1:  # also if the others have their answers
         return FormPrompt(pages, may_stay_open, needs.menu, needs.decline)
     return make_prompt(pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline)

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.call import CallEnded
-from jp_nb.agent.questions import Refuse, UseAnswer, no_user_error, route
+from jp_nb.agent.question_route import Refuse, UseAnswer, format_no_user_error, select_route
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, compact_json
@@ -88,7 +88,7 @@ class Questions:
         """
         shown: list[Question] = []
         for question in self.questions:
-            chosen = route(
+            chosen = select_route(
                 self.tool,
                 question,
                 QuestionConfig(answer=self.configured.get(question.id)),
@@ -103,11 +103,11 @@ class Questions:
                 case "leave_open" | "decline":
                     self._settle(state, question, "unavailable", None)
                 case "user" if question.exclusive:
-                    raise ToolError(no_user_error(self.tool))
+                    raise ToolError(format_no_user_error(self.tool))
                 case "user":
                     shown.append(question)
                 case "model":
-                    raise ToolError(no_user_error(self.tool))
+                    raise ToolError(format_no_user_error(self.tool))
         return shown
 
     def take(

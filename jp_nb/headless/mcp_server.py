@@ -29,7 +29,7 @@ from pydantic import JsonValue
 
 import jp_nb
 from jp_nb.agent.call import CallEnded
-from jp_nb.agent.questions import no_user_error
+from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.headless.client_questions import (
     Action,
@@ -384,7 +384,7 @@ class Client:
                 form_message(question), schema, related_request_id=self._context.request_id
             )
         except MCPError as exc:
-            raise ToolError(no_user_error(tool)) from exc
+            raise ToolError(format_no_user_error(tool)) from exc
         content: JsonObject = dict(result.content or {})  # type: ignore[arg-type]  # lists of texts
         return result.action, content
 
@@ -393,7 +393,7 @@ def _schema_or_refuse(tool: str, question: Question) -> JsonObject:
     try:
         return form_schema(question)
     except UnsupportedQuestionError as exc:
-        raise ToolError(no_user_error(tool)) from exc
+        raise ToolError(format_no_user_error(tool)) from exc
 
 
 def _require_input(

@@ -41,7 +41,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.prepared_answers import ANSWERS
 from jp_nb.agent.provider import TextKind
-from jp_nb.agent.questions import no_user_error
+from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.images import count_images
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
@@ -143,10 +143,10 @@ def get_call_mark(ended: ToolEnds | ToolCall) -> str:
 def format_content_for_user(tool: str, content: str) -> str:
     """Return the response of a call for the user.
 
-    The error for the model mentions a terminal if no user is available (`no_user_error`). A
+    The error for the model mentions a terminal if no user is available (`format_no_user_error`). A
     notebook has no terminal, so the user reads another message.
     """
-    if content == no_user_error(tool):
+    if content == format_no_user_error(tool):
         return (
             "no user is available to answer its question. Configure the answer, or give it in an "
             "answers file."

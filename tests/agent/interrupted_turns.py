@@ -9,7 +9,7 @@ from typing import Any
 from jp_nb.agent.display import (
     ShowText,
 )
-from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
+from jp_nb.agent.interrupts import MENU_TITLE as MENU_TEXT
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.agent.provider import TextPart
 from jp_nb.agent.turn import TurnEnd

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.change_review import has_no_effect, list_changes
+from jp_nb.agent.change_review import has_no_effect, list_proposed_changes
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, SimplePrompt
 from jp_nb.config import partial, proposal, validation
@@ -151,6 +151,6 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
     found = review_proposal(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
     assert isinstance(found, Proposal)
     assert not has_no_effect(found)
-    assert [line.path for line in list_changes(found)] == ["assistant.name"]
+    assert [line.path for line in list_proposed_changes(found)] == ["assistant.name"]
     assert squash_changes([found.change], basis.partial, {}) == Change(NAMED)
     assert sorted(calls) == ["apply", "iter_changed_leaves", "read_layer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, InvalidAnswer
-from jp_nb.agent.questions import Refuse, Route, UseAnswer, route
+from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.toolkit.question import Question
 
@@ -34,7 +34,7 @@ PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
 
 def test_prepared_answer_comes_after_the_configuration_and_before_all_else() -> None:
     for config, remembered, prepared, way in PRECEDENCE:
-        found = route(
+        found = select_route(
             "t", SURE, config, remembered=remembered, unavailable_reason=None, prepared=prepared
         )
         assert found == way
@@ -47,7 +47,7 @@ def test_invalid_prepared_answer_is_refused() -> None:
         (SURE.with_required(False), "it runs headless"),
     ]:
         prepared = InvalidAnswer("a.toml, line 1: no")
-        found = route(
+        found = select_route(
             "t",
             question,
             TO_MODEL,
@@ -64,5 +64,7 @@ OPEN = Question.boolean("sure", "Sure?")
 
 def test_remembered_answer_applies_without_a_user() -> None:
     for unavailable_reason in (None, "it runs headless"):
-        way = route("deploy", OPEN, None, remembered=True, unavailable_reason=unavailable_reason)
+        way = select_route(
+            "deploy", OPEN, None, remembered=True, unavailable_reason=unavailable_reason
+        )
         assert way == UseAnswer(True, "remembered")

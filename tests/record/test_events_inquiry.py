@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.questions import inquiry_request
+from jp_nb.agent.question_entries import make_inquiry_request
 from jp_nb.errors import StorageError
 from jp_nb.record import events
 from jp_nb.record.document import list_notices
@@ -59,7 +59,7 @@ def test_declared_fields_of_a_question_are_recorded_without_defaults(
     ]
     for question, recorded in rows:
         with subtests.test(recorded=recorded):
-            entry = inquiry_request("c.q.1", InquirySource.tool("t"), question).stamped(T)
+            entry = make_inquiry_request("c.q.1", InquirySource.tool("t"), question).stamped(T)
             assert entry.to_raw()["question"] == {**QUESTION, **recorded}
             assert decode_event(entry.to_raw(), 0) == entry
 
@@ -71,7 +71,7 @@ def test_persistence_of_the_record_has_its_own_type() -> None:
     assert "Persistence" not in names
     for policy in ("none", "turn"):
         question = Question.boolean("q", "?").with_persistence(policy)
-        entry = inquiry_request("c.q.1", InquirySource.tool("t"), question)
+        entry = make_inquiry_request("c.q.1", InquirySource.tool("t"), question)
         assert entry.question.persistence == policy
     with pytest.raises(StorageError):
         inquiry(persistence="conversation")

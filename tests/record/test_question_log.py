@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
-from jp_nb.agent.questions import closing_entry, inquiry_request
+from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
 from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode_event
 from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_logged_answer
 from jp_nb.storage.question_log_file import (
@@ -218,8 +218,8 @@ def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subt
     auto = QuestionOutcome("answered", "form", frozenset({"auto"}))
     for question, answer, mode, words in rows:
         with subtests.test(question=question):
-            request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
-            response = closing_entry("c.q.1", question, auto, answer)
+            request = make_inquiry_request("c.q.1", InquirySource.tool("plan"), question)
+            response = make_closing_entry("c.q.1", question, auto, answer)
             entry = make_entry(request, response.stamped("2026-03-18 13:19:06.5"))
             assert entry is not None
             assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)

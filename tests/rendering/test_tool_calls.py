@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.questions import no_user_error
+from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.rendering.transcript import render_call
 from tests.support.images import figure
 
@@ -88,11 +88,11 @@ def test_declined_call_has_its_own_mark_and_the_reason() -> None:
 
 
 def test_line_of_a_call_that_had_no_user_names_no_terminal() -> None:
-    assert called(no_user_error("t"), error=True)[0].endswith(
+    assert called(format_no_user_error("t"), error=True)[0].endswith(
         "— no user is available to answer its question. Configure the answer, or give it in an "
         "answers file."
     )
-    assert "terminal" in called(no_user_error("other"), error=True)[0]
+    assert "terminal" in called(format_no_user_error("other"), error=True)[0]
 
 
 def test_long_lines_are_cut() -> None:

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.agent.inquiry import InquiryError, answer_schema, extract_answer
 from jp_nb.agent.prompts import Answered, AnyEnd, QuestionPrompt
-from jp_nb.agent.questions import inquiry_request
+from jp_nb.agent.question_entries import make_inquiry_request
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoValidAnswer
 from jp_nb.notebook.prompt.form import Form
@@ -157,7 +157,7 @@ def test_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
 
 
 def test_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
-    raw = inquiry_request("c.n.1", InquirySource.tool("count"), prompt.question).to_raw()
+    raw = make_inquiry_request("c.n.1", InquirySource.tool("count"), prompt.question).to_raw()
     question = raw["question"]
     assert isinstance(question, dict)
     assert question["answer_type"] == {"type": "version", "least": 3}
