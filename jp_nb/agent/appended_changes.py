@@ -49,9 +49,11 @@ def find_excessive_changes(
         sent = provider.preview(request)
     except ProviderError:
         return []  # sending the request raises it as well
+
     tokens: dict[str, int] = {}
     for part, count in _count_tokens(request, sent, heads[0]):
         tokens[part] = tokens.get(part, 0) + count
+
     if sum(tokens.values()) <= allowed:
         return []
     return [part for part, count in tokens.items() if count]
@@ -64,6 +66,7 @@ def _count_tokens(
     front = sent.front or request
     sources = {each.source for each in front.attachments}
     names = {tool.name for tool in front.tools}
+
     for change in sent.changes:
         yield _count_content(change, request, sources)
         outdated = [tool for tool in change.tools if tool not in request.tools]
@@ -86,7 +89,8 @@ def _count_content(
     # An additional attachment that still applies would be in front of a new head.
     is_new = content.source not in sources and content in request.attachments
     sources.add(content.source)
-    return "attachments", 0 if is_new else _count_attachment(content)
+    tokens = 0 if is_new else _count_attachment(content)
+    return "attachments", tokens
 
 
 def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> Iterator[int]:

@@ -17,16 +17,14 @@ from pydantic import JsonValue
 from jp_nb.agent.call import prepare_arguments
 from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.json_values import as_object, indented_json, read_json
+from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.answer_types import MAX_FIELDS, TextAnswer
 from jp_nb.toolkit.outcome import Failure
 from jp_nb.toolkit.parameters import declared_types, text_arguments
 from jp_nb.toolkit.question import FormAnswer, Question
 
-Arguments = dict[str, JsonValue]
-
-WHOLE: Final = "arguments"
+WHOLE_FIELD: Final = "arguments"
 """Id of the only box, with all arguments as JSON, if there are no boxes or too many."""
 JSON_TEXT: Final = TextAnswer(min_length=1)
 
@@ -49,7 +47,7 @@ class _Box:
 class ArgumentEditor:
     """The form that edits the arguments of one call, and its answer."""
 
-    def __init__(self, tool: OfferedTool, arguments: Arguments) -> None:
+    def __init__(self, tool: OfferedTool, arguments: JsonObject) -> None:
         self._tool = tool
         self._arguments = arguments
         self._schema = dict(tool.definition.parameters or {})
@@ -75,13 +73,14 @@ class ArgumentEditor:
         page = QuestionPrompt(question, consents=True, code_fields=code, submit=submit)
         return FormPrompt((page,))
 
-    def read(self, answer: JsonValue) -> Arguments | Failure:
+    def read(self, answer: JsonValue) -> JsonObject | Failure:
         """Return the arguments in the `answer`, or why the tool cannot run with them."""
         typed = as_object(answer)
         try:
             edited = self._read_boxes(typed)
         except _InvalidJsonError as exc:
             return Failure(f"{exc.name}: {exc}")
+
         return prepare_arguments(self._tool, edited)
 
     def _check(self, typed: Mapping[str, JsonValue]) -> Mapping[str, str]:
@@ -89,11 +88,12 @@ class ArgumentEditor:
             edited = self._read_boxes(typed)
         except _InvalidJsonError as exc:
             return {exc.name: str(exc)}
+
         prepared = prepare_arguments(self._tool, edited)
         return {"": prepared.message} if isinstance(prepared, Failure) else {}
 
-    def _read_boxes(self, typed: Mapping[str, JsonValue]) -> Arguments:
-        edited: Arguments = {}
+    def _read_boxes(self, typed: Mapping[str, JsonValue]) -> JsonObject:
+        edited: JsonObject = {}
         for box in self._boxes:
             name = box.question.id
             if name in typed:
@@ -102,13 +102,14 @@ class ArgumentEditor:
 
         if not self._is_whole:
             return edited
-        whole = edited[WHOLE]
+
+        whole = edited[WHOLE_FIELD]
         if not isinstance(whole, dict):
-            raise _InvalidJsonError(WHOLE, "Invalid JSON: expected an object")
+            raise _InvalidJsonError(WHOLE_FIELD, "Invalid JSON: expected an object")
         return whole
 
     def _whole_box(self) -> _Box:
-        question = Question(id=WHOLE, text="All arguments (JSON)", answer_type=JSON_TEXT)
+        question = Question(id=WHOLE_FIELD, text="All arguments (JSON)", answer_type=JSON_TEXT)
         shown = format_visible_json(self._arguments)
         return _Box(question.with_default(shown), is_json=True, is_code=True)
 
@@ -122,17 +123,20 @@ class ArgumentEditor:
             is_text = self._is_text(name, as_object(properties.get(name)))
             label = f"{spell_invisible(name)} (JSON)"
             if is_text:
-                label = spell_invisible(code[name].caption if name in code else name)
+                caption = code[name].caption if name in code else name
+                label = spell_invisible(caption)
+            kind = TextAnswer() if is_text else JSON_TEXT
+
             question = Question(
                 id=name,
                 text=label,
-                answer_type=TextAnswer() if is_text else JSON_TEXT,
+                answer_type=kind,
                 default=self._shown(name, is_text=is_text),
                 required=name in is_required,
             )
             yield _Box(question, is_json=not is_text, is_code=not is_text or name in code)
 
-    def _is_text(self, name: str, node: Arguments) -> bool:
+    def _is_text(self, name: str, node: JsonObject) -> bool:
         types = declared_types(node)
         if name in self._arguments:
             value = self._arguments[name]

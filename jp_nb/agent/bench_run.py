@@ -19,7 +19,7 @@ from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image, count_images
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.marks import SKIPPED_KEY
 from jp_nb.record.turn_view import Inquiry, read_turn
 from jp_nb.text import one_line
@@ -95,19 +95,22 @@ class CallOutcome:
             for name, value in self.arguments.items()
         )
         call = one_line(f"{self.name}({arguments})", limit=80)
-        kind = "skipped: " if self.skipped else "error: " if self.is_error else ""
+
+        kind = "error: " if self.is_error else ""
+        if self.skipped:
+            kind = "skipped: "
         text = one_line(self.content, limit=80)
-        parts = {
-            "question": self.questions,
-            "proposed change": self.changes,
-        }
-        counts = [
-            f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
-            for word, items in parts.items()
-            if items
-        ]
-        facts = [f"{kind}{text!r}", *count_images(self.images), *counts]
+
+        facts = [f"{kind}{text!r}", *count_images(self.images)]
+        facts += _count_items("question", self.questions)
+        facts += _count_items("proposed change", self.changes)
         return f"<call {call}: {', '.join(facts)}>"
+
+
+def _count_items(noun: str, items: Sequence[object]) -> list[str]:
+    if not items:
+        return []
+    return [f"1 {noun}"] if len(items) == 1 else [f"{len(items)} {noun}s"]
 
 
 @dataclass(slots=True)
@@ -131,6 +134,7 @@ class BenchRun:
         """Run all batches; return True unless the user stopped the run."""
         if self.interrupt_count:
             return False
+
         PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
         try:
             for calls in self.batches:
@@ -144,6 +148,7 @@ class BenchRun:
                     break
         finally:
             self._interrupt = None
+
         return not self.stopped
 
     def interrupt(self) -> None:
@@ -156,34 +161,46 @@ class BenchRun:
     def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
         """Yield each call that has a response, with its outcome, in call order."""
         inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
-        hide = self.turn.secrets.hide
-        processes = tuple(
-            replace(x, stdin=hide(x.stdin), stdout=hide(x.stdout), stderr=hide(x.stderr))
-            for x in self.processes
-        )
+        processes = tuple(map(self._hide_in_process, self.processes))
+
         for call in chain.from_iterable(self.batches):
-            if call.state.response is not None:
-                yield (
-                    call,
-                    CallOutcome(
-                        name=call.request.name,
-                        arguments=call.state.arguments or call.request.arguments,
-                        content=call.state.response.content,
-                        is_error=call.state.response.is_error,
-                        skipped=SKIPPED_KEY in call.state.response.metadata,
-                        images=call.state.result.shown_images.images,
-                        structured=call.state.response.metadata.get("structured"),
-                        questions=tuple(
-                            x for x in inquiries if x.id.startswith(f"{call.request.id}.")
-                        ),
-                        changes=tuple(
-                            CallChange(x.changes, x.applied, x.by, x.reason) for x in call.changes
-                        ),
-                        seconds=call.state.seconds,
-                        traceback=hide(call.view.traceback) if call.view.traceback else None,
-                        exception=call.exception,
-                        whole_chars=call.state.result.whole_chars,
-                        processes=processes,
-                        unavailable=self.turn.unavailable_reason,
-                    ),
-                )
+            response = call.state.response
+            if response is not None:
+                yield call, self._make_outcome(call, response, inquiries, processes)
+
+    def _hide_in_process(self, run: ProcessRun) -> ProcessRun:
+        hide = self.turn.secrets.hide
+        return replace(run, stdin=hide(run.stdin), stdout=hide(run.stdout), stderr=hide(run.stderr))
+
+    def _make_outcome(
+        self,
+        call: Call,
+        response: ToolCallResponse,
+        inquiries: Sequence[Inquiry],
+        processes: tuple[ProcessRun, ...],
+    ) -> CallOutcome:
+        questions = [each for each in inquiries if each.id.startswith(f"{call.request.id}.")]
+        changes = [
+            CallChange(each.changes, each.applied, each.by, each.reason) for each in call.changes
+        ]
+        traceback = call.view.traceback
+        if traceback:
+            traceback = self.turn.secrets.hide(traceback)
+
+        return CallOutcome(
+            name=call.request.name,
+            arguments=call.state.arguments or call.request.arguments,
+            content=response.content,
+            is_error=response.is_error,
+            skipped=SKIPPED_KEY in response.metadata,
+            images=call.state.result.shown_images.images,
+            structured=response.metadata.get("structured"),
+            questions=tuple(questions),
+            changes=tuple(changes),
+            seconds=call.state.seconds,
+            traceback=traceback or None,
+            exception=call.exception,
+            whole_chars=call.state.result.whole_chars,
+            processes=processes,
+            unavailable=self.turn.unavailable_reason,
+        )

@@ -179,7 +179,8 @@ def prepare_arguments(
     copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
     # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
     clean = as_object(make_storable(copy))
-    given = drop_optional_nulls(coerce_arguments(clean, schema), schema)
+    coerced = coerce_arguments(clean, schema)
+    given = drop_optional_nulls(coerced, schema)
 
     try:
         prepared = tool.executor.prepare(tool.name, given, schema)

@@ -101,7 +101,7 @@ async def request_response(
     name = model.full_name
     model.before_sending(model.provider, model.provider_name)
     return await with_retries(
-        lambda: _request_once(model.provider, request, partial(spent, name)),
+        partial(_request_once, model.provider, request, partial(spent, name)),
         model=name,
         limits=model.request,
         waits=waits,
@@ -115,22 +115,27 @@ async def _request_once(
     """Return the entries of one response, or `Retry` if the provider asks for another request."""
     builder = ResponseBuilder()
     entries: list[Entry] = []
+
     try:
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
-                if (entry := builder.feed(event)) is not None:
+                entry = builder.feed(event)
+                if entry is not None:
                     entries.append(entry)
     finally:
         if builder.usage != Usage():
             spent(builder.usage)
+
     match builder.end():
         case Retry() as retry:
             return retry
         case Finished(reason="refused", detail=detail):
-            why = f": {detail}" if detail else ""
-            raise ProviderError(f"the model refused to answer{why}")
+            reason = f": {detail}" if detail else ""
+            raise ProviderError(f"the model refused to answer{reason}")
         case Finished(reason="max_tokens"):
             raise ProviderError(
                 "the answer reached the token limit and is incomplete", kind="output_limit"
             )
-    return entries + builder.finish()[0]
+
+    texts, _ = builder.finish()
+    return entries + texts

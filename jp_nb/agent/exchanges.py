@@ -105,9 +105,10 @@ class NormalizedRequest:
     def summary(self) -> JsonObject:
         """The settings and the ids of the parts. The id of the last message covers all messages."""
         listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
-        ids: JsonObject = {
-            name: [part.id for part in parts] for name, parts in listed.items() if parts
-        }
+        ids: JsonObject = {}
+        for name, parts in listed.items():
+            if parts:
+                ids[name] = [part.id for part in parts]
         last = self.messages[-1].id if self.messages else NO_MESSAGE
         return {**self.settings, **ids, "messages": last}
 
@@ -145,10 +146,12 @@ class RequestNormalizer:
             "tool_choice": request.tool_choice,
         }
         parameters = asdict(request.parameters)
-        if effective := {k: x for k, x in parameters.items() if x not in (None, (), {})}:
+        effective = {key: value for key, value in parameters.items() if value not in (None, (), {})}
+        if effective:
             settings["parameters"] = effective
         if request.schema is not None:
             settings["schema"] = messages.with_positions(dict(request.schema))
+
         return NormalizedRequest(
             self._clean(settings),
             self._parts("system", request.system, lambda text: {"text": text}),
@@ -175,6 +178,7 @@ class RequestNormalizer:
         found = next((known for known in self._contexts if known[0] is context), None)
         if found is None:
             found = (context, _Messages(self._provider, self._part))
+
         others = [known for known in self._contexts if known[0] is not context]
         self._contexts = [*others, found][-MAX_CONTEXTS:]
         found[1].follow(context)
@@ -208,9 +212,11 @@ class _Messages:
     def _normalize_item(self, item: ContextItem) -> JsonObject:
         entry = item.entry
         images = _images(item.images)
+
         match entry:
             case ChatRequest(content=text):
-                mark = {"inquiry": each} if (each := entry.metadata.get("inquiry")) else {}
+                inquiry = entry.metadata.get("inquiry")
+                mark = {"inquiry": inquiry} if inquiry else {}
                 return {"role": "user", **mark, "text": text, **images}
             case ToolCallRequest(id=raw):
                 self._calls += 1
@@ -228,6 +234,7 @@ class _Messages:
                 number = waiting.popleft() if waiting else 0
                 role = "error" if entry.is_error else "result"
                 return {"role": role, "call": number, "text": entry.content, **images}
+
         value: JsonObject = {"role": "assistant", "text": entry.message}
         if entry.kind == "structured":
             value = {"role": "assistant", "data": entry.data}
@@ -257,10 +264,12 @@ def _provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def _images(images: Sequence[Image]) -> JsonObject:
+    if not images:
+        return {}
     shown: list[JsonValue] = [
         {"type": image.media_type, "name": image.name, "digest": image.digest} for image in images
     ]
-    return {"images": shown} if shown else {}
+    return {"images": shown}
 
 
 def _attachment(attachment: Attachment) -> JsonObject:
@@ -328,10 +337,12 @@ class ExchangeRecorder:
             reason = self._hide(event.reason)
             notice = self._hide(event.notice)
             event = replace(event, reason=reason, notice=notice)
+
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
         if isinstance(event, KeepAlive):
             return None
+
         before = self._events[-1] if self._events else None
         if isinstance(event, (TextPart, ToolCallArguments)):
             if before is None or replace(event, text="") != before:
@@ -354,9 +365,8 @@ class ExchangeRecorder:
         """Return the exchange of a request that failed with `error`."""
         text = self._hide(error.without_address)
         is_protocol = isinstance(error, ProtocolError)
-        return self._make_exchange(
-            FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
-        )
+        end = FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
+        return self._make_exchange(end)
 
     def incomplete(self) -> Exchange:
         """Return the exchange of a response that ended without `Finished`."""
@@ -381,7 +391,8 @@ _ENDS: Final[Mapping[str, type[Any]]] = {
     "failed": FailedResponse,
     "broke-off": IncompleteResponse,
 }
-_NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in table.items()}
+_TYPES: Final[Mapping[str, type[Any]]] = {**_EVENTS, **_ENDS}
+_NAMES: Final = {kind: name for name, kind in _TYPES.items()}
 
 
 def event_to_json(event: ProviderEvent | End) -> JsonObject:
@@ -396,7 +407,7 @@ def event_to_json(event: ProviderEvent | End) -> JsonObject:
 
 @cache
 def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter({**_EVENTS, **_ENDS}[name])
+    return TypeAdapter(_TYPES[name])
 
 
 def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]) -> Any:
@@ -410,10 +421,13 @@ def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]
     kind = table.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(f"expected one of {', '.join(table)} at `{key}`")
+
     attributes = {each: item for each, item in value.items() if each != key}
     known = {field.name for field in fields(kind)}
-    if unknown := sorted(attributes.keys() - known):
+    unknown = sorted(attributes.keys() - known)
+    if unknown:
         raise ValueError(f"unknown key `{unknown[0][:60]}` in `{name}`")
+
     try:
         return _adapter(str(name)).validate_json(compact_json(attributes), strict=True)
     except ValidationError as exc:

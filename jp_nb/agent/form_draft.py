@@ -183,6 +183,7 @@ class FormDraft:
         if len(self._pages) == 1:
             self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
             return
+
         self._pages[self.page] = PageDraft(declined=True)
         if self.is_last or self.reviewed:
             self.review()
@@ -227,12 +228,14 @@ class FormDraft:
     ) -> NotAnswered:
         if page.declined:
             return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
-        return NotAnswered("timed_out" if page.timed_out else left, self._channel)
+        if page.timed_out:
+            return NotAnswered("timed_out", self._channel)
+        return NotAnswered(left, self._channel)
 
     def _end(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
             self.end = end
-            self.step = self.step + 1
+            self.step += 1
 
     def expire(self, picked: Answered | None = None) -> None:
         """Handle the timeout of the current page, and go to the next page.
@@ -240,10 +243,14 @@ class FormDraft:
         `picked` is a selection on the page that was not sent. On the last page, the form ends. On
         the summary, all open pages time out and the form ends.
         """
-        on_summary = self.screen == "summary"
-        for index in self.open_pages if on_summary else [self.page]:
-            self._time_out(index, None if on_summary else picked)
-        if on_summary or self.is_last:
+        if self.screen == "summary":
+            for index in self.open_pages:
+                self._time_out(index)
+            self._finish()
+            return
+
+        self._time_out(self.page, picked)
+        if self.is_last:
             self._finish()
         else:
             self.next()
@@ -252,6 +259,7 @@ class FormDraft:
         # Exclusive questions accept only sent answers, and required ones no automatic answer.
         question = self.prompt.pages[index].question
         held = self._pages[index].answer
+
         if picked is not None and not question.exclusive:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 INQUIRY_KEY: Final = "inquiry"
 """Metadata key of the request with the question: `<tool>.<question id>`. Not stored."""
-PAUSED: Final = "Tool paused: "
-INTERRUPTED: Final = "Tool call was interrupted."
+CALL_PAUSED: Final = "Tool paused: "
+CALL_INTERRUPTED: Final = "Tool call was interrupted."
 NO_RESULT_YET: Final = "No result yet: this call was made in the same answer as the paused one."
 
 
@@ -103,12 +103,15 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
     open_calls: list[tuple[str, str]] = []  # ids and providers
 
     def respond(*, in_batch: bool) -> None:
-        same = 0
+        same_id_count = 0
         for call_id, provider in open_calls:
-            same += call_id == inquiry.call_id
-            text = NO_RESULT_YET if in_batch else INTERRUPTED
-            if in_batch and call_id == inquiry.call_id and same == inquiry.number:
-                text = PAUSED + inquiry.question.text
+            if call_id == inquiry.call_id:
+                same_id_count += 1
+            is_asking = call_id == inquiry.call_id and same_id_count == inquiry.number
+
+            text = NO_RESULT_YET if in_batch else CALL_INTERRUPTED
+            if in_batch and is_asking:
+                text = CALL_PAUSED + inquiry.question.text
             response = ToolCallResponse(id=call_id, content=text, is_error=not in_batch)
             items.append(ContextItem(response, provider))
         open_calls.clear()
@@ -119,13 +122,14 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
                 open_calls.append((call_id, item.provider))
             case ToolCallResponse(id=call_id):
                 # Ids repeat: the n-th response of an id answers its n-th request.
-                first = (n for n, (known, _) in enumerate(open_calls) if known == call_id)
-                if (number := next(first, None)) is not None:
-                    del open_calls[number]
+                ids = [known for known, _ in open_calls]
+                if call_id in ids:
+                    del open_calls[ids.index(call_id)]
             case ChatRequest():
                 respond(in_batch=False)
         items.append(item)
     respond(in_batch=True)
+
     question = inquiry.question
     parts = [
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
@@ -138,7 +142,8 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
         schema=answer_schema(inquiry),
         metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
-    items.append(ContextItem(request, items[-1].provider if items else ""))
+    provider = items[-1].provider if items else ""
+    items.append(ContextItem(request, provider))
     return RequestContext(items, thread.heads, thread.contents)
 
 
@@ -150,9 +155,11 @@ def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue
     """
     for entry in entries:
         if isinstance(entry, ChatResponse) and entry.kind == "structured":
-            if (problem := _find_problem(entry.data, inquiry)) is not None:
+            problem = _find_problem(entry.data, inquiry)
+            if problem is not None:
                 raise InquiryError(f"Failed to extract answer from structured response: {problem}")
             return as_object(entry.data)["answer"]
+
     raise InquiryError("No structured data in the LLM response")
 
 
@@ -163,6 +170,7 @@ def _find_problem(data: JsonValue, inquiry: ModelInquiry) -> str | None:
         return "`answer` is missing"
     if data.get("inquiry_id", inquiry.schema_id) != inquiry.schema_id:
         return f"`inquiry_id` is not {inquiry.schema_id!r}"
+
     match inquiry.question.misfit(data["answer"]):
         case "option":
             return "`answer` is not one of the options"
@@ -200,6 +208,7 @@ class LlmInquiryBackend:
             schema=schema,
             conversation_id=self.conversation_id,
         )
+
         try:
             model.provider.check_schema(schema)
             if model.is_replayed:
@@ -216,6 +225,7 @@ class LlmInquiryBackend:
         except Exception as exc:
             log.exception("An inquiry failed")
             raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
+
         return extract_answer(entries, inquiry)
 
 
@@ -239,8 +249,11 @@ def remove_addresses(text: str) -> str:
     The error goes to the model that called the tool, and into the record.
     """
     text = text[:1000]
+
     hosts = {match[1] for match in _URL.finditer(text)}
     text = _URL.sub("[address]", text)
     for host in hosts:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "[address]", text)
-    return _KEY.sub("[key]", _ADDRESS.sub("[address]", text))
+
+    text = _ADDRESS.sub("[address]", text)
+    return _KEY.sub("[key]", text)

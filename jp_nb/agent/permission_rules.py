@@ -113,7 +113,9 @@ class Ruling:
         if self.rule is None:
             return None
         stored: dict[str, JsonValue] = {"when": dict(self.rule.when), "from": self.origin}
-        return stored | ({"only_these": True} if self.rule.only_these else {})
+        if self.rule.only_these:
+            stored["only_these"] = True
+        return stored
 
 
 def judge(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> Ruling:
@@ -158,6 +160,7 @@ def judged_call(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str
     folders = [Path.cwd()] if tool.runs_in_kernel else []
     if tool.executor.folder is not None:
         folders.append(workspace / tool.executor.folder)
+
     return JudgedCall(arguments, workspace, tuple(folders), tool.executor.hints)
 
 

@@ -129,6 +129,7 @@ class QuestionPrompt(Prompt[Answered]):
         kind = self.question.answer_type
         if not isinstance(kind, FormAnswer):
             return (self,)
+
         return tuple(QuestionPrompt(x, is_code=x.id in self.code_fields) for x in kind.fields)
 
 
@@ -187,17 +188,18 @@ class ProposedChange:
     def becomes(self) -> str:
         """Text of the new value."""
         if self.proposed is None:
-            return UNSET if self.then is None else f"{UNSET}, then {self.then}"
+            return UNSET_VALUE if self.then is None else f"{UNSET_VALUE}, then {self.then}"
         return f"+ {self.proposed}" if self.added else self.proposed
 
     def __str__(self) -> str:
         """Return `path: now → proposed`, `path: + item` or `path: (unset)`."""
         if self.proposed is None or self.added:
             return f"{self.path}: {self.becomes}"
-        return f"{self.path}: {UNSET if self.now is None else self.now} → {self.becomes}"
+        now = UNSET_VALUE if self.now is None else self.now
+        return f"{self.path}: {now} → {self.becomes}"
 
 
-UNSET = "(unset)"
+UNSET_VALUE = "(unset)"
 """Text for a value that is not set."""
 
 
@@ -229,7 +231,9 @@ def make_prompt(
     question = pages[0].question
     if len(pages) > 1 or partial or menu or declines or not question.required:
         return FormPrompt(pages, partial, menu, declines)
-    return FormPrompt(pages) if isinstance(question.answer_type, FormAnswer) else pages[0]
+    if isinstance(question.answer_type, FormAnswer):
+        return FormPrompt(pages)
+    return pages[0]
 
 
 SimplePrompt = QuestionPrompt | ActionPrompt
@@ -255,7 +259,8 @@ def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
     """Return `end` with the name of the user who decided. Automatic outcomes get no name."""
     match end:
         case FormEnd(ends=ends):
-            return replace(end, ends=tuple(replace(x, by=_sender_of(x, name)) for x in ends))
+            signed = [replace(one, by=_sender_of(one, name)) for one in ends]
+            return replace(end, ends=tuple(signed))
         case Answered() | NotAnswered():
             return replace(end, by=_sender_of(end, name))
         case Unavailable():

@@ -20,6 +20,7 @@ def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
     """Return advice about the turn that the server refuses; "" if `error` has another cause."""
     if error.kind != "other" or error.status not in _REFUSALS:
         return ""
+
     stream = record.stream
     turn: int | None = None
     if error.item is not None and error.item < len(record.thread):
@@ -61,7 +62,8 @@ def _name(stream: ConversationStream, turn: int) -> str:
         for event in stream.events()
         if event.turn == turn and isinstance(event.entry, ChatRequest)
     )
-    return f"the turn “{make_title(next(texts, ''))}”"
+    title = make_title(next(texts, ""))
+    return f"the turn “{title}”"
 
 
 def _way_out(stream: ConversationStream, turn: int) -> str:

@@ -53,10 +53,8 @@ from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.toolkit.answer_types import MAX_FIELDS, Option
 from jp_nb.toolkit.question import FormAnswer, Question
 
-Arguments = Mapping[str, JsonValue]
-
 ANY: Final[JsonValue] = {"any": True}
-MAX_LABEL_CHARS: Final = 60
+MAX_CHOICE_CHARS: Final = 60
 """Maximum length of a value in the label of a choice."""
 _EXACT: Final = "exact"
 _ANY: Final = "any"
@@ -68,7 +66,7 @@ _WORDS_FOR_FILES: Final = ("path", "file", "folder", "dir")
 
 
 def make_rule(
-    tool: OfferedTool, arguments: Arguments, root: str, ruling: Ruling
+    tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str, ruling: Ruling
 ) -> KeptRule | None:
     """Return the rule for calls with the same `arguments`; None if they are too long for one."""
     when = exact_conditions(arguments)
@@ -76,6 +74,7 @@ def make_rule(
         check_conditions(when)
     except ValueError:
         return None
+
     rule = KeptRule(tool.name, tool.identity, when, "session", asked_by=ruling.asked_by)
     is_met = matches(rule.when, judged_call(tool, arguments, root), only_these=True)
     return rule if is_met else None
@@ -92,7 +91,7 @@ class _ArgumentChoice:
 class RuleEditor:
     """The form that changes the conditions of a rule, and its answer."""
 
-    def __init__(self, tool: OfferedTool, arguments: Arguments, root: str) -> None:
+    def __init__(self, tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> None:
         self._tool = tool
         self._arguments = arguments
         self._call = judged_call(tool, arguments, root)
@@ -114,6 +113,7 @@ class RuleEditor:
             ],
         ).with_default("none")
         fields = (*(each.question for each in self._fields), others)
+
         question = Question(
             id="rule",
             text=f"Calls of {spell_invisible(self._tool.name)} that may run without a question",
@@ -129,12 +129,13 @@ class RuleEditor:
         when = {
             each.argument: self._read(each, answers.get(each.question.id)) for each in self._fields
         }
+
         only_these = answers.get(_OTHERS) != _ANY
         if not only_these:
             when = {name: condition for name, condition in when.items() if condition != ANY}
         return replace(rule, when=check_conditions(when), only_these=only_these)
 
-    def _check(self, answers: Arguments) -> Mapping[str, str]:
+    def _check(self, answers: Mapping[str, JsonValue]) -> Mapping[str, str]:
         problems: dict[str, str] = {}
         for each in self._fields:
             try:
@@ -143,6 +144,7 @@ class RuleEditor:
                     problems[each.question.id] = "this call does not meet the condition"
             except ValueError as exc:
                 problems[each.question.id] = str(exc)
+
         return problems
 
     def _read(self, each: _ArgumentChoice, answer: JsonValue) -> JsonValue:
@@ -164,7 +166,7 @@ class RuleEditor:
     def _make_field(self, name: str) -> _ArgumentChoice:
         question = Question.select(
             f"argument {name}",
-            one_line(spell_invisible(name), limit=MAX_LABEL_CHARS),
+            one_line(spell_invisible(name), limit=MAX_CHOICE_CHARS),
             list(self._options(name)),
             other=True,
         )
@@ -172,7 +174,7 @@ class RuleEditor:
 
     def _options(self, name: str) -> Iterator[Option]:
         value = self._arguments[name]
-        shown = one_line(escape_invisible(compact_json(value)), limit=MAX_LABEL_CHARS)
+        shown = one_line(escape_invisible(compact_json(value)), limit=MAX_CHOICE_CHARS)
         yield Option(value=_EXACT, label=f"exactly {shown}")
 
         folder = _find_folder(name, value, self._call)
@@ -212,7 +214,7 @@ def _read_condition(name: str, text: str) -> JsonValue:
 
 RULE_PROMPT: Final = "Always allow these calls of `{}`?"
 RULE_CAPTION: Final = "Rule: calls that meet all conditions run without a question"
-KEEP: Final[Mapping[Scope, Action]] = {
+KEEP_ACTIONS: Final[Mapping[Scope, Action]] = {
     "session": Action("s", "Run, and keep the rule for this session", "session"),
     "notebook": Action("k", "Run, and keep the rule in this notebook", "notebook"),
 }
@@ -231,6 +233,7 @@ class RulePrompts:
     async def ask(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable | None:
         """Return the kept rule, or the end of the prompt; None if the user went back."""
         problem = ""
+
         while True:
             end = await self._ask(self._prompt(rule, problem))
             if not isinstance(end, Answered):
@@ -269,7 +272,7 @@ class RulePrompts:
         if problem:
             details.append(PromptDetail("The rule was not kept", problem))
 
-        keep = [KEEP[scope] for scope in self._kept.scopes]
+        keep = [KEEP_ACTIONS[scope] for scope in self._kept.scopes]
         change = [_CHANGE] if self._editor.can_change else []
         return ActionPrompt(
             text=RULE_PROMPT.format(spell_invisible(rule.tool)),

@@ -53,6 +53,7 @@ class Activity:
         turn = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
         self.end()
+
         try:
             await turn
         finally:
@@ -99,6 +100,7 @@ class PromptLine:
         await asyncio.sleep(0)
         if after_run:
             await self.functions.wait_until_begun()
+
         place = _Place(first=first)
         try:
             await self._wait(place, before=lambda other: first)
@@ -282,11 +284,13 @@ class CellCall:
             before = self._all.settled
             self._all.settled = self.settled
             began = monotonic()
+
             try:
                 # On the agent's thread, waiting would block the recording.
                 if before is not self.settled and get_ident() != agent:
                     before.wait(SETTLE_S)
                     began = monotonic()
+
                 self.on_start()
                 result = function()
                 if isinstance(result, PendingResult):

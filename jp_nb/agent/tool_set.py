@@ -38,7 +38,7 @@ from jp_nb.toolkit.parameters import format_documentation, parameters_schema
 
 T = TypeVar("T")
 
-DESCRIPTIONS: Final = ("summary", "description", "examples")
+DESCRIPTION_KEYS: Final = ("summary", "description", "examples")
 NEEDS_USER = "it needs a user, and no user is available"
 
 
@@ -114,12 +114,14 @@ class OfferedTool:
         schema = self.executor.schema
         if schema is None:
             return {"properties": dict(self.described)}
+
         nodes = dict(as_object(schema.get("properties")))
         for name, configured in self.described.items():
             node = nodes.get(name)
             if isinstance(node, dict) and isinstance(configured, dict):
-                texts = {key: text for key, text in configured.items() if key in DESCRIPTIONS}
+                texts = {key: text for key, text in configured.items() if key in DESCRIPTION_KEYS}
                 nodes[name] = {**node, **texts}
+
         return {**schema, "properties": nodes}
 
 
@@ -168,10 +170,11 @@ class _Documentation(Mapping[str, str]):
 def with_all_tools_enabled(config: AppConfig) -> AppConfig:
     """Return `config` with all tools enabled."""
     on = {"enable": Enable(state=True)}
-    switched = {
-        name: tool if name == STAR else tool.model_copy(update=on)
-        for name, tool in config.conversation.tools.items()
-    }
+    switched = dict(config.conversation.tools)
+    for name, tool in switched.items():
+        if name != STAR:
+            switched[name] = tool.model_copy(update=on)
+
     conversation = config.conversation.model_copy(update={"tools": switched})
     return config.model_copy(update={"conversation": conversation})
 
@@ -199,6 +202,7 @@ async def offer_tools(
         if name != STAR and is_enabled_or_forced(name, config)
     }
     wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
+
     found = await sources.find(config, wanted, attempt)
     offered = ToolSet(
         {},
@@ -222,57 +226,72 @@ async def offer_tools(
                 offered.missing[name] = NEEDS_USER
             else:
                 offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
+
     return offered
 
 
 def _make_offered_tool(
     name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
-    style, default = tool.style, star.style
-    parameters = _first(style.parameters, default.parameters, None)
+    style = tool.style
+    default = star.style
     run = tool.run or star.run or origin.run
+    format_mode: FormatMode = "unattended" if run == "unattended" else "ask"
+
+    parameters = _first_set(style.parameters, default.parameters, None)
+    formatter: CommandFormatter | None = None
+    if isinstance(parameters, Command):
+        formatter = CommandFormatter(parameters, name_in_source(name, tool))
+        parameters = None
+
     described: dict[str, JsonValue] = {
         name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for name, node in tool.parameters.items()
     }
-    access = tool.access
     description = tool.description
     if not tool.summary and not description:
         description = executor.description or None
+    definition = ToolDefinition(
+        name,
+        tool.summary or description or "",
+        executor.schema or parameters_schema(described),
+    )
+
+    command: JsonValue = None
+    if tool.command is not None:
+        command = tool.command.model_dump(mode="json")
+    access: JsonValue = None
+    grants: Grants | None = None
+    if tool.access is not None:
+        access = tool.access.model_dump(mode="json", exclude_none=True)
+        grants = Grants(tool.access.config) if tool.access.config else None
+
     return OfferedTool(
         name=name,
         executor=executor,
-        definition=ToolDefinition(
-            name,
-            tool.summary or description or "",
-            executor.schema or parameters_schema(described),
-        ),
+        definition=definition,
         run=run,
         result=tool.result or star.result or "unattended",
-        result_max_chars=_first(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
+        result_max_chars=_first_set(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
-        hidden=_first(style.hidden, default.hidden, False),
+        hidden=_first_set(style.hidden, default.hidden, False),
         questions=tool.questions,
         options=tool.options,
         origin=origin.title,
         rules=join_rules(tool, star),
         source=tool.source or "",
-        command=None if tool.command is None else tool.command.model_dump(mode="json"),
+        command=command,
         owner=origin.owner,
         covers=tool.covers or star.covers or executor.covers,
-        format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
-        formatter=(
-            CommandFormatter(parameters, name_in_source(name, tool))
-            if isinstance(parameters, Command)
-            else None
-        ),
-        parameters=None if isinstance(parameters, Command) else parameters,
-        inline_results=_first(style.inline_results, default.inline_results, None),
-        inline_errors=_first(style.error.inline_results, default.error.inline_results, None),
-        access=None if access is None else access.model_dump(mode="json", exclude_none=True),
-        grants=Grants(access.config) if access is not None and access.config else None,
+        format=tool.format or star.format or format_mode,
+        formatter=formatter,
+        parameters=parameters,
+        inline_results=_first_set(style.inline_results, default.inline_results, None),
+        inline_errors=_first_set(style.error.inline_results, default.error.inline_results, None),
+        access=access,
+        grants=grants,
         summary=tool.summary,
         description=description,
         examples=tool.examples,
@@ -280,5 +299,7 @@ def _make_offered_tool(
     )
 
 
-def _first(own: T | None, star: T | None, default: T) -> T:
-    return next((value for value in (own, star) if value is not None), default)
+def _first_set(own: T | None, star: T | None, default: T) -> T:
+    if own is not None:
+        return own
+    return default if star is None else star

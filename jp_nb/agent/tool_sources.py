@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CHOICES: Final = ("auto", "none", "required")
+CHOICES_WITHOUT_TOOL: Final = ("auto", "none", "required")
 """Values of `assistant.tool_choice` that name no tool."""
 
 
@@ -120,11 +120,15 @@ class ToolSources:
 
         known = {source.name for source in finding}
         now = {name: tools for name, tools in self.discovered.items() if name in known}
+
         for source, tools in zip(asked, found, strict=True):
             if tools is not None:
                 now[source.name] = tools
         self.discovered = now
-        return add_registrations(config, now, finding) if finding else config
+
+        if not finding:
+            return config
+        return add_registrations(config, now, finding)
 
     async def find(
         self, config: AppConfig, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
@@ -161,19 +165,24 @@ class ToolSources:
         clashes: dict[str, str] = {}
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
+
         failures = [x for own, x in attempt.failures.items() if own in sources]
         optional = dict.fromkeys(each.text for each in failures if not each.is_required)
         required = dict.fromkeys(each.text for each in failures if each.is_required)
         used = {source.name for _, source in tools.values()}
         running = list(self._running.values())
         texts = [each.instructions for each in running if each.name in used]
+        notices: list[str] = []
+        for source in running:
+            notices += source.take_notices()
+
         return FoundTools(
             tools,
             missing,
             clashes,
             problems=tuple(optional),
             failures=tuple(required),
-            notices=tuple(text for each in running for text in each.take_notices()),
+            notices=tuple(notices),
             instructions=tuple(sorted(filter(None, texts))),
         )
 
@@ -194,6 +203,7 @@ class ToolSources:
             source = self._running.get(name)
             if source is None:
                 return False
+
             await self._close(source)
             return True
 
@@ -221,6 +231,7 @@ class ToolSources:
         """Start `source` if necessary, and ask it; None after a failure, which is noted."""
         if source.name in attempt.failures:
             return None
+
         is_running = source.name in self._running
         if source.discovers and not is_running and not attempt.may_start:
             attempt.failures[source.name] = SourceFailure(NOT_STARTED.format(source.name))
@@ -229,6 +240,7 @@ class ToolSources:
         failed = "did not start"
         self._starting[source.name] = source.owner or source.name
         limit = asyncio.timeout(source.start_timeout_s or None)
+
         try:
             async with limit:
                 if not is_running:
@@ -257,6 +269,7 @@ class ToolSources:
             if limit.expired():
                 reason = f"no response within {source.start_timeout_s:g} s"
             text = f"the tool source {source.name!r} {failed}: {reason}"
+
         attempt.failures[source.name] = SourceFailure(text, source.is_required)
         self.last_failures[source.name] = text
         return None
@@ -267,7 +280,8 @@ class ToolSources:
 
     async def _close(self, *sources: ToolSource) -> None:
         """Close `sources` concurrently, because one may hang."""
-        running = [each for x in sources if (each := self._running.pop(x.name, None)) is not None]
+        found = [self._running.pop(source.name, None) for source in sources]
+        running = [source for source in found if source is not None]
         await asyncio.gather(*map(_close_one, running))
 
 
@@ -306,7 +320,7 @@ def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
     """Return True if the tool `name` is on, or if the tool choice names it and may turn it on."""
     state, rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
-    is_named = name == choice and choice not in CHOICES
+    is_named = name == choice and choice not in CHOICES_WITHOUT_TOOL
     return state or (is_named and rule != "never")
 
 
@@ -317,8 +331,9 @@ def is_used(source: ToolSource, config: AppConfig) -> bool:
         return True
     if any(is_enabled_or_forced(name, config) for name in _own_tools(source, config)):
         return True
+
     choice = config.assistant.tool_choice
-    is_known = choice in CHOICES or choice in config.conversation.tools
+    is_known = choice in CHOICES_WITHOUT_TOOL or choice in config.conversation.tools
     return not is_known and source.may_have(choice)
 
 
@@ -344,8 +359,11 @@ def add_registrations(
     same source under another name has only that name.
     """
     tools = dict(config.conversation.tools)
-    found = {name: x for registrations in discovered.values() for name, x in registrations.items()}
+    found: dict[str, Mapping[str, JsonValue]] = {}
+    for registrations in discovered.values():
+        found |= registrations
     other_names = {tool.source for name, tool in tools.items() if name not in found}
+
     for name, registration in found.items():
         own = tools.get(name)
         if registration.get("source") in other_names:
@@ -371,6 +389,7 @@ def _register(
     """Return the settings `own` of a tool on top of its `registration`."""
     if own is None:
         return ToolConfig.model_validate(registration)
+
     path = f"conversation.tools.{name}"
     settings = own.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     merged = merge(build_partial(path, dict(registration)), build_partial(path, settings))

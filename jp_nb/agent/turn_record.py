@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from jp_nb.agent.display import Display, UserMessage
 from jp_nb.agent.provider import ModelRequest, Provider
@@ -72,6 +73,7 @@ class TurnRecord:
         if self._held_inquiries:
             entries = (*sort_by_call(self._held_inquiries, self.stream.open_tool_calls()), *entries)
             self._held_inquiries = []
+
         start = len(self.stream)
         self.stream.append(*self.stream.new_images(images), *entries)
         for entry in self.stream.entries[start:]:
@@ -82,8 +84,9 @@ class TurnRecord:
     def request(self) -> str:
         """The last text of the user to the model."""
         entries = reversed(self.stream.entries)
-        requests = (x for x in entries if isinstance(x, ChatRequest) and not is_schema_retry(x))
-        return next((each.content for each in requests), "")
+        requests = (entry for entry in entries if isinstance(entry, ChatRequest))
+        texts = (request.content for request in requests if not is_schema_retry(request))
+        return next(texts, "")
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Append the request that begins a turn, with its `images`."""
@@ -113,4 +116,5 @@ def sort_by_call(
 
     # Sorting keeps the order of a call's own questions: it asks one after another.
     ordered = sorted(by_question, key=position_of_call)
-    return [entry for each in ordered for entry in by_question[each]]
+    groups = [by_question[question] for question in ordered]
+    return list(chain.from_iterable(groups))

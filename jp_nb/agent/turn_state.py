@@ -146,10 +146,12 @@ class TurnContext:
         A permission for the whole tool covers only calls that the same rule, or none, asks about.
         It ends when the server of the tool announces changes.
         """
-        for covered in ("", asked_by, f"{asked_by}{sorted_json(dict(arguments))}"):
+        exact_call = f"{asked_by}{sorted_json(dict(arguments))}"
+        for covered in ("", asked_by, exact_call):
             about, decided = self.permissions.get((tool.name, covered), (None, None))
             is_covered = decided is False or covered or not asked_by
             has_ended = decided is True and tool.executor.is_outdated
+
             if about == tool and is_covered and not has_ended:
                 return decided
         return None
@@ -183,7 +185,9 @@ class TurnContext:
         if not is_reusable(question):
             return None
         answer = self.answers.get(f"{tool}.{question.id}")
-        return None if answer is None or question.misfit(answer) else answer
+        if answer is None or question.misfit(answer):
+            return None
+        return answer
 
     def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from html import escape
 from typing import NamedTuple
 
-from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.agent.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
 from jp_nb.text import escape_invisible, plain, spell_invisible
@@ -83,7 +83,7 @@ def render_change_table(changes: Iterable[ProposedChange]) -> str:
 
 def _short_row(change: ProposedChange) -> str:
     shown = spell_change(change)
-    texts = (UNSET if shown.now is None else shown.now, shown.becomes)
+    texts = (UNSET_VALUE if shown.now is None else shown.now, shown.becomes)
     cells = (_path(change), *(f"<bdi>{escape(text)}</bdi>" for text in texts))
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.agent.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
 from jp_nb.text import escape_invisible, pluralize
 
@@ -126,7 +126,7 @@ def diff_change(change: ProposedChange) -> Difference | None:
     if change.added:
         sizes = f"+ {proposed}"
     elif change.proposed is None and change.then is not None:
-        sizes = f"{now} → {UNSET}, then {proposed}"
+        sizes = f"{now} → {UNSET_VALUE}, then {proposed}"
     else:
         sizes = f"{now} → {proposed}"
 
@@ -146,7 +146,7 @@ def diff_lines(before: Iterable[str], after: Iterable[str]) -> tuple[DiffLine, .
 
 def _read_value(text: str | None) -> _Value:
     if text is None:
-        return _Value(UNSET, (), escape_invisible)
+        return _Value(UNSET_VALUE, (), escape_invisible)
 
     try:
         value: JsonValue = json.loads(text)
@@ -412,7 +412,7 @@ def compare_values(
 
 
 def _format_short(text: str | None) -> str:
-    return UNSET if text is None else escape_invisible(text)
+    return UNSET_VALUE if text is None else escape_invisible(text)
 
 
 def format_sorted_json(value: JsonValue) -> str | None:

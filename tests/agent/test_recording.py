@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.exchanges import NormalizedRequest, RequestNormalizer
-from jp_nb.agent.prompts import UNSET
+from jp_nb.agent.prompts import UNSET_VALUE
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.cassette_miss import format_mismatch
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
@@ -126,5 +126,5 @@ def test_missing_and_moved_parts_are_shown(part: str) -> None:
     assert format_mismatch(asked(SPEC), asked(spec))
     spec[part].pop()
     shown = "\n".join(format_mismatch(asked(SPEC), asked(spec)))
-    assert UNSET in shown
+    assert UNSET_VALUE in shown
     assert ("headless runs do not offer" in shown) is (part == "tool")
