@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.notebook.cell_outputs import Bundle, CellOutputs
+from jp_nb.notebook.published import OUTPUT_CHANGES, Published
 from jp_nb.session.host import LastError
 from jp_nb.text import MAX_USER_NAME_CHARS, one_line, spell_invisible
 
@@ -182,15 +185,12 @@ def read_name(value: Any) -> str | None:
     return spell_invisible(text[:MAX_USER_NAME_CHARS])[: 2 * MAX_USER_NAME_CHARS] or None
 
 
-Bundle = dict[str, Any]
-
-
 @dataclass(slots=True)
 class RunningCell:
-    """A running cell, and data and metadata of its outputs that jp_nb displays, by display id."""
+    """A running cell, and its outputs so far."""
 
     request: Mapping[str, Any]
-    outputs: dict[str, tuple[Bundle, Bundle]] = field(default_factory=dict)
+    outputs: CellOutputs = field(default_factory=CellOutputs)
 
     @property
     def session(self) -> str:
@@ -214,6 +214,11 @@ class RunningCells:
 
     It replaces the kernel's `_publish_status`. A page shows the newest status, whichever request it
     belongs to. So if another request ends while a cell runs, the kernel must stay busy.
+
+    It also replaces `send` of the kernel's session, through which all outputs leave the kernel.
+
+    Attributes:
+        send: The method of the session that it replaces.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -223,6 +228,10 @@ class RunningCells:
         self._cells: dict[str, RunningCell] = {}
         self._unseen: dict[str, RunningCell] = {}  # ended, and not shown by a page
         self._add(kernel.get_parent("shell"))
+        session = getattr(kernel, "session", None)
+        self.send: Callable[..., Any] | None = getattr(session, "send", None)
+        if session is not None and self.send is not None:
+            session.send = self.record_and_send
 
     @classmethod
     def of(cls, kernel: Any) -> RunningCells | None:
@@ -256,21 +265,52 @@ class RunningCells:
             self._publish("busy", "shell", next(reversed(self._cells.values())).request)
 
     def set_output(
-        self, request: Mapping[str, Any], display_id: str, data: Bundle, metadata: Bundle
+        self,
+        request: Mapping[str, Any],
+        display_id: str,
+        data: Bundle,
+        metadata: Bundle,
+        *,
+        update: bool = False,
     ) -> None:
-        """Set the output `display_id` of the cell that `request` runs."""
-        with self._lock:
-            if (cell := self._cells.get(message_id(request))) is not None:
-                cell.outputs[display_id] = (data, metadata)
+        """Set the output `display_id` of the cell that `request` runs, as jp_nb displays it."""
+        cell = self._cells.get(message_id(request))
+        if cell is not None:
+            with cell.outputs.lock:
+                cell.outputs.set_own(display_id, data, metadata, update=update)
+
+    @contextmanager
+    def recording(self, published: Published) -> Iterator[None]:
+        """Add an output to its cell if that runs. Send the message inside of the block.
+
+        Nothing else is sent to a page inside of the block, so that a page gets each output either
+        with the outputs that the cell has, or as a message that follows them.
+        """
+        cell = None
+        if published.kind in OUTPUT_CHANGES:
+            cell = self._cells.get(str(published.parent.get("msg_id", "")))
+        if cell is None:
+            yield
+            return
+
+        with cell.outputs.lock:
+            cell.outputs.add_published(published)
+            yield
+
+    def record_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a message as `Session.send` does, and add an output to its cell."""
+        assert self.send is not None
+        with self.recording(Published.read(message, *args, **kwargs)):
+            return self.send(stream, message, *args, **kwargs)
 
     def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
-        """Call `send` for each running notebook cell with outputs. No cell ends during the call.
+        """Call `send` for each running notebook cell with own outputs. None ends during the call.
 
         With the id of a `request`, do so only for its cell.
         """
         with self._lock:
             for name, cell in self._cells.items():
-                if cell.cell_id and cell.outputs and request in ("", name):
+                if cell.cell_id and cell.outputs.has_own and request in ("", name):
                     send(cell)
 
     def for_each_unseen(self, send: Callable[[RunningCell], None]) -> None:
@@ -303,7 +343,7 @@ class RunningCells:
             if cell.cell_id == ended.cell_id:
                 del self._unseen[earlier]  # the page shows the last run of a cell
 
-        if ended.outputs:
+        if ended.outputs.has_own:
             self._unseen[request] = ended
         while len(self._unseen) > MAX_ENDED:
             del self._unseen[next(iter(self._unseen))]

@@ -14,6 +14,9 @@ QUESTION = (
 )
 SCRIPTS = {
     "one": f'{QUESTION}[[replies]]\ntext = "Shipped."\n',
+    "printing": (
+        '[[replies]]\ntool_calls = [{ name = "prints" }]\n[[replies]]\ntext = "The end."\n'
+    ),
     "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 400\n',
 }
 LOAD = "%load_ext jp_nb"
@@ -122,3 +125,77 @@ def test_page_reloaded_while_the_model_answers_shows_the_rest(
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
     page.output_text(2, contains="42")
+
+
+TOOLS = """
+import sys, threading
+import jp_nb as jp
+from IPython.display import HTML, clear_output, display
+
+@jp.tool(run="unattended")
+def prints(context: jp.ToolContext):
+    if "go" in context.answers:
+        print("printed after")
+        return "done"
+    print("printed by the tool")
+    thread = threading.Thread(target=print, args=("printed by its thread",))
+    thread.start()
+    thread.join()
+    display(HTML("<b>displayed</b> by the tool"))
+    print("a warning", file=sys.stderr)
+    return jp.NeedsInput(jp.Question.boolean("go", "Continue?"))
+"""
+ASKS = """
+print("printed by the cell")
+answers = [jp.ask(jp.Question.boolean("first", "First?"))]
+print("printed between", *answers)
+answers.append(jp.ask(jp.Question.boolean("second", "Second?")))
+for step in range(3):
+    clear_output(wait=True)
+    print("step", step)
+"""
+
+
+def assert_in_order(text: str, *parts: str) -> None:
+    """Fail unless `text` contains each of `parts` once, in this order."""
+    assert [text.count(part) for part in parts] == [1] * len(parts), text
+    assert sorted(parts, key=text.index) == list(parts), text
+
+
+def test_text_that_a_waiting_cell_has_printed_is_shown_by_a_reloaded_page(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/printing -t prints\nGo.", ASKS)
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    of_tool = ["printed by the tool", "printed by its thread", "displayed by the tool", "a warning"]
+
+    page.run_cell(2)
+    page.output_text(2, contains="a warning")
+    page.form()
+    page.reopen(status="busy")
+    page.form()
+    assert_in_order(page.output_text(2), "prints()", *of_tool, "Cancel")
+    answer(page)
+    text = page.output_text(2, contains="The end.")
+    assert_in_order(text, *of_tool, "→ Yes", "printed after", "The end.")
+    page.wait_for_kernel_status("idle")
+
+    page.run_cell(3)
+    page.output_text(3, contains="printed by the cell")
+    page.form()
+    page.reopen(status="busy")
+    page.form()
+    assert_in_order(page.output_text(3), "printed by the cell", "First?", "Cancel")
+    answer(page)
+    page.output_text(3, contains="Second?")
+    assert_in_order(page.output_text(3), "printed by the cell", "First? → Yes", "between True")
+    page.save()  # the next page finds the text in the file
+    page.reopen(status="busy")
+    page.form()
+    assert_in_order(page.output_text(3), "printed by the cell", "First? → Yes", "between True")
+    answer(page)
+    text = page.output_text(3, contains="step 2")
+    assert "step 1" not in text
+    assert "printed" not in text

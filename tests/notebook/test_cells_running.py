@@ -59,13 +59,16 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     cells.set_output(first, "b", {"text/plain": "2"}, {})
     cells.set_output(first, "a", {"text/plain": "3"}, {"x": 1})
     cells.set_output(request("unknown"), "c", {}, {})
-    outputs: Any = [("a", ({"text/plain": "3"}, {"x": 1})), ("b", ({"text/plain": "2"}, {}))]
+    outputs = [
+        {"display_id": "a", "data": {"text/plain": "3"}, "metadata": {"x": 1}},
+        {"display_id": "b", "data": {"text/plain": "2"}, "metadata": {}},
+    ]
     found: list[RunningCell] = []
     cells.for_each_cell(found.append)
     [cell] = found
     assert (message_id(cell.request), cell.session) == ("first", "")
     assert (cell.cell_id, cell.code) == ("cell of first", "1")
-    assert list(cell.outputs.items()) == outputs
+    assert cell.outputs.to_json(with_printed=True) == outputs
     kernel._publish_status("idle", "shell")
     found.clear()
     cells.for_each_cell(found.append)

@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.display.capture import (
-    MAX_CHARS,
-    MAX_IMAGES,
-    MAX_OUTPUTS,
-    BoundedText,
-    OutputCapture,
-)
+from jp_nb.notebook.display.capture import MAX_IMAGES, MAX_OUTPUTS, OutputCapture
+from jp_nb.notebook.published import MAX_OUTPUT_TEXT_CHARS, BoundedText
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
 
@@ -49,8 +44,8 @@ def test_only_beginning_and_end_of_a_flood_are_kept(line: str) -> None:
     for _ in range(60_000):
         text.add(line)
     sizes = [len(part) for part in vars(text).values() if isinstance(part, str)]
-    assert sum(sizes) + len("".join(vars(text)["_tail"])) <= 4 * MAX_CHARS
-    assert len(str(text)) <= 3 * MAX_CHARS + 100
+    assert sum(sizes) + len("".join(vars(text)["_tail"])) <= 4 * MAX_OUTPUT_TEXT_CHARS
+    assert len(str(text)) <= 3 * MAX_OUTPUT_TEXT_CHARS + 100
     assert ("characters omitted" in str(text)) is ("\r" not in line)
 
 

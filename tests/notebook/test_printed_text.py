@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.display.capture import MAX_CHARS
+from jp_nb.notebook.published import MAX_OUTPUT_TEXT_CHARS
 from tests.support.cells import calls, kernel_with, run, start
 from tests.support.kernel_client import FrontEnd
 
@@ -161,7 +161,7 @@ def test_beginning_and_end_of_a_flood_are_kept(kernel: FrontEnd) -> None:
     found = sections(text)
     assert (found["flood"][0], found["flood"][-1]) == ("first", "last")
     assert "characters omitted" in text
-    assert len(text) < 3 * MAX_CHARS
+    assert len(text) < 3 * MAX_OUTPUT_TEXT_CHARS
     assert found["task north"] == task_lines("north")
 
 

@@ -417,7 +417,28 @@
     return cellOf(model, id);
   }
 
-  const asOutput = ({ data, metadata }) => ({ output_type: "display_data", data, metadata });
+  const asOutput = ({ data, metadata }) => ({
+    output_type: "display_data",
+    data,
+    metadata: isObject(metadata) ? metadata : {},
+  });
+
+  const isPrinted = (x) => typeof own(x, "text") === "string" && typeof x.name === "string";
+
+  const asStream = ({ name, text }) => ({ output_type: "stream", name, text });
+
+  /**
+   * Show what the kernel lists as the outputs of a running cell: also those of user code, which have
+   * no ids. The error of a cell that has ended stays.
+   */
+  function fill(outputs, listed) {
+    const before = outputs.toJSON();
+    const shown = listed
+      .filter((x) => isPrinted(x) || Object.keys(x.data).length)
+      .map((x) => (isPrinted(x) ? asStream(x) : asOutput(x)))
+      .concat(before.filter((x) => x.output_type === "error"));
+    if (canonical(before) !== canonical(shown)) outputs.fromJSON(shown);
+  }
 
   const isWidget = (output) => Boolean(own(own(output, "data"), WIDGET_VIEW));
 
@@ -451,6 +472,7 @@
       this.again = false; // the cell was queued once more
       this.emptied = 0; // the timer that restores cleared outputs
       this.clearsNext = false; // `clear_output(wait=True)`: the next output clears them
+      this.dropsNext = false; // the same, where JupyterLab does not clear them
       this.watched = null; // the outputs of the cell's model, which is new after an undo
       this.onChanged = this.onChanged.bind(this);
       this.watch();
@@ -530,9 +552,39 @@
 
     /** A tool has cleared the cell: the kernel sends the outputs of the turn again. */
     onClear(wait) {
-      if (this.ours) return; // JupyterLab leaves these outputs alone
-      if (wait) this.clearsNext = true;
-      else clearTimeout(this.emptied);
+      if (!this.ours) {
+        if (wait) this.clearsNext = true;
+        else clearTimeout(this.emptied);
+      } else if (!this.views.runs(this.request)) {
+        // JupyterLab leaves these outputs alone.
+        if (wait) this.dropsNext = true;
+        else this.dropOthers();
+      }
+    }
+
+    /** Show an output of user code, which JupyterLab shows only in the page that ran the cell. */
+    add(output) {
+      if (this.over || this.views.runs(this.request)) return;
+      this.onNext();
+      this.outputsOfCell?.add(output);
+    }
+
+    /** Another output arrives. */
+    onNext() {
+      if (!this.dropsNext) return;
+      this.dropsNext = false;
+      this.dropOthers();
+    }
+
+    /** Remove the outputs of user code. */
+    dropOthers() {
+      const outputs = this.outputsOfCell;
+      const all = outputs?.toJSON() ?? [];
+      const kept = all.filter((x) => this.idsOf(x).length);
+      if (kept.length === all.length) return;
+      outputs.changed.disconnect(this.onChanged); // the user has not cleared them
+      outputs.fromJSON(kept);
+      outputs.changed.connect(this.onChanged);
     }
 
     /** The ids that `output` may have; after its last update, an output has no mark. */
@@ -1274,7 +1326,13 @@
         case "comm_close":
           if (content.comm_id === this.comm) this.comm = null;
           break;
+        case "stream":
+          if (parent?.msg_id === this.showing?.request && isPrinted(content)) {
+            this.showing?.add(asStream(content));
+          }
+          break;
         case "display_data":
+        case "execute_result":
         case "update_display_data":
           this.onDisplay(message, asked);
           break;
@@ -1305,7 +1363,13 @@
     onDisplay({ header, content, parent_header: parent }, asked) {
       const { data, metadata, transient } = content;
       const id = transient?.display_id;
-      if (typeof id !== "string" || !isObject(data) || this.context.model.readOnly) return;
+      if (!isObject(data) || this.context.model.readOnly) return;
+      const isNew = header.msg_type !== "update_display_data";
+      if (isNew && this.showing?.request === parent?.msg_id) this.showing?.onNext();
+      if (typeof id !== "string") {
+        if (this.showing?.request === parent?.msg_id) this.showing?.add(asOutput(content));
+        return;
+      }
       const isOfTurn = own(own(metadata, "jp_nb"), "display_id") === id;
       // JupyterLab has already shown outputs of this page's own requests.
       if (isOfTurn && this.views.runs(parent?.msg_id)) this.shows.add(parent.msg_id);
@@ -1314,11 +1378,13 @@
       if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
         showing.update(id, { data, metadata });
         this.keeper.keep(showing);
+      } else if (isNew && showing?.request === parent?.msg_id) {
+        showing?.add(asOutput(content));
       } else if (!asked && this.shared) {
         if (isOfTurn) this.trustWhatShows(id, parent?.msg_id);
       } else if (isOfTurn && !this.views.runs(parent?.msg_id)) {
         this.askOutputs(parent?.msg_id);
-      } else if (!asked && header.msg_type === "update_display_data") {
+      } else if (!asked && !isNew) {
         this.replace(id, { data, metadata });
       }
     }
@@ -1450,13 +1516,15 @@
       const { model } = this.context;
       const wellFormed =
         [request, id, code].every((x) => typeof x === "string" && x) &&
-        list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
+        list(outputs).every((x) => isPrinted(x) || isObject(own(x, "data")));
       if (to !== this.page || !wellFormed || model.readOnly) return;
       // JupyterLab shows these outputs; they must not appear twice.
       if (this.views.runs(request)) return;
+      const listed = list(outputs);
+      const ofTurn = listed.filter((x) => typeof own(x, "display_id") === "string");
       if (this.shared && puts !== true) {
         // Another page writes them.
-        for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
+        for (const { display_id } of ofTurn) this.trustWhatShows(display_id, request);
         return;
       }
       // A cell that this page had was deleted by the user, who may bring it back.
@@ -1464,16 +1532,20 @@
       const cell = cellOf(model, id) ?? (isNew ? insertCell(model, id, code) : null);
       if (over === true && cell?.sharedModel.getSource() !== code) return;
       this.endShowing();
-      // Other outputs are from an earlier run. They are cleared before `Showing` observes the
-      // cell: otherwise the cell would count as queued again, and keep its `[*]`.
-      if (cell && list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
-        cell.outputs.clear();
+      // All this is done before `Showing` observes the cell: otherwise the cell would count as queued
+      // again, and keep its `[*]`.
+      if (cell && ofTurn.every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
+        cell.outputs.clear(); // they are from an earlier run
       }
-      const showing = new Showing(model, this.views, request, id);
       if (cell && this.shared) trustHere(cell);
       else if (cell) cell.trusted = true; // as that of every cell that runs
+      // In a shared document, filling it again would draw all outputs anew in the other pages.
+      if (cell && ofTurn.length < listed.length && !(this.shared && cell.outputs.length)) {
+        fill(cell.outputs, listed);
+      }
+      const showing = new Showing(model, this.views, request, id);
       if (cell) setRunning(cell, true);
-      for (const { display_id, data, metadata } of list(outputs)) {
+      for (const { display_id, data, metadata } of ofTurn) {
         showing.outputs.set(display_id, { data, metadata: isObject(metadata) ? metadata : {} });
       }
       showing.putAll();
@@ -1671,7 +1743,7 @@
         collaborative: this.shared,
         stream: idOf(doc),
         n: eventsOf(doc).length,
-        tells: ["cells", "exchange", "input", "ended"],
+        tells: ["cells", "exchange", "input", "ended", "printed"],
         client: this.kernel.clientId,
         ...this.sender,
       };

@@ -15,16 +15,31 @@ import binascii
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from threading import local
 from time import monotonic
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
+from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.page.protocol import is_batchable
+from jp_nb.notebook.published import (
+    OUTPUT_CHANGES,
+    OUTPUTS,
+    BoundedText,
+    Published,
+    read_mapping,
+)
 from jp_nb.text import plain
 from jp_nb.toolkit.base import CellOutput
 
@@ -65,61 +80,11 @@ def _set_flushed(stream: Any) -> None:
     _FLUSHED[stream] = stream._buffers
 
 
-MAX_CHARS: Final = 25_000
-"""Limit at the beginning of one output, and at its end."""
 MAX_OUTPUTS: Final = 100
 """Limit at the beginning of a run, and at its end."""
 MAX_IMAGES: Final = 20
 
 Kind = Literal["stream", "display", "result"]
-
-
-class BoundedText:
-    """The beginning and the end of a text that arrives in pieces.
-
-    As in a terminal, a carriage return overwrites the line, such as a progress bar.
-    """
-
-    def __init__(self) -> None:
-        self._head = self._line = ""
-        self._tail: list[str] = []
-        self._chars = self._tail_chars = 0
-
-    def add(self, text: str) -> None:
-        """Append `text`."""
-        lines, newline, last = (self._line + text).rpartition("\n")
-        if "\r" in lines:
-            lines = "\n".join(map(_visible_part, lines.split("\n")))
-        self._append(lines + newline)
-        # A final carriage return stays: it takes effect when more text arrives.
-        self._line = last[last.rstrip("\r").rfind("\r") + 1 :]
-        if len(self._line) > MAX_CHARS:
-            self._append(self._line)
-            self._line = ""
-
-    def __str__(self) -> str:
-        """Return the text, with a note in place of omitted characters."""
-        line = _visible_part(self._line)
-        tail = "".join(self._tail)[-MAX_CHARS:]
-        omitted = self._chars - len(self._head) - len(tail)
-        gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
-        return f"{self._head}{gap}{tail}{line}"
-
-    def _append(self, text: str) -> None:
-        self._chars += len(text)
-        if room := MAX_CHARS - len(self._head):
-            self._head += text[:room]
-            text = text[room:]
-        if text:
-            self._tail.append(text)
-            self._tail_chars += len(text)
-        if self._tail_chars > 2 * MAX_CHARS:
-            self._tail = ["".join(self._tail)[-MAX_CHARS:]]
-            self._tail_chars = MAX_CHARS
-
-
-def _visible_part(line: str) -> str:
-    return line.rstrip("\r").rpartition("\r")[-1]
 
 
 @dataclass(slots=True)
@@ -228,52 +193,6 @@ def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
                 return Image(kind, content)
     return None
 
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A message that is published on iopub: `parent` is the header of its request."""
-
-    kind: str
-    content: Mapping[str, Any]
-    parent: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    ident: Any
-
-    @classmethod
-    def read(
-        cls, message: Any, content: Any = None, parent: Any = None, ident: Any = None, *_: Any,
-        metadata: Any = None, **__: Any,
-    ) -> Self:  # fmt: skip
-        """Read the arguments of `Session.send` after the socket."""
-        kind = message
-        if isinstance(message, dict):
-            kind = message.get("msg_type")
-            content = message.get("content")
-            parent = message.get("parent_header")
-            metadata = message.get("metadata")
-        about = _mapping(parent)
-        header = _mapping(about.get("header", about))
-        return cls(str(kind), _mapping(content), header, _mapping(metadata), ident)
-
-    @property
-    def display_id(self) -> str | None:
-        """The display id of the output, if it has one."""
-        display_id = _mapping(self.content.get("transient")).get("display_id")
-        return display_id if isinstance(display_id, str) else None
-
-    def is_about(self, request: str | None) -> bool:
-        """Return True if the message belongs to the request with this id."""
-        return request is not None and self.parent.get("msg_id") == request
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-OUTPUTS: Final = frozenset(("stream", "display_data", "execute_result", "error"))
-"""Types of messages that add an output to a cell."""
-KINDS: Final = OUTPUTS | {"update_display_data", "clear_output"}
-"""Types of messages that change the outputs of a cell."""
 
 # --- capture of the running cell ---------------------------------------------------------------
 
@@ -390,7 +309,14 @@ class Outbox:
     """
 
     def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
+        cells = RunningCells.of(kernel)
         self._send: Callable[..., Any] = kernel.session.send
+        self._recording: Callable[[Published], AbstractContextManager[None]]
+        self._recording = lambda published: nullcontext()
+        if cells is not None and cells.send is not None and self._send == cells.record_and_send:
+            # Outputs are kept in the order of the calls, before they wait for a batch.
+            self._send = cells.send
+            self._recording = cells.recording
         self._thread = kernel.iopub_thread
         self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
@@ -410,8 +336,14 @@ class Outbox:
     def send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         """Send a message as `Session.send` does, or add it to the next batch."""
         published = Published.read(message, *args, **kwargs)
+        with self._recording(published):
+            return self._send_or_queue(published, stream, message, *args, **kwargs)
+
+    def _send_or_queue(
+        self, published: Published, stream: Any, message: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         of_cell = published.is_about(self._request)
-        waits = (of_cell and published.kind in KINDS) or is_batchable(
+        waits = (of_cell and published.kind in OUTPUT_CHANGES) or is_batchable(
             published.kind, published.content
         )
         if not self._thread.thread.is_alive():  # for example in a forked process
@@ -561,6 +493,7 @@ class ToolOutput:
         self.cleared: Callable[[], None] = lambda: None
         self._holds = hold
         self._session = kernel.session
+        self._replaced: Callable[..., Any] | None = None  # `send` of the session until `close`
         self._cell = _running_request(kernel)
         self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
         self._send: Callable[..., Any] = (self._outbox or self._session).send
@@ -570,13 +503,18 @@ class ToolOutput:
 
     def open(self) -> None:
         """Start to watch."""
+        self._replaced = self._session.__dict__.get("send")
         self._session.send = self._watch_and_send
 
     def close(self) -> None:
         """Stop to watch, and send the current batch."""
         self.send_now()
-        if self._session.__dict__.get("send") == self._watch_and_send:
+        if self._session.__dict__.get("send") != self._watch_and_send:
+            return
+        if self._replaced is None:
             del self._session.send
+        else:
+            self._session.send = self._replaced
 
     def send_now(self) -> None:
         """Send the current batch."""
@@ -613,7 +551,7 @@ class ToolOutput:
     def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         send = partial(self._send, stream, message, *args, **kwargs)
         published = Published.read(message, *args, **kwargs)
-        is_output = published.kind in KINDS and published.is_about(self._cell)
+        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._cell)
         if not (self.watches and is_output) or is_ours():
             return send()
         if published.kind == "clear_output":
@@ -621,7 +559,7 @@ class ToolOutput:
         held = self._of_function if self._function_runs else self._of_others
         held.is_new = True
         if self._function_runs:
-            kinds = _mapping(published.content.get("data"))
+            kinds = read_mapping(published.content.get("data"))
             self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
         if self._holds:
             held.add(send, published)

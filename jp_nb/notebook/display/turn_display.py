@@ -38,7 +38,7 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.notebook.cells import RunningCells
-from jp_nb.notebook.display.capture import Send, ToolOutput, ours
+from jp_nb.notebook.display.capture import Send, ToolOutput, flush_streams, ours
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.rendering.status import TurnCounts, Waiting
@@ -177,7 +177,9 @@ class DisplayPublisher:
             metadata = {} if final else {"jp_nb": {"display_id": display_id}}
             transient = {"display_id": display_id}
             if self._cells is not None:
-                self._cells.set_output(self._request, display_id, bundle, metadata)
+                if not update:
+                    flush_streams()  # text that was printed before is above the output
+                self._cells.set_output(self._request, display_id, bundle, metadata, update=update)
             with self._context():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 

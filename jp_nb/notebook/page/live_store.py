@@ -492,10 +492,6 @@ class LiveStore:
     def _send_outputs_of(
         self, page: str, cell: RunningCell, *, lacks: bool, over: bool = False
     ) -> None:
-        outputs: list[JsonValue] = [
-            {"display_id": display_id, "data": data, "metadata": metadata}
-            for display_id, (data, metadata) in cell.outputs.items()
-        ]
         request = message_id(cell.request)
         fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
         if over:
@@ -509,8 +505,12 @@ class LiveStore:
                 self._check_presence(cell.session)
             if dropped or self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
-            message = self._numbering.message("show", to=page, outputs=outputs, **fields)
-        self._send(message)
+            with_printed = self._pages.supports_printed(page)
+            message = self._numbering.message("show", to=page, **fields)
+
+        with cell.outputs.lock:
+            message["outputs"] = cell.outputs.to_json(with_printed=with_printed)
+            self._send(message)
 
     def _check_presence(self, session: str) -> None:
         if self._pages.check_presence(session, time.monotonic()):

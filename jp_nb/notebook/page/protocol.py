@@ -120,6 +120,7 @@ class Hello:
     supports_exchange: bool = False
     supports_input: bool = False
     supports_ended: bool = False
+    supports_printed: bool = False
     session: str = ""
     client: str = ""
     user: str | None = None
@@ -141,6 +142,7 @@ class Hello:
             supports_exchange="exchange" in supported,
             supports_input="input" in supported,
             supports_ended="ended" in supported,
+            supports_printed="printed" in supported,
             session=str(data.get("session", "")),
             client=str(data.get("client", "")),
             user=read_name(data.get("user")),
@@ -316,7 +318,8 @@ class Pages:
         self.hello: Hello | None = None
         self.hello_count = 0
         self.lacking: deque[tuple[str, str]] = deque(maxlen=MAX_KNOWN_PAGES)
-        self._pages: dict[str, None] = {}  # in the order of their first message
+        # Known pages in the order of their first message. True: the page supports printed text.
+        self._pages: dict[str, bool] = {}
         self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)  # sessions of the followed notebook
         self._other_clients: deque[str] = deque(maxlen=MAX_CLIENTS)
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
@@ -379,7 +382,7 @@ class Pages:
         """Add a page of the notebook."""
         if hello.page not in self._pages:
             self.lacking.append((hello.page, ""))
-        self._pages[hello.page] = None
+        self._pages[hello.page] = hello.supports_printed
         if len(self._pages) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
         if hello.client and hello.client not in self._clients:
@@ -442,6 +445,10 @@ class Pages:
         if self._output_writers.get(session) not in self._sessions:
             self._output_writers[session] = page
         return self._output_writers[session] == page
+
+    def supports_printed(self, page: str) -> bool:
+        """Return True if `page` can show the outputs of user code in a running cell."""
+        return self._pages.get(page, False)
 
     def check_presence(self, session: str, now: float) -> bool:
         """Return True if a `pull` must tell whether the page with `session` is still open.
