@@ -40,10 +40,13 @@ class ExecutedCells:
         ]
         # The cell with `%load_ext` started before its `pre_run_cell` could be observed.
         kernel: Any = getattr(shell, "kernel", None)
-        request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
+        request: Mapping[str, Any] = {}
+        if hasattr(kernel, "get_parent"):
+            request = kernel.get_parent("shell") or {}
         content = request.get("content", {})
         if not content.get("code") or content.get("silent"):
             return
+
         if not content.get("store_history", True):
             self._cells.append((content["code"], None, "running"))
         elif self._cells:
@@ -86,7 +89,9 @@ class LastErrors:
         """Record the error of a cell. This is a callback for `post_run_cell`."""
         error = getattr(result, "error_before_exec", None) or getattr(result, "error_in_exec", None)
         raw_cell = getattr(getattr(result, "info", None), "raw_cell", None)
-        self.record(error, raw_cell if isinstance(raw_cell, str) else None)
+        if not isinstance(raw_cell, str):
+            raw_cell = None
+        self.record(error, raw_cell)
 
     def record(self, error: BaseException | None, raw_cell: str | None = None) -> None:
         """Record `error` of a tool, or of the cell with the source `raw_cell`."""
@@ -105,11 +110,13 @@ class LastErrors:
         error = self._error
         if error is None:  # a cell may have failed before the extension was loaded
             error = getattr(sys, "last_value", None)
+
         if isinstance(error, Exception) and not isinstance(error, JpNbError):
             return LastError(error, self._find_cell_label, self._raw_cell)
         if (ours := self._jp_nb_error) is None:
             message = "There is no error to explain: no cell of this kernel has failed yet."
             raise UsageError(message)
+
         raise UsageError(
             "There is nothing to explain: the last error came from jp_nb itself. "
             f"{type(ours).__name__}: {one_line(str(ours))}"
@@ -228,6 +235,7 @@ class RunningCells:
         self._cells: dict[str, RunningCell] = {}
         self._unseen: dict[str, RunningCell] = {}  # ended, and not shown by a page
         self._add(kernel.get_parent("shell"))
+
         session = getattr(kernel, "session", None)
         self.send: Callable[..., Any] | None = getattr(session, "send", None)
         if session is not None and self.send is not None:
@@ -244,6 +252,7 @@ class RunningCells:
             return publish
         if publish is None or not hasattr(kernel, "get_parent"):
             return None
+
         installed = kernel._publish_status = cls(kernel)
         return installed
 
@@ -255,8 +264,10 @@ class RunningCells:
                 self._add(request)
             elif status == "idle":
                 self._end(message_id(request))
+
             if status != "idle" or not self._cells or not message_id(request):
                 return self._publish(status, channel, parent)
+
             # JupyterLab 4.3 and later ignore the status after some types of requests
             # (`untracked_message_types`), but still end the request by its id.
             header = {**request["header"], "msg_type": "kernel_info_request"}
@@ -289,6 +300,7 @@ class RunningCells:
         cell = None
         if published.kind in OUTPUT_CHANGES:
             cell = self._cells.get(str(published.parent.get("msg_id", "")))
+
         if cell is None:
             yield
             return
@@ -345,6 +357,7 @@ class RunningCells:
 
         if ended.outputs.has_own:
             self._unseen[request] = ended
+
         while len(self._unseen) > MAX_ENDED:
             del self._unseen[next(iter(self._unseen))]
 

@@ -43,6 +43,7 @@ def run_code(
     name = f"{CODE_FILE}{digest}>"
     _cache_lines(name, code)
     error: BaseException | None = None
+
     with capturing(shell) as capture:
         try:
             _run(shell, code, name, capture)
@@ -50,32 +51,39 @@ def run_code(
             raise
         except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
             error = exc
+
         if open_figures() - figures:
             show_figures()
+
     if error is None:
         return CodeRun(capture.outputs())
+
     begin = error.__traceback__
     while begin is not None and begin.tb_frame.f_code.co_filename != name:
         begin = begin.tb_next
+
     sys.last_type = type(error)
     sys.last_value = error
     sys.last_traceback = begin
     if sys.version_info >= (3, 12):
         sys.last_exc = error
+
     if record_error is not None:
         record_error(error, code)
+
     # Not as an `error` output, because runners would count the whole cell as failed.
     if isinstance(error, SyntaxError) and begin is None:
         lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
     else:
         lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
+
     print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
     summary = error_summary(error)
     if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
         summary = f"{type(error).__name__}: {error.msg}"
+
     frames = _describe_frames(shell, error, begin, name)
-    summary, frames = (plain(text, limit=10_000) for text in (summary, frames))
-    return CodeRun(capture.outputs(), summary, frames)
+    return CodeRun(capture.outputs(), plain(summary, limit=10_000), plain(frames, limit=10_000))
 
 
 def _cache_lines(name: str, source: str) -> None:
@@ -87,8 +95,10 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
     source = shell.transform_cell(code)
     if source != code:
         _cache_lines(name, source)
+
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
+
     with ExitStack() as stack:
         stack.enter_context(shell.builtin_trap)
         stack.enter_context(shell.display_trap)
@@ -99,10 +109,12 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
         # a factory, the runner does not replace the event loop of the thread.
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         stack.callback(_without_running_loop()(runner.close))
+
         for node, mode in _statements(tree.body, shell.ast_node_interactivity):
             unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
             with shell.compile.extra_flags(flags):
                 compiled: CodeType = shell.compile(unit, name, mode)
+
             result = eval(compiled, shell.user_global_ns, shell.user_ns)
             if compiled.co_flags & inspect.CO_COROUTINE:
                 with _without_running_loop():
@@ -117,12 +129,21 @@ def _statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple[ast.
         if len(targets) == 1 and isinstance(target := targets[0], ast.Name):
             shown = ast.Expr(ast.Name(target.id, ast.Load()))
             body = [*body, ast.fix_missing_locations(ast.copy_location(shown, last))]
+
     for index, node in enumerate(body):
         is_last = index == len(body) - 1
-        displays = {"all": True, "none": False, "last": is_last}.get(
-            interactivity, is_last and isinstance(node, ast.Expr)
-        )
-        yield node, "single" if displays else "exec"
+        match interactivity:
+            case "all":
+                displays = True
+            case "none":
+                displays = False
+            case "last":
+                displays = is_last
+            case _:
+                displays = is_last and isinstance(node, ast.Expr)
+
+        mode = "single" if displays else "exec"
+        yield node, mode
 
 
 @contextmanager
@@ -132,6 +153,7 @@ def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Itera
     def display(value: object) -> None:
         if value is None or quiet:
             return
+
         capture.value = True
         try:
             data, metadata = shell.display_formatter.format(value)
@@ -143,6 +165,7 @@ def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Itera
     outer = sys.displayhook
     if outer is shell.displayhook:
         sys.displayhook = display
+
     try:
         yield
     finally:
@@ -160,6 +183,7 @@ def _without_running_loop() -> Iterator[None]:
     task = asyncio.current_task(loop) if loop is not None else None
     if loop is not None and task is not None:
         asyncio.tasks._leave_task(loop, task)
+
     asyncio._set_running_loop(None)
     try:
         yield
@@ -180,8 +204,10 @@ def _describe_frames(
     """
     if isinstance(error, SyntaxError) and error.filename == name:
         # The line with the error, and a caret below it.
-        lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")[1:]
-        return "\n".join([f"line {error.lineno}:", *(line for line in lines[:-2] if line)])
+        lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")
+        shown = filter(None, lines[1:-2])
+        return "\n".join([f"line {error.lineno}:", *shown])
+
     frames = []
     for frame, number in traceback.walk_tb(begin):
         file = frame.f_code.co_filename
@@ -189,9 +215,11 @@ def _describe_frames(
         if origin is not None:
             text = linecache.getline(file, number).strip()
             frames.append(f"line {number}, in {frame.f_code.co_name}{origin}: {text}")
+
     omitted = len(frames) - MAX_FRAMES
     if omitted > 0:
         frames[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {omitted} more frames"]
+
     return "\n".join(frames)
 
 
@@ -199,7 +227,9 @@ def _describe_origin(shell: Any, file: str) -> str | None:
     """Return a suffix for a frame of earlier code or a cell; None for others."""
     if file.startswith(CODE_FILE):
         return " (in earlier code)"
+
     format_name = getattr(shell.compile, "format_code_name", None)
     if file.startswith("<ipython-input-") or (format_name is not None and format_name(file)):
         return " (in a cell)"
+
     return None

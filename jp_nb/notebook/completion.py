@@ -32,7 +32,7 @@ from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.model_settings import EFFORTS, PROVIDER_NAMES, SERVERS, ModelId
 from jp_nb.config.tree.tool_settings import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Subcommand
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
 from jp_nb.record.document import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
@@ -114,16 +114,22 @@ class Names:
             listed = _try(lambda: catalog.offer(provider, self._config), ModelList())
             current = (model.id for model in listed.models if model.state != "retired")
             known += [f"{provider}/{name}" for name in current]
+
         return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
 
     def config_files(self, folder: str) -> Sequence[str]:
         """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
-        roots = (config_folder() / "config", self.session.files.root)
-        paths = self._config.config_load_paths
-        folders = [root / path / folder for root in roots for path in paths]
+        folders: list[Path] = []
+        for root in (config_folder() / "config", self.session.files.root):
+            folders += [root / path / folder for path in self._config.config_load_paths]
+
+        entries: list[str] = []
         nothing: list[str] = []
-        entries = [x for each in folders for x in _try(partial(_list_folder, each), nothing)]
+        for each in folders:
+            entries += _try(partial(_list_folder, each), nothing)
+
         suffixes = {each: Path(each).suffix for each in entries}
+
         return [
             entry.removesuffix(suffix)
             for entry, suffix in suffixes.items()
@@ -183,7 +189,11 @@ def _try(read: Callable[[], _T], default: _T) -> _T:
 def _list_folder(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
         # A folder may be very large.
-        return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, 5000)]
+        return list(map(_format_entry, islice(entries, 5000)))
+
+
+def _format_entry(entry: os.DirEntry[str]) -> str:
+    return f"{entry.name}/" if entry.is_dir() else entry.name
 
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
@@ -213,7 +223,9 @@ def complete(before: str, names: Names) -> Completions:
         return Completions(len(before), [])
     if magic["asks"] and magic["mark"] == "%":
         return _limit(_complete_placeholder(before, names))
-    done, typed = _split_words(before, magic.start("asks") if magic["asks"] else magic.end())
+
+    begin = magic.start("asks") if magic["asks"] else magic.end()
+    done, typed = _split_words(before, begin)
     word = _join_chars(typed)
     if magic["mark"] == "%%":
         found = _complete_word(_ASK, done, word, names)
@@ -223,9 +235,15 @@ def complete(before: str, names: Names) -> Completions:
         found = _complete_word(command, done[1:], word, names)
     else:
         return Completions(len(before), [])
+
     _, start, quote = typed[found.start]
-    escaped = {text: form for text in found.texts if (form := _escape(text, quote))}
+    escaped = {}
+    for text in found.texts:
+        if form := _escape(text, quote):
+            escaped[text] = form
+
     notes = {escaped[text]: note for text, note in found.notes.items() if text in escaped}
+
     return _limit(Completions(start, [*escaped.values()], notes))
 
 
@@ -265,6 +283,7 @@ def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]
     typed: list[_TypedChar] = []
     begun = False
     quote = ""
+
     while position < len(line):
         char = line[position]
         following = line[position + 1 : position + 2]
@@ -279,8 +298,10 @@ def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]
             typed = []
         elif not escapes:
             typed.append(_TypedChar(char, position, quote))
+
         begun = bool(quote) or char not in " \t\r\n" or escapes
         position += 1
+
     return done, [*typed, _TypedChar("", position, quote)]
 
 
@@ -295,6 +316,7 @@ def _escape(text: str, quote: str) -> str | None:
             return None if "'" in text else text
         case '"':
             return re.sub(r'["\\]', r"\\\g<0>", text)
+
     return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
 
 
@@ -305,22 +327,28 @@ def _complete_word(
     command: Subcommand, done: Sequence[str], text: str, names: Names
 ) -> Completions:
     """Complete the word `text`, after the words `done`."""
-    by_flag = {flag: option for option in command.options for flag in option.flags}
+    by_flag: dict[str, MagicOption] = {}
+    for option in command.options:
+        by_flag |= dict.fromkeys(option.flags, option)
+
     takers = {flag for flag, option in by_flag.items() if option.takes}
     if done and done[-1] in takers:
         last = by_flag[done[-1]]
         found = _complete_offer(last.choices or last.offers, text, names)
         if found.texts or not last.has_optional_value:
             return found
+
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
         if flag not in takers:
             return Completions(len(text), [])
         found = _complete_offer(by_flag[flag].choices or by_flag[flag].offers, value, names)
         return Completions(found.start + len(flag) + 1, found.texts)
+
     flags = _match_prefix(text, by_flag)
     if text.startswith("-"):
         return flags
+
     arguments = [
         word
         for previous, word in zip(["", *done], done, strict=False)
@@ -328,11 +356,13 @@ def _complete_word(
     ]
     if not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
+
     offer: Offer | Mapping[str, Offer | None] | None = command.offers
     if command.verbs:
         offer = command.verbs if not arguments else None
         if len(arguments) == 1:
             offer = command.verbs.get(arguments[0])
+
     found = _complete_offer(offer, text, names)
     return found if found.texts or text else flags
 
@@ -356,7 +386,9 @@ def _list_models(text: str, names: Names) -> list[str]:
     """Return aliases and providers; after a slash, full ids instead of aliases."""
     providers = [f"{name}/" for name in names.providers]
     provider, slash, _ = text.partition("/")
-    return [*(names.models(provider) if slash else sorted(names.aliases)), *providers]
+    if slash:
+        return [*names.models(provider), *providers]
+    return [*sorted(names.aliases), *providers]
 
 
 def _complete_config_file(text: str, names: Names) -> Completions:
@@ -388,13 +420,18 @@ _TOOLS = "conversation.tools"
 
 
 def _complete_path(text: str, names: Names) -> Completions:
-    for boundary in reversed([*re.finditer(r"^|[.\[]", text)]):
+    boundaries = list(re.finditer(r"^|[.\[]", text))
+    for boundary in reversed(boundaries):
         above = text[: boundary.start()]
         if boundary[0] == "[":
             above = above.removesuffix(".")
-        node = ROOT if boundary.end() == 0 else find_node(above) if above else None
+
+        node = find_node(above) if above else None
+        if boundary.end() == 0:
+            node = ROOT
         if node is not None:
             return _complete_key(text, node, above, boundary.start(), names)
+
     return Completions(len(text), [])
 
 
@@ -404,23 +441,33 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
     typed = text[start + len(separator) :]
     as_json = separator == "[" and typed.startswith('"')
     typed = typed[as_json:]
-    known = [*node.fields, *([STAR] if above == _TOOLS else [])]
+    known = [*node.fields]
+    if above == _TOOLS:
+        known.append(STAR)
+
     if node.kind != "table" or node.child(STAR) is not None:
         known += names.keys(above)
+
     keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
     if separator == "[" and node.kind == "table":
         return Completions(len(text), [])
+
     plain = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
-    texts = [form for key in plain for form in _list_forms(key, key, node, above, names)]
+    texts: list[str] = []
+    for key in plain:
+        texts += _list_forms(key, key, node, above, names)
+
     others = [key for key in keys if above and key not in plain]
     if separator != "[" and not others:
         return Completions(start + len(separator), texts)
+
     texts = [f".{text}" for text in texts]  # brackets replace the dot
     for key in others:
         as_text = as_json or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
         # The shell-like splitting removes quotes.
-        shown = f"[{json.dumps(key, ensure_ascii=False) if as_text else key}]"
-        texts += _list_forms(key, shown, node, above, names)
+        index = json.dumps(key, ensure_ascii=False) if as_text else key
+        texts += _list_forms(key, f"[{index}]", node, above, names)
+
     return Completions(start, texts)
 
 
@@ -434,6 +481,7 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
         return [f"{shown}."] if path == _TOOLS or names.keys(path) else [shown]
     if child.table is None:
         return [shown]
+
     has_short_form = child.takes_any_text or child.choices or issubclass(child.table, ShortTable)
     return [shown, f"{shown}."] if has_short_form else [f"{shown}."]
 
@@ -451,15 +499,19 @@ def _complete_assignment(text: str, names: Names) -> Completions:
     node = find_node(path) if path else None
     if node is None or text.lstrip().startswith("{"):
         return Completions(len(text), [])
+
     start = len(left) + 1
     if ":" in left[len(path) :]:
-        null = ["null"] if node.optional else []
-        words = [*(w for w in node.choices if w in ("true", "false")), *null]
+        words = [word for word in node.choices if word in ("true", "false")]
+        if node.optional:
+            words.append("null")
         return _match_prefix(text, words, start)
+
     if node.kind == "list":
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
+
     if node.table is ModelId:
         values = _list_models(text[start:], names)
     elif parse_path(path)[-1] == "tool_choice":
@@ -469,6 +521,7 @@ def _complete_assignment(text: str, names: Names) -> Completions:
     else:
         known = (word for word in _KNOWN_WORDS if _accepts(node, word))
         values = list(dict.fromkeys([*node.choices, *known]))
+
     return _match_prefix(text, values, start)
 
 
@@ -481,9 +534,10 @@ def _accepts(node: SchemaNode, word: str) -> bool:
 
 
 def _complete_tool(text: str, names: Names) -> Completions:
-    sets = names.toolsets
-    counts = {name: f"{n} tool{'' if n == 1 else 's'}" for name, n in sets.items()}
-    return replace(_match_prefix(text, [*names.tools, *sets]), notes=counts)
+    sizes = names.toolsets
+    notes = {name: f"{size} tools" for name, size in sizes.items()}
+    notes |= {name: "1 tool" for name, size in sizes.items() if size == 1}
+    return replace(_match_prefix(text, [*names.tools, *sizes]), notes=notes)
 
 
 OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
@@ -519,6 +573,7 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
     """Return IPython's `MatcherResult` for its `CompletionContext`. Raise no errors."""
     before: str = context.text_until_cursor
     found = Completions(len(before), [])
+
     try:
         if session is not None:
             line = context.cursor_line
@@ -526,6 +581,7 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
             found = complete_cell(context.full_text, line, column, Names(session))
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("Completion failed for %r", before, exc_info=True)
+
     return {
         "completions": [
             SimpleCompletion(text=text, type=found.notes.get(text, "param")) for text in found.texts

@@ -76,9 +76,12 @@ class NotebookFrontEnd:
         live = kernel is not None and not is_headless(kernel)
         style = config.style
         interval = style.update_interval_ms / 1000
-        is_console = Presence.here().is_console if live else kernel is None and sys.stdout.isatty()
+        is_console = kernel is None and sys.stdout.isatty()
+        if live:
+            is_console = Presence.here().is_console
         if is_console:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
+
         tools = None
         printed = None
         show_end: Callable[[TurnCounts], None] | None = None
@@ -87,6 +90,7 @@ class NotebookFrontEnd:
             printed = PrintedTexts()
             tools.clears = printed.clear
             show_end = partial(Collaborators.of(kernel).show_end, kernel.get_parent("shell"))
+
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
             show_tools=style.tool_call.show,
@@ -136,6 +140,7 @@ class KernelNotebook:
         store = self.store
         if not isinstance(store, LiveStore):
             return self._executed_cells(NO_OPEN_PAGE)
+
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
                 text = await asyncio.wrap_future(store.ask_cells(whole))
@@ -146,6 +151,7 @@ class KernelNotebook:
             return self._executed_cells(why)
         except StorageError as exc:
             return self._executed_cells(str(exc))
+
         return NotebookCells(cells, "page")
 
     def _executed_cells(self, why: str) -> NotebookCells:
@@ -172,19 +178,27 @@ def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
         cells = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise StorageError(MALFORMED_CELLS) from exc
+
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise StorageError(MALFORMED_CELLS)
+
     return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells))
 
 
 def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
-    kind = cell.get("type")
+    kind: Any = cell.get("type")
+    if kind not in _TYPES:
+        kind = "raw"
     count = cell.get("execution_count")
+    if not isinstance(count, int) or isinstance(count, bool):
+        count = None
+    omitted = cell.get("left_out")
+    if not isinstance(omitted, int):
+        omitted = 0
     outputs = tuple(map(_read_output, _objects(cell.get("outputs"))))
     cell_id = _text(cell.get("id"))
-    count = count if isinstance(count, int) and not isinstance(count, bool) else None
-    omitted = cell.get("left_out")
     state: CellState
+
     if cell_id in running:
         state = "running"
     elif cell.get("busy") is True:
@@ -193,24 +207,26 @@ def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) ->
         state = "failed"
     else:
         state = "done" if count is not None else "not run"
+
     return NotebookCell(
         number,
         _text(cell.get("source")),
-        kind=kind if kind in _TYPES else "raw",
+        kind=kind,
         cell_id=cell_id,
         execution_count=count,
         state=state,
         outputs=outputs,
         edited=cell.get("edited") is True and count is not None,
-        left_out=omitted if isinstance(omitted, int) else 0,
+        left_out=omitted,
     )
 
 
 def _read_output(output: Mapping[str, Any]) -> CellOutput:
-    kind = output.get("kind")
+    kind: Any = output.get("kind")
+    if kind not in _KINDS:
+        kind = "display"
     images = filter(None, map(_read_image, _objects(output.get("images"))))
-    text = _text(output.get("text"))
-    return CellOutput(kind if kind in _KINDS else "display", text, tuple(images))
+    return CellOutput(kind, _text(output.get("text")), tuple(images))
 
 
 def _read_image(image: Mapping[str, Any]) -> Image | None:
@@ -218,6 +234,7 @@ def _read_image(image: Mapping[str, Any]) -> Image | None:
     data = image.get("data")
     if kind not in MEDIA_TYPES or not isinstance(data, str):
         return None
+
     try:
         return Image(kind, base64.b64decode(data))
     except (binascii.Error, ValueError):

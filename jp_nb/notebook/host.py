@@ -42,11 +42,15 @@ class NotebookHost:
     def cell_run(self) -> CellRun:
         """Return the ids of the running cell and of its execution, and the user who runs it."""
         kernel: Any = getattr(self.shell, "kernel", None)
-        request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
+        request: Mapping[str, Any] = {}
+        if hasattr(kernel, "get_parent"):
+            request = kernel.get_parent("shell") or {}
+        user = Collaborators.of(kernel).sender_of(request) if request else None
+
         return CellRun(
             _text(request.get("metadata", {}).get("cellId")),
             _text(request.get("header", {}).get("msg_id")),
-            Collaborators.of(kernel).sender_of(request) if request else None,
+            user,
         )
 
     def front_end(
@@ -92,11 +96,13 @@ class NotebookHost:
             renderer = self.shell.InteractiveTB
             if getattr(renderer, "mode", "") == "Verbose":
                 return list(renderer.structured_traceback(type(error), error, error.__traceback__))
+
             if isinstance(error, KeyboardInterrupt):
                 message = plain(str(error)) or "Interrupted"
                 if message.endswith("."):  # a sentence, as from a call outside of a turn
                     return [message]
                 return [f"{message}. Everything received so far is in the record."]
+
             return [f"{type(error).__name__}: {plain(str(error))}"]
 
         # IPython calls `_render_traceback_` of an exception if it has this attribute.

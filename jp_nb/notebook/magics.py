@@ -70,16 +70,26 @@ def keep_question_marks(lines: list[str]) -> list[str]:
     """
     if (lines and lines[0].startswith("%%")) or not any(map(_QUESTION.match, lines)):
         return lines
+
     transformed: list[str] = []
     python: list[str] = []  # `lines` without magics, whose quotes are no Python strings
+
     for line in lines:
         text = line.lstrip()
         is_magic = text.startswith(("%", "!", "?")) and not _is_incomplete("".join(python))
-        match = _QUESTION.match(line) if is_magic else None
-        transformed.append(
-            f"{match[1]}get_ipython().run_line_magic('jp', {match[2]!r})\n" if match else line
-        )
-        python.append(f"{line[: len(line) - len(text)]}pass\n" if is_magic else line)
+        if not is_magic:
+            transformed.append(line)
+            python.append(line)
+            continue
+
+        indent = line[: len(line) - len(text)]
+        python.append(f"{indent}pass\n")
+        match = _QUESTION.match(line)
+        if match is None:
+            transformed.append(line)
+        else:
+            transformed.append(f"{match[1]}get_ipython().run_line_magic('jp', {match[2]!r})\n")
+
     return transformed
 
 
@@ -95,6 +105,7 @@ def _is_incomplete(code: str) -> bool:
         return any(word in str(exc) for word in ("multi-line", "triple-quoted", "unexpected EOF"))
     except SyntaxError:  # Python reports it when the cell runs
         return False
+
     return False
 
 
@@ -119,22 +130,28 @@ def load(shell: Any, *, version: str) -> None:
     if session is None or session.should_reopen():
         setattr(shell, _SHELL_ATTRIBUTE, None)  # if `Session` fails, the next load starts again
         host = NotebookHost(shell)
+
         try:
             session = Session(host, previous=previous)
         except JpNbError as exc:
             host.show_in_one_line(exc)
             raise
+
         setattr(shell, _SHELL_ATTRIBUTE, session)
         atexit.register(session.close)
+
     set_current(session)
     magics = JpMagics(shell, session)
     shell.register_magics(magics)
     if keep_question_marks not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(keep_question_marks)
+
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
+
     for event, callback in _callbacks(session):
         shell.events.register(event, callback)
+
     print(f"jp_nb {version} · {one_line(session.format_status())}")
     session.print_notices(*session.store.take_notices())
 
@@ -143,6 +160,7 @@ def _refuse_in_turn(session: Session | None) -> None:
     """Raise `UsageError` if a turn runs: neither a tool nor code of the model loads it again."""
     if session is None or not session.active.is_running:
         return
+
     error = UsageError(
         "the extension cannot be loaded or unloaded while a turn or a tool runs, because the turn "
         "needs it. Run this in a cell of its own, after the turn"
@@ -181,12 +199,16 @@ def unload(shell: Any) -> None:
     session = get_session()
     _refuse_in_turn(session)
     set_current(None)
+
     for event, callback in _callbacks(session):
         if callback in shell.events.callbacks[event]:
             shell.events.unregister(event, callback)
+
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
+
     if complete in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(complete)
+
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("jp", None)

@@ -29,6 +29,7 @@ class BoundedText:
         lines, newline, last = (self._line + text).rpartition("\n")
         if "\r" in lines:
             lines = "\n".join(map(_visible_part, lines.split("\n")))
+
         self._append(lines + newline)
         # A final carriage return stays: it takes effect when more text arrives.
         self._line = last[last.rstrip("\r").rfind("\r") + 1 :]
@@ -61,9 +62,11 @@ class BoundedText:
         if room := MAX_OUTPUT_TEXT_CHARS - len(self._head):
             self._head += text[:room]
             text = text[room:]
+
         if text:
             self._tail.append(text)
             self._tail_chars += len(text)
+
         if self._tail_chars > 2 * MAX_OUTPUT_TEXT_CHARS:
             self._tail = ["".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]]
             self._tail_chars = MAX_OUTPUT_TEXT_CHARS
@@ -95,6 +98,7 @@ class Published:
             content = message.get("content")
             parent = message.get("parent_header")
             metadata = message.get("metadata")
+
         about = read_mapping(parent)
         header = read_mapping(about.get("header", about))
         return cls(str(kind), read_mapping(content), header, read_mapping(metadata), ident)

@@ -363,10 +363,14 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the title and the help rows of each group."""
-    return [
-        (title, [row for name in names for row in SUBCOMMANDS[name].rows])
-        for title, names in GROUPS.items()
-    ]
+    groups = []
+    for title, names in GROUPS.items():
+        rows: list[tuple[str, str]] = []
+        for name in names:
+            rows += SUBCOMMANDS[name].rows
+        groups.append((title, rows))
+
+    return groups
 
 
 ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -414,8 +418,13 @@ def format_subcommands_help() -> str:
 
 def _format_groups() -> str:
     groups = subcommand_groups()
-    width = max(len(f"%jp {syntax}") for _, rows in groups for syntax, _ in rows)
-    return "\n\n".join(
-        "\n".join([f"{title}:", *(f"  {f'%jp {name}':<{width}}  {text}" for name, text in rows)])
-        for title, rows in groups
-    )
+    width = 0
+    for _, rows in groups:
+        width = max(width, *(len(f"%jp {syntax}") for syntax, _ in rows))
+
+    parts = []
+    for title, rows in groups:
+        lines = [f"  {f'%jp {syntax}':<{width}}  {text}" for syntax, text in rows]
+        parts.append("\n".join([f"{title}:", *lines]))
+
+    return "\n\n".join(parts)

@@ -141,19 +141,21 @@ class OutputCapture:
     def outputs(self) -> tuple[CellOutput, ...]:
         """Return the outputs without terminal escapes, with a note in place of omitted ones."""
         omitted = self._count - len(self._first) - len(self._last)
-        gap = [CellOutput("stream", f"[… {omitted} outputs omitted …]")] if omitted else []
-        first, last = (
-            # The text is bounded already; a limit here would add a second note.
-            [CellOutput(x.kind, plain(str(x.text), limit=sys.maxsize), x.images) for x in outputs]
-            for outputs in (self._first, self._last)
-        )
-        return (*first, *gap, *last)
+        first = map(_finish_output, self._first)
+        last = map(_finish_output, self._last)
+        if not omitted:
+            return (*first, *last)
+
+        return (*first, CellOutput("stream", f"[… {omitted} outputs omitted …]"), *last)
 
     def _append(self, output: _Output) -> None:
         if self._clears_next:
             self._clear()
         self._count += 1
-        (self._first if len(self._first) < MAX_OUTPUTS else self._last).append(output)
+        if len(self._first) < MAX_OUTPUTS:
+            self._first.append(output)
+        else:
+            self._last.append(output)
 
     def _clear(self) -> None:
         self._first.clear()
@@ -167,12 +169,19 @@ class OutputCapture:
         output.text = BoundedText()
         output.images = ()
         output.text.add(_extract_text(bundle))
+
         if (image := _extract_image(bundle)) is not None:
             self._images += 1
             if self._images <= MAX_IMAGES:
                 output.images = (image,)
             else:
                 output.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
+
+
+def _finish_output(output: _Output) -> CellOutput:
+    # The text is bounded already; a limit here would add a second note.
+    text = plain(str(output.text), limit=sys.maxsize)
+    return CellOutput(output.kind, text, output.images)
 
 
 def _extract_text(bundle: Mapping[str, Any]) -> str:
@@ -191,6 +200,7 @@ def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
             content = base64.b64decode(text) if isinstance(text, str) else text
             if isinstance(content, bytes) and detect_media_type(content) == kind:
                 return Image(kind, content)
+
     return None
 
 
@@ -209,6 +219,7 @@ def capturing(shell: Any) -> Iterator[OutputCapture]:
         with redirect_stdout(out), redirect_stderr(err):
             yield capture
         return
+
     outer: Callable[..., Any] = session.send
     replaced = session.__dict__.get("send")
     cell = _running_request(shell.kernel)
@@ -221,6 +232,7 @@ def capturing(shell: Any) -> Iterator[OutputCapture]:
 
     flush_streams()
     session.send = send
+
     try:
         yield capture
         flush_streams()
@@ -262,6 +274,7 @@ def ours() -> Iterator[None]:
     """Mark the output of this thread as output of the turn, which is not captured."""
     outer = is_ours()
     _OURS.inside = True
+
     try:
         yield
     finally:
@@ -290,8 +303,9 @@ class _QueuedMessage:
 
     @property
     def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
-        is_text = self.published.kind == "stream"
-        return (self.published.content.get("name"), self.published.parent) if is_text else None
+        if self.published.kind != "stream":
+            return None
+        return self.published.content.get("name"), self.published.parent
 
 
 class Outbox:
@@ -313,10 +327,12 @@ class Outbox:
         self._send: Callable[..., Any] = kernel.session.send
         self._recording: Callable[[Published], AbstractContextManager[None]]
         self._recording = lambda published: nullcontext()
+
         if cells is not None and cells.send is not None and self._send == cells.record_and_send:
             # Outputs are kept in the order of the calls, before they wait for a batch.
             self._send = cells.send
             self._recording = cells.recording
+
         self._thread = kernel.iopub_thread
         self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
@@ -343,11 +359,11 @@ class Outbox:
         self, published: Published, stream: Any, message: Any, *args: Any, **kwargs: Any
     ) -> Any:
         of_cell = published.is_about(self._request)
-        waits = (of_cell and published.kind in OUTPUT_CHANGES) or is_batchable(
-            published.kind, published.content
-        )
+        changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
+        waits = changes_outputs or is_batchable(published.kind, published.content)
         if not self._thread.thread.is_alive():  # for example in a forked process
             return self._send(stream, message, *args, **kwargs)
+
         if not waits:
             # `RunningCells` repeats the status of the cell after each request of a page.
             if not of_cell or published.kind == "status":
@@ -355,6 +371,7 @@ class Outbox:
             if not any(stream is each for each in self._iopub_streams):
                 self.release()
                 return self._send(stream, message, *args, **kwargs)
+
         if published.kind == "stream":
             sent = message
             queued = self._queue_text(published)
@@ -362,14 +379,17 @@ class Outbox:
             recorder = _SocketRecorder()
             sent = self._send(recorder, message, *args, **kwargs)
             queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
+
         self._queue.append(queued)
         if not waits:
             self.release()
             return sent
+
         # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
         if (now := monotonic()) >= self._scheduled_until:
             self._scheduled_until = max(now, self._next_batch_at) + self._interval
             self._thread.schedule(self._release_in_time)
+
         return sent
 
     def release(self) -> None:
@@ -384,7 +404,8 @@ class Outbox:
             metadata = dict(published.metadata)
             self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
 
-        return (queued := _QueuedMessage(published, send, [str(published.content.get("text", ""))]))
+        queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
+        return queued
 
     def _release_in_time(self) -> None:  # in the publishing thread, as `_release`
         wait = self._next_batch_at - monotonic()
@@ -398,8 +419,10 @@ class Outbox:
         messages = [self._queue.popleft() for _ in range(len(self._queue))]
         if not messages or self._thread.socket is None:
             return
+
         self._next_batch_at = monotonic() + self._interval
         batch: list[_QueuedMessage] = []
+
         for queued in messages:
             batch.append(queued)
             if queued.ends_batch or queued is messages[-1]:
@@ -422,6 +445,7 @@ def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
     # Drops outputs that a later message of the batch clears.
     added = False
     last = -1
+
     for number in reversed(range(len(batch))):
         published = batch[number].published
         # `clear_output` with `wait` takes effect when the next output arrives.
@@ -429,14 +453,20 @@ def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
             last = number
             break
         added = added or published.kind in OUTPUTS
+
     dropped = OUTPUTS | {"clear_output"}
-    return [x for at, x in enumerate(batch) if at >= last or x.published.kind not in dropped]
+    return [
+        queued
+        for number, queued in enumerate(batch)
+        if number >= last or queued.published.kind not in dropped
+    ]
 
 
 def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
     # Drops updates of a display that a later message of the batch updates again.
     kept: list[_QueuedMessage] = []
     updated: set[str] = set()
+
     for queued in reversed(batch):
         display_id = queued.published.display_id
         if queued.published.kind == "update_display_data" and display_id is not None:
@@ -444,6 +474,7 @@ def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
                 continue
             updated.add(display_id)
         kept.append(queued)
+
     return kept[::-1]
 
 
@@ -455,6 +486,7 @@ def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
             joined[-1].texts += queued.texts
         else:
             joined.append(queued)
+
     return joined
 
 
@@ -499,7 +531,8 @@ class ToolOutput:
         self._send: Callable[..., Any] = (self._outbox or self._session).send
         self._function_runs = False
         self._figures: frozenset[int] = frozenset()
-        self._of_function, self._of_others = _HeldOutput(), _HeldOutput()
+        self._of_function = _HeldOutput()
+        self._of_others = _HeldOutput()
 
     def open(self) -> None:
         """Start to watch."""
@@ -511,6 +544,7 @@ class ToolOutput:
         self.send_now()
         if self._session.__dict__.get("send") != self._watch_and_send:
             return
+
         if self._replaced is None:
             del self._session.send
         else:
@@ -554,19 +588,24 @@ class ToolOutput:
         is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._cell)
         if not (self.watches and is_output) or is_ours():
             return send()
+
         if published.kind == "clear_output":
             self.clears(wait=bool(published.content.get("wait")))
+
         held = self._of_function if self._function_runs else self._of_others
         held.is_new = True
         if self._function_runs:
             kinds = read_mapping(published.content.get("data"))
             self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
+
         if self._holds:
             held.add(send, published)
             return message
+
         sent = send()
         if published.kind == "clear_output":
             self.cleared()
+
         return sent
 
 
@@ -589,9 +628,11 @@ class _HeldOutput:
         if clears and published.content.get("wait"):
             self._clears_next = True
             return
+
         if clears or self._clears_next:
             self._sends.clear()
             self._clears_next = False
+
         if not clears:
             self._sends.append(send)
 

@@ -67,6 +67,7 @@ class PrintedTurn:
                 self._function = None
             case InterruptReceived():
                 self._interrupted(event)
+
         match self._transcript.add(event):
             case TextPiece(kind="message") if isinstance(event, ShowText):
                 self._print_text(event.text)
@@ -84,8 +85,10 @@ class PrintedTurn:
             self._structured = None
             piece.is_final = True  # later data is printed below the line that follows
             self._print_line(self._transcript.render(piece).text)
+
         if self._in_line:
             print()
+
         self._in_line = False
         self._is_start = True
         self._pending_text = ""
@@ -98,15 +101,22 @@ class PrintedTurn:
     def _print_text(self, text: str) -> None:
         if self._structured is not None:
             self.end_line()
+
         text = self._pending_text + text
         incomplete = _INCOMPLETE.search(text)
-        self._pending_text = text[incomplete.start() :] if incomplete else ""
-        text = plain(text[: incomplete.start()] if incomplete else text, limit=sys.maxsize)
+        self._pending_text = ""
+        if incomplete:
+            self._pending_text = text[incomplete.start() :]
+            text = text[: incomplete.start()]
+
+        text = plain(text, limit=sys.maxsize)
         if self._is_start:
             text = text.lstrip("\n")
+
         if text:
             print(text, end="")
-            self._is_start, self._in_line = False, not text.endswith("\n")
+            self._is_start = False
+            self._in_line = not text.endswith("\n")
 
     def _interrupted(self, event: InterruptReceived) -> None:
         line = one_line(describe_interrupt(event, self._function))

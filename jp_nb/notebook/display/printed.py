@@ -94,11 +94,13 @@ class PrintedTexts:
             call = self._calls.get(call_id)
             if call is None:
                 return
+
             if wait:
                 call.clears_next = True
             else:
                 call.text = BoundedText()
                 call.is_new = True
+
         self.changed()
 
     def _take_from(self, stream: Any) -> None:
@@ -132,15 +134,18 @@ class PrintedTexts:
             call = self._calls.get(call_id)
             if call is None or not self._is_open:
                 return False
+
             if call.clears_next:
                 call.text = BoundedText()
                 call.clears_next = False
+
             call.text.add(text)
             was_new = call.is_new
             call.is_new = True
 
         if not was_new:
             self.changed()
+
         return True
 
     def _current_call(self) -> str:
@@ -151,6 +156,7 @@ class PrintedTexts:
         # A forked process has a copy of the texts, which no front end shows.
         if is_ours() or os.getpid() != self._process:
             return ""
+
         return run.call_id
 
 

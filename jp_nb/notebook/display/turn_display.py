@@ -84,15 +84,24 @@ class UpdateClock:
         visible before the tool occupies the cell's thread.
         """
         due = monotonic() + delay
-        if self._is_early if early else self._scheduled is not None and self._scheduled <= due:
+        if early:
+            is_scheduled = self._is_early
+        else:
+            is_scheduled = self._scheduled is not None and self._scheduled <= due
+        if is_scheduled:
             return
+
         self._scheduled = due
         self._is_early = self._is_early or early
 
         def update_at_due() -> None:
-            wait = max(due, self.next_allowed - (self._spacing if early else 0.0)) - monotonic()
+            allowed = self.next_allowed
+            if early:
+                allowed -= self._spacing
+            wait = max(due, allowed) - monotonic()
             if self._timer is not None:
                 self._timer.cancel()
+
             if wait > 0:
                 self._timer = self.cell.call_later(wait, self.update)
             else:
@@ -115,8 +124,10 @@ class UpdateClock:
 
     def _tick(self) -> None:
         wait = max(self._updated + TICK_S, self.next_allowed) - monotonic()
-        self._ticker = self.cell.call_later(wait, self._tick) if wait > 0 else None
-        if wait <= 0:
+        if wait > 0:
+            self._ticker = self.cell.call_later(wait, self._tick)
+        else:
+            self._ticker = None
             self.update()
 
     def start_ticks_in_agent_loop(self) -> None:
@@ -180,6 +191,7 @@ class DisplayPublisher:
                 if not update:
                     flush_streams()  # text that was printed before is above the output
                 self._cells.set_output(self._request, display_id, bundle, metadata, update=update)
+
             with self._context():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 
@@ -223,8 +235,10 @@ class _PartOutput:
         """Send the held output, and then the images."""
         held = self.held
         self.held = []
+
         for send in held:
             send()
+
         for output, bundle in self.images:
             if output.shown is not bundle:
                 output.show(bundle, final=final)
@@ -242,9 +256,11 @@ class _PartOutput:
             bundle["text/plain"] = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
             self.show_above_form(bundle)
             return bundle
+
         bundle = self.part.bundle(live=True, status=status)
         if is_earlier or bundle["text/markdown"] or self.output.shown is not None:
             self.output.show(bundle)
+
         return bundle
 
 
@@ -285,10 +301,16 @@ class TurnOutputs:
         form, so that its buttons do not move when the user is about to click.
         """
         behind_form = self._parts[-1].show_above_form is not None
-        if self._transcript.cut(None if behind_form else call_id, always=behind_form):
+        if behind_form:
+            is_new = self._transcript.cut(None, always=True)
+        else:
+            is_new = self._transcript.cut(call_id, always=False)
+        if is_new:
             self._add_part()
+
         last = self._parts[-1]
         last.held += held
+
         for bundle in images:  # they take the output of the part, and the part gets a new one
             last.images.append((last.output, bundle))
             last.output = _CellOutput(self._new_output())
@@ -322,6 +344,7 @@ class TurnOutputs:
             below = status if number == len(self._parts) - 2 and not is_final else None
             shown = each.update(status=below, queue_line=queue_line, is_earlier=True)
             size += len(shown["text/markdown"])
+
         self._parts[-1].release()
         return size
 
@@ -334,6 +357,7 @@ class TurnOutputs:
         last = self._parts[-1]
         if tools_run and not self.last_is_shown and not last.part.pieces:
             return self.show_earlier(queue_line=queue_line, status=status)
+
         size = self.show_earlier(queue_line=queue_line)
         return size + len(last.update(status=status, queue_line=queue_line)["text/markdown"])
 
@@ -362,17 +386,22 @@ class TurnOutputs:
             self.show_earlier()
             if not self.last_is_shown:
                 self._parts[-1].update()
+
         # From the last to the first if live: a reloaded page places an unknown part after the
         # previous ones, which it recognizes only while they are not final.
-        for each in reversed(self._parts) if live else self._parts:
+        parts = list(reversed(self._parts)) if live else self._parts
+        for each in parts:
             if not live:
                 each.release(final=True)
+
             if live or each.output.shown is None:
                 bundle = each.part.bundle()
                 if any(bundle.values()) or each.output.shown is not None:
                     each.output.show(bundle, final=True)
-            for output, image in reversed(each.images) if live else ():
-                output.show(image, final=True)
+
+            if live:
+                for output, image in reversed(each.images):
+                    output.show(image, final=True)
 
 
 STATUS_DELAY_S = 0.2
@@ -458,14 +487,17 @@ class TurnDisplay:
         """Begin to show the turn; on the cell's thread. A second call has no effect."""
         if self._has_begun:
             return
+
         self._has_begun = True
         if self._tools is not None:
             self._tools.cleared = self._show_again
             self._tools.open()
+
         if self._printed is not None:
             if self._live:
                 self._printed.changed = partial(self._clock.schedule, 0.0)
             self._printed.open()
+
         if self._live:
             self._clock.schedule(STATUS_DELAY_S)
 
@@ -506,6 +538,7 @@ class TurnDisplay:
         self._open_calls.add(event.call_id)
         if self._tools is not None:
             self._tools.watches = True
+
         self._queue(event, early=True)
 
         if self._printed is not None and self._transcript.shows(event):
@@ -513,7 +546,10 @@ class TurnDisplay:
 
     def _queue_printed(self, call_id: str) -> None:
         # The call ends: later text of its threads and tasks belongs to the cell.
-        text = self._printed.end(call_id) if self._printed is not None else None
+        if self._printed is None:
+            return
+
+        text = self._printed.end(call_id)
         if text is not None:
             self._events.append(_Printed(call_id, text))
 
@@ -525,6 +561,7 @@ class TurnDisplay:
     def _end_batch(self) -> None:
         if not self._batch_over:
             return
+
         self._batch_over = False
         if self._tools is not None:
             if self._tools.others_have_output():
@@ -538,6 +575,7 @@ class TurnDisplay:
                 {**image.display_data, "text/plain": f"[{image.noun}: {image.words}]"}
                 for image in event.images
             )
+
         self._calls_with_image.discard(event.call_id)
         if self._batch_over and self._images:
             self._events.append(_Cut(images=self._images))
@@ -547,6 +585,7 @@ class TurnDisplay:
         with self._lock:
             if self._done:
                 return
+
             self._clock.begin_update()
             self._apply_events()
             size = self._outputs.show_all(
@@ -575,11 +614,14 @@ class TurnDisplay:
             if isinstance(event, _Printed):
                 self._transcript.set_printed(event.call_id, event.text)
                 continue
+
             if isinstance(event, DiscardText):
                 self._outputs.final_count = 0  # all parts are shown again
+
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.add(event)
+
         if self._printed is not None:
             for call_id, text in self._printed.take().items():
                 self._transcript.set_printed(call_id, text)
@@ -591,10 +633,13 @@ class TurnDisplay:
             self._apply_events()
             if self._live and not self._outputs.last_is_shown:
                 self._update()  # the function's output comes below
+
             if self._tools is not None:
                 self._tools.function_begins()
+
             if self._printed is not None:
                 self._printed.function = event.call_id
+
         self._clock.start_ticks_in_agent_loop()
 
     def _function_ends(self, event: FunctionEnds) -> None:
@@ -603,16 +648,21 @@ class TurnDisplay:
             self._waiting.apply(event, monotonic())
             if self._printed is not None:
                 self._printed.function = None
+
             if self._tools is None:
                 return
+
             has_output = self._tools.function_ends()
             if self._tools.function_has_image:
                 self._calls_with_image.add(event.call_id)
+
             if not has_output:
                 return
+
             if self._printed is not None:
                 # An awaitable that the function returned prints below this output.
                 self._printed.end(event.call_id)
+
             self._apply_events()
             self._outputs.cut(self._tools.take(of_function=True), event.call_id)
             if self._live:
@@ -627,15 +677,19 @@ class TurnDisplay:
             self._clock.stop()
             if self._images:  # of an interrupted batch
                 self._events.append(_Cut(images=self._images))
+
             if self._printed is not None:
                 self._printed.close()
+
             self._apply_events()
             if self._tools is not None:
                 self._tools.close()
                 held = self._tools.take(of_function=True) + self._tools.take(of_function=False)
                 if held:
                     self._outputs.cut(held)
+
             self._outputs.finish(live=self._live)
+
         if self._live and self._show_end is not None:
             self._show_end(self._waiting.end(monotonic()))
 
@@ -680,4 +734,5 @@ def _join_texts(events: deque[_Queued]) -> Iterator[_Queued]:
                 texts.append(after.text)
                 events.popleft()
             event = ShowText(event.kind, "".join(texts))
+
         yield event

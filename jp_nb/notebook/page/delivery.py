@@ -96,17 +96,21 @@ class _PageCopy:
         kept: list[JsonValue] = []
         seen = set[str]()
         held = set(map(id, self.others))
+
         for position, other in enumerate(others):
             stream = get_conversation_id(other)
             # The conversation that is active in the page may be inactive here.
             was_active = stream == self.stream and len(get_events(other)) == self.length
             if was_active and isinstance(other, dict) and _head_text(other) == self.head_text:
                 held.add(id(other))
+
             if stream and stream not in seen and id(other) in held:
                 kept.append([position, stream, len(get_events(other))])
             else:
                 sent.append(other)
+
             seen.add(stream)
+
         return sent, kept
 
 
@@ -215,6 +219,7 @@ class PageDelivery:
             self._page = _PageCopy(target.stream, 0, "")
         else:
             return False
+
         return True
 
     def skip_interval(self) -> None:
@@ -243,12 +248,14 @@ class PageDelivery:
         transfer = self._transfer = self._transfer or self._compose(now)
         if transfer is None or (transfer.is_sent and now < transfer.due_at):
             return None
+
         self._sent_at = now
         if not transfer.is_sent:
             transfer.is_sent = True
             transfer.due_at = now + self._resend
             transfer.tries = 0
             return transfer.messages[0]
+
         transfer.tries += 1
         self.silent = True
         transfer.due_at = now + min(self._resend * 2**transfer.tries, MAX_RESEND_S)
@@ -256,6 +263,7 @@ class PageDelivery:
         # If the writing page does not answer, the first page that answers `pull` takes over.
         if self.writer or transfer.tries > 1:
             return self._numbering.message("pull")
+
         return transfer.messages[0]
 
     def handle_ack(self, answer: Mapping[str, Any], now: float) -> None:
@@ -265,11 +273,13 @@ class PageDelivery:
             return  # from a second page, or for a message that was sent twice
         if transfer.messages[0].get("to", "") not in ("", answer.get("page")):
             return  # from a page that does not write
+
         is_last = len(transfer.messages) == 1
         if is_last and not transfer.fits(answer):
             transfer.due_at = 0.0
             transfer.tries = 1  # the next message is `pull`
             return
+
         transfer.messages.popleft()
         transfer.is_sent = False
         self.latency = now - self._sent_at
@@ -285,6 +295,7 @@ class PageDelivery:
             self._exchange_failed = self.replaces = True  # a kept conversation is missing
             self.discard_transfer()
             return
+
         length = answer.get("n")
         page = self._page
         same = page is not None and answer.get("stream") == page.stream
@@ -292,6 +303,7 @@ class PageDelivery:
             page.length = length  # a second page has fewer entries than the first one
             self.discard_transfer()
             return
+
         if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
             # The page holds another document: the next message is `pull`.
             self._transfer.due_at = 0.0
@@ -308,6 +320,7 @@ class PageDelivery:
             return False
         if page.stream != target.stream:
             return bool(page.stream or target.length or target.others)
+
         return self.replaces or page.length < target.length or page.head_text != target.head_text
 
     def _compose(self, now: float) -> _Transfer | None:
@@ -320,14 +333,17 @@ class PageDelivery:
             return _Transfer(deque(self._exchange(target, page)), copy, replaces=True)
         if now < self._next_batch_at and not self._skips_interval:
             return None
+
         batch, _ = take_batch(target.entries[page.length : target.length])
         fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
         if page.head_text != target.head_text:
             # Null removes a signature that the page has.
             fields["head"] = {"signature": None, **target.head}
+
         length = page.length + len(batch)
         if length == target.length:  # if more entries remain, they are sent at once
             self._next_batch_at = now + MIN_BATCH_INTERVAL_S
+
         message = self._numbering.message("append", **self._to, **fields)
         copy = _PageCopy(target.stream, length, target.head_text, page.others)
         return _Transfer(deque([message]), copy)
@@ -337,13 +353,16 @@ class PageDelivery:
         document = target.to_document()
         if not self.supports_exchange or self._exchange_failed or page.stream == target.stream:
             return self._switch(document)
+
         sent, kept = page.split(target.others)
         shorter = {**document, "others": sent}
         if not kept or len(to_ascii_json(shorter)) > MAX_BATCH_BYTES:
             return self._switch(document)
+
         fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
         message = self._numbering.message("exchange", **self._to, **fields)
         self._exchange_seq = self._numbering.last
+
         return [message]
 
     def _switch(self, document: JsonObject) -> list[JsonObject]:
@@ -351,6 +370,7 @@ class PageDelivery:
         pieces = split_text(to_ascii_json(document))
         if len(pieces) == 1:
             return [message("switch", **self._to, doc=make_storable(document))]
+
         part_of = self._numbering.last + 1
         return [
             message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)

@@ -102,6 +102,7 @@ def is_text_notebook(hello: Hello) -> bool:
     file = PurePosixPath(hello.path)
     if hello.has_document or file.suffix.lower() in ("", ".ipynb"):
         return False
+
     return not Path(f"{file.stem}.ipynb").is_file()
 
 
@@ -113,11 +114,13 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
         return PageRefusal(READ_ONLY)
     if is_text_notebook(hello):
         return PageRefusal(TEXT_FILE.format(PurePosixPath(hello.path).name))
+
     stored = hello.document
     if not hello.has_document or stored in document.others:
         return None
     if find_shape(stored) == "readable" and get_conversation_id(stored) == document.conversation.id:
         return None  # `_reconcile` compares the entries
+
     try:
         Document.load(stored, clock=utc_now)
     except NewerVersionError as exc:
@@ -128,6 +131,7 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
             "conversation"
         )
         return PageRefusal(reason, document.conversation.id, stored)
+
     return None
 
 
@@ -159,9 +163,9 @@ class LiveStore:
         self._pages = Pages(patience=resend)
         self._delivery = PageDelivery(self._numbering, resend=resend)
         self._document: Document | None = None
-        self._refusal: PageRefusal | None = PageRefusal(
-            no_page if no_page != NO_PAGE else protocol.unsupported_reason(kernel) or NO_PAGE
-        )
+        if no_page == NO_PAGE:
+            no_page = protocol.unsupported_reason(kernel) or NO_PAGE
+        self._refusal: PageRefusal | None = PageRefusal(no_page)
         self._urgent: deque[JsonObject] = deque()
         self._page_cells = PageCells()
         self._save_requests: set[int] = set()  # the `seq` of those without an answer
@@ -179,19 +183,23 @@ class LiveStore:
         """
         if protocol.unsupported_reason(self._kernel):
             return None
+
         from comm import create_comm
 
         protocol.receive_on_control(self._kernel, self._comm_id, self._receive)
         RunningCells.of(self._kernel)
         Collaborators.of(self._kernel).find_input = self._find_input
         Collaborators.of(self._kernel).show_end = self._show_end
+
         with self._state:
             opening = self._numbering.message("open", stream="", n=0)
+
         self._cell = CellContext()
         self._comm = create_comm(target_name=TARGET, comm_id=self._comm_id, data=opening)
         # A page without a control channel answers on the shell channel, after the cell.
         self._comm.on_msg(lambda message: self._receive(message["content"].get("data")))
         Thread(target=self._pump, name="jp-nb record", daemon=True).start()
+
         with self._state:
             self._state.wait_for(lambda: self._pages.hello is not None, timeout)
             return self._pages.hello
@@ -210,6 +218,7 @@ class LiveStore:
         with self._state:
             if self._document is None:
                 return
+
             awaited = self._delivery.next_due
             self._delivery.changed(self._document)
             if self._delivery.next_due != awaited:  # otherwise the pump wakes up in time
@@ -226,11 +235,13 @@ class LiveStore:
             refusal = self._refusal
             if document is None:
                 return
+
             self._in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += split_damaged(refusal.preserved)
                 self._delivery.page_holds_other(get_conversation_id(refusal.preserved))
                 self._refusal = None
+
             self._delivery.replaced(document)
             self._state.notify_all()
 
@@ -287,9 +298,12 @@ class LiveStore:
             with self._state:
                 reason = self._refusal.reason if self._refusal else "the page does not answer"
             raise not_saved(reason)
+
         with self._state:
             hello = self._pages.hello
-            page, path = (hello.page, hello.path) if hello else ("", "")
+            page = hello.page if hello else ""
+            path = hello.path if hello else ""
+
         has = self._delivery.delivered
         asked: list[int] = []
 
@@ -303,6 +317,7 @@ class LiveStore:
                 message = self._numbering.message("save", to=to)
                 asked.append(self._numbering.last)
                 self._save_requests.add(self._numbering.last)
+
             self._send(message)
             with self._state:
                 self._state.wait_for(find_answered, until - time.monotonic())
@@ -311,6 +326,7 @@ class LiveStore:
                         raise not_saved(why_not)
                     self._in_file = has
                     return f"{IN_NOTEBOOK}, saved as {path}"
+
         raise not_saved("the page did not answer in time")
 
     def saved_entries(self, conversation: str) -> int:
@@ -326,11 +342,14 @@ class LiveStore:
         """
         ends = time.monotonic() + timeout
         shared = bool(self._delivery.writer)
-        hello = self._pull(timeout / 2 if shared else timeout)
+        first_timeout = timeout / 2 if shared else timeout
+        hello = self._pull(first_timeout)
         if hello is not None or not shared:
             return hello
+
         with self._state:
             self._pages.silent = True
+
         return self._pull(ends - time.monotonic())
 
     def _pull(self, timeout: float) -> Hello | None:
@@ -339,6 +358,7 @@ class LiveStore:
                 return None
             before = self._pages.hello_count
             message = self._numbering.message("pull")
+
         self._send(message)
         with self._state:
             answered = self._state.wait_for(lambda: self._pages.hello_count > before, timeout)
@@ -366,8 +386,10 @@ class LiveStore:
                     "the open page runs an older jp-nb extension, which cannot report cells: "
                     "reload the page"
                 )
+
             message = self._numbering.message("cells", to=hello.page, whole=whole)
             answer = self._page_cells.expect(self._numbering.last, hello.page)
+
         self._send(message)
         return answer
 
@@ -385,10 +407,12 @@ class LiveStore:
                 return None
             if self._pages.is_of_other_notebook(session):
                 return None
+
             message = self._numbering.message("input", request=message_id(request))
             self._input_asked = self._numbering.last
             self._input_answers = 0
             self._input_found = False
+
         self._send(message)
         with self._state:
             self._state.wait_for(lambda: self._input_answers, INPUT_S)
@@ -406,9 +430,11 @@ class LiveStore:
                 return
             if self._pages.is_of_other_notebook(cell.session):
                 return
+
             fields: JsonObject = {"request": message_id(request), "cell": cell.cell_id}
             fields |= {"seconds": end.seconds, "sent": end.sent, "received": end.received}
             message = self._numbering.message("ended", **fields)
+
         self._send(message)
 
     def running_cells(self) -> frozenset[str]:
@@ -430,11 +456,14 @@ class LiveStore:
                 return
             self._closed = True
             self._state.notify_all()
+
         collaborators = Collaborators.of(self._kernel)
         if collaborators.find_input == self._find_input:
             collaborators.find_input = lambda request: None
+
         if collaborators.show_end == self._show_end:
             collaborators.show_end = lambda request, end: None
+
         if self._comm is not None:
             protocol.stop_receiving(self._kernel, self._comm_id)
             self._cell.run(self._comm.close)
@@ -452,14 +481,17 @@ class LiveStore:
             with self._state:
                 if self._closed:
                     return
+
                 now = time.monotonic()
                 lacking = pages.lacking.popleft() if pages.lacking else None
                 message = None if lacking else self._next_message(now)
                 if not lacking and message is None:
                     next_due = None if self._refusal else self._delivery.next_due
                     due = [x for x in (next_due, pages.candidate_due) if x is not None]
-                    self._state.wait(min(due) - now if due else None)
+                    timeout = min(due) - now if due else None
+                    self._state.wait(timeout)
                     continue
+
             if lacking:
                 self._send_outputs(*lacking)
             elif message:
@@ -468,14 +500,17 @@ class LiveStore:
     def _next_message(self, now: float) -> JsonObject | None:
         if candidate := self._pages.take_candidate(now):
             self._follow(candidate)  # the followed page did not answer
+
         if self._urgent:
             return self._urgent.popleft()
         if self._refusal:
             return None
+
         message = self._delivery.next_message(now)
         if self._delivery.silent:
             self._pages.silent = True
             self._state.notify_all()
+
         return message
 
     def _send_outputs(self, page: str, request: str = "") -> None:
@@ -496,15 +531,19 @@ class LiveStore:
         fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
         if over:
             fields["over"] = True
+
         with self._state:
             if self._pages.is_of_other_notebook(cell.session):
                 return
+
             # A page that ran the cell lacks its outputs if the user has run the cell again.
             dropped = lacks and self._pages.has_session(page, cell.session)
             if lacks and not dropped:
                 self._check_presence(cell.session)
+
             if dropped or self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
+
             with_printed = self._pages.supports_printed(page)
             message = self._numbering.message("show", to=page, **fields)
 
@@ -525,18 +564,23 @@ class LiveStore:
         message = protocol.read_page_message(data)
         if message is None:
             return
+
         if message["type"] == "seen":
             self._note_seen(message)
+
         with self._state:
             if self._closed:
                 return
+
             is_known = self._pages.note_message(message.get("page", ""))
             if is_known:
                 self._delivery.silent = False
+
             if message["type"] in ("hello", "chunk"):
                 self._receive_hello(message)
             elif is_known:
                 self._receive_answer(message)
+
             self._state.notify_all()
 
     def _note_seen(self, data: Mapping[str, Any]) -> None:
@@ -581,21 +625,26 @@ class LiveStore:
         seq = data.get("seq")
         if seq in self._save_requests:
             self._save_requests.discard(seq)
-            self._save_answers[seq] = (data.get("why") or NOT_SAVED) if failed else None
+            why = data.get("why") or NOT_SAVED
+            self._save_answers[seq] = why if failed else None
+
         if failed or seq is not None:
             return
 
         # The user saved the file. It has no more entries than the page was known to have.
-        hello, (stream, most) = self._pages.hello, self._delivery.delivered
+        hello = self._pages.hello
+        stream, most = self._delivery.delivered
         is_followed = hello is not None and data.get("page") == hello.page
         count: int = data.get("n", most + 1)
         is_possible = count <= most and data.get("stream") == stream
+
         if is_followed and is_possible and not self._delivery.replaces:
             self._in_file = stream, count
 
     def _handle_hello(self, hello: Hello | None) -> None:
         if hello is None:
             return  # the rest follows in pieces
+
         Collaborators.of(self._kernel).add_page(hello.session, hello.user)
         if self._pages.is_reader(hello):
             self._pages.join(hello)
@@ -610,11 +659,13 @@ class LiveStore:
         stream, count = self._in_file
         if get_conversation_id(hello.document) == stream:  # reverted to an older file?
             self._in_file = stream, min(count, len(get_events(hello.document)))
+
         self._pages.follow(hello)
         self._numbering.path = hello.path
         self._delivery.writer = hello.page if hello.collaborative else ""
         self._delivery.supports_exchange = hello.supports_exchange
         self._delivery.discard_transfer()
+
         if self._document is not None:
             self._reconcile(hello)
 
@@ -625,8 +676,10 @@ class LiveStore:
         self._refusal = find_refusal(hello, document)
         if self._refusal:
             return
+
         stored = hello.document if isinstance(hello.document, dict) else {}
-        stream, ours = get_conversation_id(stored), self._delivery.stream
+        stream = get_conversation_id(stored)
+        ours = self._delivery.stream
         if stream != ours:
             if missing := find_uncovered(document.to_json(), get_conversations(stored)):
                 document.others += missing
@@ -635,6 +688,7 @@ class LiveStore:
                     "The notebook contains a conversation that this kernel did not have. "
                     "It is kept: `%jp log` lists it."
                 )
+
             self._delivery.page_holds_other(stream, stored)
         elif not self._delivery.page_holds(stored):
             self._refusal = PageRefusal(DIVERGED, ours, as_other(stored))

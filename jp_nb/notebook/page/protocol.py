@@ -69,6 +69,7 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
         return None
     if not all(_is_count(data[name]) for name in _COUNTS if data.get(name) is not None):
         return None
+
     return {name: value for name, value in data.items() if value is not None or name == "doc"}
 
 
@@ -167,8 +168,10 @@ class Pieces:
         if _is_count(index) and isinstance(text, str) and index < self.count:
             self._chars += len(text) - len(self._parts.get(index, ""))
             self._parts[index] = text
+
         if self._chars > MAX_DOCUMENT_BYTES:
             raise StorageError("the record of the notebook is too large to read", place="jp")
+
         return len(self._parts) == self.count
 
     def text(self) -> str:
@@ -208,12 +211,14 @@ def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[li
     """Return the first `entries` within `limit` bytes of JSON, at least one, and their size."""
     batch: list[JsonValue] = []
     total = 0
+
     for entry in entries:
         clean, size = make_storable_with_size(entry)
         if batch and total + size > limit:
             break
         batch.append(clean)
         total += size
+
     return batch, total
 
 
@@ -336,26 +341,33 @@ class Pages:
         if data.get("type") == "chunk":
             if page not in self._pieces:
                 return None
+
             hello, pieces = self._pieces[page]
             try:
                 is_complete = pieces.add(data.get("i"), data.get("text"))
             except StorageError:
                 del self._pieces[page]
                 raise
+
             if not is_complete:
                 return None
+
             del self._pieces[page]
             return replace(hello, has_document=True, document=pieces.document())
+
         hello = Hello.read(data)
         count = data.get("chunks")
         if count is None:
             return hello
         if not 0 < count <= MAX_CHUNKS:
             raise StorageError("the page sent its record in too many pieces", place="jp")
+
         self._pieces.pop(page, None)
         self._pieces[page] = (hello, Pieces(count))
+
         while len(self._pieces) > MAX_PAGES:
             del self._pieces[next(iter(self._pieces))]
+
         return None
 
     def should_follow(self, hello: Hello) -> bool:
@@ -376,17 +388,21 @@ class Pages:
             return False
         if first.read_only and not hello.read_only:
             return False
+
         return first.collaborative and hello.collaborative and first.path == hello.path
 
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook."""
         if hello.page not in self._pages:
             self.lacking.append((hello.page, ""))
+
         self._pages[hello.page] = hello.supports_printed
         if len(self._pages) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
+
         if hello.client and hello.client not in self._clients:
             self._clients.append(hello.client)
+
         if hello.session:
             self._sessions[hello.page] = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
@@ -407,6 +423,7 @@ class Pages:
         self._checked.pop(page, None)
         if not session:
             return False
+
         self._pages.pop(page, None)
         self._departed.append(session)
         self._output_writers = {
@@ -414,6 +431,7 @@ class Pages:
         }
         if self.hello is not None and page == self.hello.page:
             self.silent = True
+
         self.lacking.extend((other, "") for other in list(self._sessions)[:1])
         return bool(self._sessions)
 
@@ -459,9 +477,11 @@ class Pages:
         page = next((key for key, value in self._sessions.items() if value == session), None)
         if page is None:
             return False
+
         since = self._checked.setdefault(page, now)
         if now - since >= self._patience:
             self.leave(page)
+
         return since == now
 
     def __contains__(self, page: object) -> bool:
@@ -478,6 +498,7 @@ class Pages:
         has_conversation = stream is not None and stream == get_conversation_id(hello.document)
         if not has_conversation and hello.page not in self._pages:
             return False
+
         self._candidate = (hello, now + self._patience)
         return True
 
@@ -494,10 +515,12 @@ class Pages:
         """Note a message of `page`; return True if it shows the followed notebook."""
         if page not in self._pages:
             return False
+
         self._checked.pop(page, None)
         self._candidate = None
         if self.hello is not None and page == self.hello.page:
             self.silent = False
+
         return True
 
     def follow(self, hello: Hello) -> None:
@@ -508,6 +531,7 @@ class Pages:
         self._candidate = None
         self.silent = False
         self.join(hello)
+
         if before != hello.page:
             self.leave(before)  # it sent no `bye`
 
@@ -542,10 +566,12 @@ class PageCells:
         page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
         if answer is None or data.get("page") != page or not isinstance(seq, int):
             return
+
         is_valid = isinstance(of, int) and 0 < of <= MAX_PIECES and isinstance(text, str)
         if not is_valid or len(str(text)) > MAX_PIECE_CHARS:
             self._resolve(seq, StorageError(MALFORMED_CELLS))
             return
+
         pieces = self._pieces.setdefault(seq, Pieces(cast(int, of)))
         if pieces.add(data.get("i"), text):
             self._resolve(seq, pieces.text())
@@ -555,6 +581,7 @@ class PageCells:
         self._discard(seq)
         if not future.set_running_or_notify_cancel():
             return  # canceled: the tool stopped waiting
+
         if isinstance(answer, str):
             future.set_result(answer)
         else:

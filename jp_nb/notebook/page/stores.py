@@ -102,11 +102,13 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
     """Open a widget as ipywidgets does, without importing it."""
     from comm import create_comm
 
+    comm_id = None
+    if isinstance(clock, ReproducibleClock):
+        comm_id = clock.widget_id(next(_WIDGET_NUMBERS))
+
     comm = cell.run(
         create_comm,
-        comm_id=clock.widget_id(next(_WIDGET_NUMBERS))
-        if isinstance(clock, ReproducibleClock)
-        else None,
+        comm_id=comm_id,
         target_name="jupyter.widget",
         data={"state": state, "buffer_paths": []},
         metadata={"version": "2.1.0"},
@@ -156,7 +158,8 @@ class CarrierStore(_PagelessStore):
         with self._lock:
             update = self._append()
             if (head := self._head_text()) != self._head:
-                self._head, update["jp"] = head, self._without_events()
+                self._head = head
+                update["jp"] = self._without_events()
             self._publish(update)
 
     def replaced(self) -> None:
@@ -169,35 +172,43 @@ class CarrierStore(_PagelessStore):
             self._first_chunk = 0
             update = self._append()
             update["length"] = self._stored
+
             # Widget states are merged by key: chunks that are not overwritten would remain.
             update.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
             self._chunks += [[] for _ in range(len(self._chunks), before)]
-            self._head, update["jp"] = self._head_text(), self._without_events()
+            self._head = self._head_text()
+            update["jp"] = self._without_events()
             self._publish(update)
 
     def _append(self) -> JsonObject:
         update: JsonObject = {}
         raw = self._document.conversation.raw
+
         for entry in raw[self._stored :]:
             clean, size = make_storable_with_size(entry)
             if not self._chunks or size > self._room:
                 self._chunks.append([])
                 self._room = CHUNK_BYTES
+
             self._room -= size
             self._chunks[-1].append(clean)
             update[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
             self._stored += 1
+
         if update:
             update["length"] = self._stored
+
         return update
 
     def _publish(self, update: JsonObject) -> None:
         if not update:
             return
+
         self._messages += 1
         if self._send is not None:
             self._send(update)
             return
+
         state: JsonObject = {
             "_model_module": merge.CARRIER_MODULE,
             "_model_module_version": "1",
@@ -227,7 +238,8 @@ class CarrierStore(_PagelessStore):
                 for number in range(self._first_chunk, len(self._chunks)):
                     self._publish({f"events.{number}": self._chunks[number]})
                 self._publish({"jp": self._without_events(), "length": self._stored})
-            self._messages, self._first_chunk = 0, max(0, len(self._chunks) - 1)
+            self._messages = 0
+            self._first_chunk = max(0, len(self._chunks) - 1)
 
     def save(self, timeout: float = 10.0) -> str:
         """Return that the runner writes the file at the end of the run."""
@@ -281,6 +293,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
         return PAGE
     if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
         return VS_CODE if _has_cell_id(kernel) else CONSOLE
+
     return PAGE if _has_cell_id(kernel) else CONSOLE
 
 
@@ -337,7 +350,9 @@ class PageStorage:
             if self._path.parts[-len(before) :] == before:
                 found = Path(*self._path.parts[: -len(before)], *after)
                 self._path = found if found.is_file() else self._path
+
             self._server_path = server_path
+
         return self._path
 
     def open(
@@ -351,17 +366,20 @@ class PageStorage:
                 loaded = Document.load(self.hello.document, clock=clock)
             except StorageError as exc:
                 notices.append(str(exc))
+
         if loaded is not None and not len(loaded.conversation):
             # A conversation without entries does not keep its base configuration.
             loaded.conversation = ConversationStream.new(
                 clock=clock, made="live", base_config=base_config, taken_ids=loaded.ids()
             )
+
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         self.store.attach(document)
         # The location may already contain the reason.
         notices = [text for text in notices if text not in self.store.location]
         restored = loaded is not None and len(loaded.conversation) > 0
         without_notebook = self.hello is None or is_text_notebook(self.hello)
+
         return OpenedConversation(
             document, self.store, restored, notices, without_notebook=without_notebook
         )
@@ -384,6 +402,7 @@ class HeadlessStorage:
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
         store: RecordStore | None = None
+
         try:
             loaded = Document.load(stored, clock=clock) if stored is not None else None
         except NewerVersionError as exc:
@@ -393,8 +412,10 @@ class HeadlessStorage:
                 f"The record is damaged ({exc}). It is kept, and a new conversation starts."
             )
             damaged += split_damaged(stored)
+
         if continues and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")
+
         if loaded is not None and continues and len(loaded.conversation):
             document = loaded
             document.others += damaged
@@ -402,10 +423,12 @@ class HeadlessStorage:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
             if store is None:
                 document.others += damaged
+
         if store is None:
             seen = count_entries(stored)
             named = self.path is not None
             store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
+
         restored = document is loaded and len(document.conversation) > 0
         return OpenedConversation(document, store, restored, notices)
 
@@ -420,12 +443,15 @@ def begin_headless(
     made: Made = "headless"
     if loaded is None:
         return Document.new(clock=clock, made=made, base_config=base_config)
+
     used_ids = loaded.ids()
     if loaded.conversation.head.get("made") != made:
         loaded.archive_active()
+
     others = [other for other in loaded.others if not is_headless_conversation(other)]
     if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
         used_ids = set(map(get_conversation_id, others))
+
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(
         clock=clock, made=made, base_config=base_config, taken_ids=used_ids
@@ -437,15 +463,20 @@ def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[st
     """Return the `jp` object of the notebook at `path`, its damaged carriers, and notices."""
     if path is None:
         return None, [], []
+
     try:
         notebook = json.loads(read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES))
     except (OSError, ValueError) as exc:
         return None, [], [f"{path.name} cannot be read: {exc}"]
+
     found = notebook.get("metadata") if isinstance(notebook, dict) else None
     metadata: JsonObject = found if isinstance(found, dict) else {}
     damaged = merge.find_unreadable_carriers(metadata)
-    notice = "The notebook has a damaged copy of the record, which is kept unchanged."
-    return merge.read_carrier(metadata), damaged, [notice] if damaged else []
+    notices = []
+    if damaged:
+        notices.append("The notebook has a damaged copy of the record, which is kept unchanged.")
+
+    return merge.read_carrier(metadata), damaged, notices
 
 
 PAGE_TIMEOUT_S = 3.0
@@ -467,12 +498,15 @@ def find_storage(
         return NoStorage()
     if is_headless(kernel):
         return HeadlessStorage(find_executed_path(user_ns), shell)
+
     surroundings = find_surroundings(kernel, user_ns)
     if timeout is None:
         timeout = PAGE_TIMEOUT_S if surroundings.may_have_page else CONSOLE_TIMEOUT_S
+
     store = LiveStore(kernel, no_page=surroundings.unsaved_reason)
     hello = store.connect(timeout)
     path = notebook_path(user_ns) if hello is None else _path_in_page(hello)
+
     return PageStorage(path, store, hello)
 
 
@@ -494,11 +528,14 @@ def _path_in_page(hello: Hello) -> Path | None:
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
     """Return the notebook that a headless runner executes, if it can be found."""
     injected = (user_ns or {}).get(PAPERMILL_PATH)
-    explicit = os.environ.get(environment.PATH) or (injected if isinstance(injected, str) else "")
+    explicit = os.environ.get(environment.PATH)
+    if not explicit and isinstance(injected, str):
+        explicit = injected
     arguments, folder = _parent_process()
     if explicit:
         found = folder / explicit
         return found.resolve() if found.is_file() else None
+
     return notebook_in_arguments(arguments, folder)
 
 
@@ -527,7 +564,9 @@ def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None
     found = [folder / name for name in names if name.endswith(".ipynb")]
     if not found and "execute" in " ".join(programs):
         found = [(folder / name).with_suffix(".ipynb") for name in names[1:]]
+
     found = list(dict.fromkeys(path.resolve() for path in found if path.is_file()))
     if len(found) == 1 or (found and "papermill" in " ".join(programs)):
         return found[0]
+
     return None

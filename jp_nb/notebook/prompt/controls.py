@@ -181,6 +181,7 @@ def _select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
     if is_described or has_extras or is_long or can_be_cleared:
         return _choice_list(prompt, kind)
+
     return _radio_buttons(prompt, kind)
 
 
@@ -192,22 +193,27 @@ def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
 
     def read(message: Message) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)
-        in_range = type(index) is int and 0 <= index < len(values)
-        return Answered(values[index], "form") if in_range else NoValidAnswer(NO_OPTION, blank=True)
+        if type(index) is int and 0 <= index < len(values):
+            return Answered(values[index], "form")
+        return NoValidAnswer(NO_OPTION, blank=True)
 
     return FormControl(listed, read=read, observe=_observe_traits(listed, "index"))
 
 
 def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+    options = []
+    for label, option in zip(spell_option_labels(kind.labels), kind.options, strict=True):
+        description = plain(spell_prose(option.description or "")).strip("\n")
+        options.append({"label": label, "description": description})
+
+    own_label = OTHER if kind.other else ""
+    recommended = None if kind.multi else kind.recommended_index
     listed = Choices(
         question=prompt_text.format_question(prompt),
-        options=[
-            {"label": label, "description": plain(spell_prose(x.description or "")).strip("\n")}
-            for label, x in zip(spell_option_labels(kind.labels), kind.options, strict=True)
-        ],
+        options=options,
         multi=kind.multi,
-        other=OTHER if kind.other else "",
-        recommended=None if kind.multi else kind.recommended_index,
+        other=own_label,
+        recommended=recommended,
         wanted=prompt_text.describe_expected_picks(kind),
         optional=not prompt.question.required,
     )
@@ -217,8 +223,10 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed.draft = initial.custom or ""
 
     def read(message: Message) -> Answered | NoValidAnswer:
-        current = {"picks": listed.picks, "custom": listed.custom}
-        picks = _parse_picks(kind, message if "picks" in message else current)
+        reported = message
+        if "picks" not in message:
+            reported = {"picks": listed.picks, "custom": listed.custom}
+        picks = _parse_picks(kind, reported)
         if picks is None:
             return NoValidAnswer(NO_SUCH_OPTION)
         return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
@@ -245,20 +253,26 @@ def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
     custom = reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
         return None
+
     indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
     if len({*indices}) < len(picks):  # an unknown option, or one twice
         return None
     if (custom is not None and not kind.other) or (len(indices) > 1 and not kind.multi):
         return None
-    return Picks(indices if kind.multi or custom is None else (), custom)
+
+    if custom is not None and not kind.multi:
+        indices = ()
+    return Picks(indices, custom)
 
 
 def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoValidAnswer:
     # An empty selection and an empty own text are answers only after the user confirms them.
     if not kind.options and picks.custom is None:
         picks = Picks(custom="")  # the control is only a text box
+
     if picks == Picks() and not kind.multi:
         return NoValidAnswer(NO_OPTION, blank=True)
+
     answer = kind.answer(picks)
     if kind.misfit(answer):  # the number of options is the only possible error
         return NoValidAnswer(prompt_text.describe_expected_picks(kind), blank=picks == Picks())
@@ -268,6 +282,7 @@ def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answere
         return Answered(answer, "form", marks=EMPTY_MARK)
     if picks == Picks() and not confirmed:
         return NoValidAnswer(SEND_NONE, blank=True, confirmable=True)
+
     return Answered(answer, "form")
 
 
@@ -282,25 +297,33 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
         return _date_control(prompt, kind)
+
     draft = prompt_text.make_editable_text(prompt)
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
-        answer = draft.unspell_edited(text if kind.format is None else text.strip())
+        if kind.format is not None:
+            text = text.strip()
+        answer = draft.unspell_edited(text)
         if answer.strip():
             return _validate_answer(kind, answer)
         if kind.misfit(answer):
             return NoValidAnswer(NOTHING_TYPED, blank=True)
         if in_form and not confirmed:
             return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
-        return Answered(answer, "form", marks=EMPTY_MARK if in_form else frozenset())
+
+        if in_form:
+            return Answered(answer, "form", marks=EMPTY_MARK)
+        return Answered(answer, "form")
 
     if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
         return _text_box_control(_make_line_box(kind, draft.shown), read)
+
     rows = draft.shown.count("\n") + 2
     # A taller box does not fit on the screen.
     area = widgets.Textarea(value=draft.shown, rows=min(16, rows))
     if prompt.is_code or rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")
+
     return _text_box_control(area, read)
 
 
@@ -322,8 +345,12 @@ def _number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
         except ValueError:
             return NoValidAnswer(f"expected {prompt_text.describe_expected(kind)}")
 
-    box = _make_line_box(kind, "" if preset is None else str(preset))
-    box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
+    value = "" if preset is None else str(preset)
+    box = _make_line_box(kind, value)
+    if isinstance(kind, IntegerAnswer):
+        box.add_class("jp-nb-integer")
+    else:
+        box.add_class("jp-nb-number")
     return _text_box_control(box, read)
 
 
@@ -361,10 +388,9 @@ def _is_one_line(text: str) -> bool:
 
 def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     preset = prompt_text.get_preselected(prompt)
-    picker = widgets.DatePicker(
-        value=date.fromisoformat(preset) if isinstance(preset, str) else None,
-        max=date.max,  # browsers accept years of five digits, which `date` does not
-    )
+    initial = date.fromisoformat(preset) if isinstance(preset, str) else None
+    # Browsers accept years of five digits, which `date` does not.
+    picker = widgets.DatePicker(value=initial, max=date.max)
 
     def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value", picker.value and picker.value.isoformat())
@@ -387,6 +413,7 @@ def action_buttons(prompt: ActionPrompt) -> FormControl:
     labels = spell_option_labels(tuple(action.label for action in offered))
     answers = [Answered(action.value, "form") for action in offered]
     separated = [x for x, action in zip(labels, offered, strict=True) if action.is_separated]
+
     return FormControl(
         buttons=dict(zip(labels, answers, strict=True)), separated=frozenset(separated)
     )
@@ -400,6 +427,7 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         kind = SelectAnswer(options=options)
         question = prompt.question.model_copy(update={"answer_type": kind})
         return _select_control(replace(prompt, question=question), in_form)
+
     buttons = {}
     for choice in prompt_text.list_choices(prompt):
         mark = (
@@ -408,6 +436,7 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
             else ""
         )
         buttons[choice.label + mark] = Answered(choice.value, "form", choice.remember)
+
     return FormControl(buttons=buttons)
 
 

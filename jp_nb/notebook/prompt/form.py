@@ -137,9 +137,11 @@ def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the widgets of the context, of the question, and of the hint."""
     if context := prompt_text.format_context(prompt):
         yield _background(prompt, context, "context")
+
     yield text(prompt_text.format_question(prompt), "question")
     if (address := prompt_text.find_address(prompt)) is not None:
         yield html(prompt_text.render_address(address), "address")
+
     if not isinstance(prompt, ActionPrompt) and (
         hint := prompt_text.make_editable_text(prompt).hint
     ):
@@ -161,10 +163,17 @@ def split_reports(message: Message, count: int) -> Sequence[Message]:
     """Return the reported state of each of `count` controls; `{}` if the page sent none."""
     if count == 1:
         return [message]
+
     fields = message.get("fields")
     reported = fields if isinstance(fields, list) else []
-    known = [each if isinstance(each, dict) else {} for each in reported[:count]]
-    return [*known, *({} for _ in range(count - len(known)))]
+    known = list(map(_as_message, reported[:count]))
+    missing: list[Message] = [{} for _ in range(count - len(known))]
+
+    return [*known, *missing]
+
+
+def _as_message(reported: object) -> Message:
+    return reported if isinstance(reported, dict) else {}
 
 
 def text(words: str, name: str) -> widgets.HTML:
@@ -217,16 +226,20 @@ def button(
     made.on_click(lambda _: press())
     if does is not None:
         made.add_class(f"jp-nb-do-{does}")
+
     if primary:
         made.button_style = "primary"
         made.add_class("jp-nb-primary")
+
     return made
 
 
 def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
     """Return the row of `buttons`, with the name of the asking tool."""
-    by = prompt_text.format_origin(prompt)
-    row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
+    children = [*buttons]
+    if by := prompt_text.format_origin(prompt):
+        children.append(text(by, "by"))
+    row = widgets.HBox(children)
     row.add_class("jp-nb-actions")
     return row
 
@@ -345,6 +358,7 @@ class PromptForm(ABC):
     def _handle_message(self, message: Message) -> None:
         step = message.get("step", self._step)
         current = type(step) is int and step == self._step
+
         match message.get("type"):
             case "rendered":
                 self._writing = False
@@ -375,6 +389,7 @@ class PromptForm(ABC):
         if act is None:
             log.debug("Unexpected message from the page of a form: %.100r", name)
             return
+
         self._clock.restart()
         self._run_action(partial(act, {**(message or {}), "place": place}))
 
@@ -396,6 +411,7 @@ class PromptForm(ABC):
     def _handle_shown(self) -> None:
         if self._over:
             return
+
         self._stop_patience()
         if not self._seen:
             self._seen = True
@@ -403,6 +419,7 @@ class PromptForm(ABC):
             self._context.on_seen()
             if self._context.settings.notify == "on":
                 self._bridge.announce(self._title)
+
         self._clock.start()
 
     def _begin_step(self) -> None:
@@ -431,20 +448,26 @@ class Form(PromptForm):
         self._reported: Message = {}
         self._control.observe(self._changed)
         self._actions = {"unchosen": self._report_no_choice}
+
         if self._control.buttons is None:
             self._actions |= {"submit": self._submit}
+
         if not (isinstance(prompt, ActionPrompt) and prompt.only_buttons):
             self._actions |= {"cancel": lambda _: self._finish(NotAnswered("cancelled", "form"))}
+
         entry = [] if self._control.widget is None else [self._control.widget]
         header = prompt_text.format_header(prompt)
-        head = [*([text(header, "header")] if header else []), *question_head(prompt)]
+        head = [text(header, "header")] if header else []
+        head += question_head(prompt)
         if isinstance(prompt, ActionPrompt):
             exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
             for detail, (caption, lines) in exhibits:
                 head += show_exact_text(caption, lines, detail.language)
+
             if prompt.changes:
                 head.append(html(render_change_table(prompt.changes), "table"))
                 self._form.add_class("jp-nb-wide")
+
         self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
         row = action_row(prompt, self._buttons())
@@ -463,6 +486,7 @@ class Form(PromptForm):
             if label in self._control.separated:
                 groups.append([])
             groups[-1].append(button(label, partial(self._finish, answer)))
+
         if len(groups) == 1:
             yield from groups[0]
         else:
@@ -539,6 +563,7 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
     chars = 0
     first = 1
     continues = False
+
     for number, line in enumerate(lines, start=1):
         rest = line
         while part and (len(part) == MAX_LINES or chars + len(rest) > MAX_CHARS):
@@ -547,16 +572,21 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
             chars = 0
             first = number
             continues = False
+
         while len(rest) > MAX_CHARS:
             piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_CHARS]) or rest[:MAX_CHARS]
             yield ExactPart((piece,), number, number, continues)
             rest = rest[len(piece) :]
             first = number
             continues = True
+
         part.append(rest)
         chars += len(rest)
-    if part or not lines:
-        yield ExactPart(tuple(part), first if lines else 0, len(lines), continues)
+
+    if not lines:
+        yield ExactPart((), 0, 0)
+    elif part:
+        yield ExactPart(tuple(part), first, len(lines), continues)
 
 
 def show_exact_text(
@@ -595,13 +625,18 @@ class _PagedText:
         # A new widget resets the scroll position.
         self._text_box.children = (_text_box(self._parts[self._at], self._language),)
         guard_widgets(self._text_box)
+
         for each in old:
             close_widgets(each)
+
         part = self._parts[self._at]
         total = self._parts[-1].last
         which = f"lines {part.first} to {part.last}"
         if part.first == part.last:
-            which = f"line {part.first}" + (", continued" if part.continues else "")
+            which = f"line {part.first}"
+            if part.continues:
+                which += ", continued"
+
         self._place.value = f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
 
 
@@ -618,12 +653,14 @@ def highlight_code(lines: Sequence[str], language: str) -> list[str]:
     tokens = [] if lexer is None else list(lexer.get_tokens(code))
     if "".join(token for _, token in tokens) != code:
         return [escape(line) for line in lines]
+
     shown = [""]
     # A token may contain line breaks, but each line needs complete HTML.
     for kind, token in tokens:
         first, *others = (_colored(kind, part) for part in token.split("\n"))
         shown[-1] += first
         shown += others
+
     return shown
 
 

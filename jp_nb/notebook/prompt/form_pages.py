@@ -83,8 +83,10 @@ class _Field:
         head = _field_head(prompt) if named else ()
         entry = [] if self.control.widget is None else [self.control.widget]
         self.widget = box("field", *head, *entry, self.problem)
+
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
+
         self._untouched = self.control.read({})
         self.control.observe(self._on_change)
 
@@ -94,11 +96,13 @@ class _Field:
         found = self.control.read({**reported, "confirmed": self._confirmed})
         if not isinstance(self.control.widget, SecretField):
             return found
+
         if isinstance(found, Answered):
             self._secret = found
             self.control.widget.hint = prompt_text.SECRET_KEPT
         elif found.blank and self._secret is not None:
             return self._secret
+
         return found
 
     def read_as_empty(self, reported: Message) -> Answered | None:
@@ -155,19 +159,23 @@ class _Page:
         """Return the input of the page, as reported in `message`."""
         if self._form is not None:
             return self._read_fields(self._form, message)
+
         [each] = self.fields
         found = each.read(message)
         if isinstance(found, Answered):
             return _PageInput(PageDraft(found))
+
         empty = each.read_as_empty(message)
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        return _PageInput(draft, {0: found.why}, frozenset([0] if empty is not None else []))
+        confirmable = frozenset[int]() if empty is None else frozenset((0,))
+        return _PageInput(draft, {0: found.why}, confirmable)
 
     def _read_fields(self, form: FormAnswer, message: Message) -> _PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong = False
         confirmable = set[int]()
+
         for number, (each, one) in enumerate(self._split(message)):
             question = each.prompt.question
             found = each.read(one)
@@ -176,6 +184,7 @@ class _Page:
                 empty = each.read_as_empty(one)
                 if empty is not None and question.required:
                     confirmable.add(number)
+
                 if found.blank and not question.required:
                     # A deleted proposal is an empty answer, if that is valid and kept.
                     is_proposed = prompt_text.get_preselected(each.prompt) is not None
@@ -183,32 +192,39 @@ class _Page:
                     if empty is None or not cleared:
                         continue
                     found = empty
+
             if isinstance(found, Answered):
                 values[question.id] = found.value
             elif number in confirmable or not found.blank:
                 problems[number] = found.why
             else:
                 problems[number] = REQUIRED
+
         if problems:
             # Blank fields leave the question open. Invalid or partial input is an error.
             is_open = not wrong and not (values and self.is_touched(message))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
             return _PageInput(draft, problems, frozenset(confirmable))
+
         return self._validate(form, values)
 
     def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> _PageInput:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
+
         try:
             found = form.problems(values)
         except Exception as exc:  # the check is the tool's code; the form must stay usable
             log.exception("The check of a form failed")
             found = {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
+
         for name, why in found.items():
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
+
         if problems:
             return _PageInput(PageDraft(problem=next(iter(problems.values()))), problems)
+
         return _PageInput(PageDraft(Answered(values, "form")))
 
     def close(self) -> None:
@@ -220,9 +236,11 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
     name = isolate_direction(prompt_text.format_question(prompt))
     if prompt.question.required:
         name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
+
     yield html(name, "field-name")
     if (address := prompt_text.find_address(prompt)) is not None:
         yield html(prompt_text.render_address(address), "address")
+
     yield from field_description(prompt)
     if hint := prompt_text.make_editable_text(prompt).hint:
         yield text(hint, "hint")
@@ -234,6 +252,7 @@ def _summary_row(number: int, line: SummaryLine) -> str:
     buttons = [_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
         buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
+
     state = ' class="jp-nb-open"' if line.is_open else ""
     return (
         f"<li{state}><div><span>{number + 1}. {isolate_direction(line.asked)}</span>"
@@ -311,6 +330,7 @@ class PagedForm(PromptForm):
         super().discard()
         for page in self._pages.values():
             page.close()
+
         menu = [self._menu] if "_menu" in vars(self) else []
         for hidden in (*menu, *self._buttons.values()):
             close_widgets(hidden)
@@ -349,6 +369,7 @@ class PagedForm(PromptForm):
         draft = self._draft
         resume: FormAction = lambda _: draft.resume()  # noqa: E731
         unchosen: Mapping[str, FormAction] = {"cancel": resume, "unchosen": self._report_no_choice}
+
         match draft.screen:
             case "page":
                 self._draw_page()
@@ -387,19 +408,25 @@ class PagedForm(PromptForm):
         buttons: dict[str, FormAction] = {}
         if len(self._prompt.pages) > 1:
             buttons["back"] = self._back
+
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
+
         if draft.can_submit:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
+
         if self._prompt.declines:
             buttons["decline"] = self._decline
+
         buttons["cancel"] = self._cancel
+        primary = "submit" if draft.is_last else "next"
+        controls = [each.control for each in page.fields]
         self._show_step(
             page.widget,
             buttons,
             {"unchosen": self._submit_untouched},
-            primary="submit" if draft.is_last else "next",
-            controls=[x.control.model_id for x in page.fields if x.control.widget is not None],
+            primary=primary,
+            controls=[control.model_id for control in controls if control.widget is not None],
         )
         if draft.demanded:
             reading = page.read({})
@@ -432,21 +459,28 @@ class PagedForm(PromptForm):
         row = [self._button(name, primary=name == primary) for name in buttons]
         self._row.children = (*row, *self._asked_by)
         guard_widgets(self.widget)
+
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
             self._bridge.controls = list(controls)
             self._bridge.screen = f"jp-nb-screen-{widget.model_id}"
             self._bridge.step = self._draft.step
+
         if previous is not None:
             close_widgets(previous)
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
         if name not in self._buttons:
             self._buttons[name] = button("", partial(self._press, name), does=name)
+
         made = self._buttons[name]
         made.description = self._label(name)
         made.button_style = "primary" if primary else ""
-        (made.add_class if primary else made.remove_class)("jp-nb-primary")
+        if primary:
+            made.add_class("jp-nb-primary")
+        else:
+            made.remove_class("jp-nb-primary")
         made.disabled = name == "back" and self._draft.is_first
+
         return made
 
     def _label(self, name: str) -> str:
@@ -465,8 +499,10 @@ class PagedForm(PromptForm):
         on_page = self._draft.screen == "page"
         label = prompt_text.format_header(asked)
         topic = prompt_text.format_page_header(asked)
-        parts = [label, prompt_text.format_progress(self._draft) if on_page else None]
+        progress = prompt_text.format_progress(self._draft) if on_page else None
+        parts = [label, progress]
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
+
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
     def _run_action(self, act: Callable[[], None]) -> None:

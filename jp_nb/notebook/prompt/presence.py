@@ -75,9 +75,11 @@ class Presence:
         """Detect the facts from the request of the running cell. Call it on the cell's thread."""
         if (kernel := running_kernel()) is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
+
         request = kernel.get_parent("shell")
         content = request.get("content") or {}
         metadata = request.get("metadata") or {}
+
         return cls(
             kernel=True,
             cell_runs=(request.get("header") or {}).get("msg_type") == "execute_request",
@@ -108,9 +110,11 @@ class Presence:
             if settings.channel == "widget":
                 return Unavailable(f"prompt.channel is 'widget', but {self.no_forms}")
             return StdinRoute("stdin")
+
         patience = settings.rendered_timeout_s
         if not self.cell_id:
             patience = min(patience, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
+
         # A console may share the kernel with a page. Its own prompts then continue on its stdin.
         stays = self.page and self.cell_id
         return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
@@ -138,6 +142,7 @@ def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     message = kernel.get_parent("shell") if kernel is not None else {}
     if (message.get("header") or {}).get("msg_type") != kind:
         return None
+
     return Collaborators.of(kernel).sender_of(message)
 
 
@@ -149,6 +154,7 @@ def has_input() -> bool:
     kernel = running_kernel()
     if kernel is None:
         return True
+
     return Collaborators.of(kernel).find_input(kernel.get_parent("shell")) is not False
 
 
@@ -246,6 +252,7 @@ class IdleClock:
     def _check(self) -> None:
         if self._busy():
             self.restart()
+
         left = self._deadline - self._loop.idle_s
         if left > 0:
             self._timer = self._loop.call_after_idle(left, self._check)
@@ -298,10 +305,12 @@ class Deadline:
             if self._expired:
                 raise Expired
             self._armed = threading.current_thread() is threading.main_thread()
+
         if self._armed and self._seconds > 0:
             self._timer = threading.Timer(self._seconds, self.expire)
             self._timer.daemon = True
             self._timer.start()
+
         return self
 
     def __exit__(
@@ -313,12 +322,15 @@ class Deadline:
         try:
             if self._timer is not None:
                 self._timer.cancel()
+
             with self._guard:
                 self._armed = False
+
             if self._interrupted and kind is None:
                 sleep(1.0)  # wait for our own pending interrupt, or it would end later code
         except KeyboardInterrupt:
             if not self._interrupted:
                 raise
+
         if self._interrupted and (kind is None or kind is KeyboardInterrupt):
             raise Expired from None

@@ -133,6 +133,7 @@ class NotebookPrompter:
         """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
         if (unavailable := self.unavailable()) is not None:
             return unavailable
+
         waiting = self._hand_over(prompt, keeps_record=False)
         try:
             return await asyncio.wrap_future(waiting.future)
@@ -176,9 +177,11 @@ class NotebookPrompter:
             if (unavailable := self.unavailable()) is not None:
                 return unavailable
             return self._hand_over(prompt, keeps_record=keeps_record).future.result()
+
         self._presence = Presence.here()
         if (unavailable := self.unavailable()) is not None:
             return unavailable
+
         with self._loop.interrupts.defer():
             waiting = self._hand_over(prompt, keeps_record=keeps_record)
             try:
@@ -186,6 +189,7 @@ class NotebookPrompter:
             except BaseException:
                 self._end_all("interrupted")
                 raise
+
             return waiting.future.result()
 
     # --- one at a time -----------------------------------------------------------------------
@@ -205,6 +209,7 @@ class NotebookPrompter:
     def _show(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.withdrawn:
             return self._end_each([waiting], "cancelled")
+
         match self._presence.route(self._settings):
             case Unavailable() as unavailable:
                 self._end(waiting, unavailable)
@@ -221,13 +226,17 @@ class NotebookPrompter:
         # The first end counts; later ones are ignored.
         if waiting not in self._open:
             return
+
         del self._open[waiting]
         try:
             if self._queue.remove(waiting):
-                kept = waiting.keeps_record and not isinstance(end, Unavailable)
-                self._remove_form(summarize_prompt(waiting.prompt, end) if kept else None)
+                record = None
+                if waiting.keeps_record and not isinstance(end, Unavailable):
+                    record = summarize_prompt(waiting.prompt, end)
+                self._remove_form(record)
         finally:  # an interrupt must not leave the asking code waiting forever
             waiting.future.set_result(end)
+
         self._queue.show_next()
         if self._queue.shown is None:
             self._stop_listening()
@@ -252,6 +261,7 @@ class NotebookPrompter:
             if self._pump is None:
                 self._pump = CommPump(running_kernel(), self._loop)
                 self._pump.open()
+
             from jp_nb.notebook.prompt.form import Form, FormContext
             from jp_nb.notebook.prompt.form_pages import PagedForm
 
@@ -266,6 +276,7 @@ class NotebookPrompter:
                 self._form = PagedForm(waiting.prompt, context)
             else:
                 self._form = Form(waiting.prompt, context)
+
             self._form.show(
                 route.patience, lambda: self._handle_unseen_form(waiting, route, reason)
             )
@@ -284,11 +295,13 @@ class NotebookPrompter:
     def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
         if waiting.future.done():
             return
+
         if route.stays:
             # No input box opens by itself. It would take the focus from a user who types in the
             # page, and a line typed for a cell would answer the prompt.
             if route.stdin:  # before the notice, which tells the user to interrupt the kernel
                 self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
+
             self._unseen = SeparateOutput(of_turn=self._place is not None)
             self._unseen.show_note(prompt_text.format_unseen_notice(stdin=route.stdin))
             if self._form is not None:
@@ -310,6 +323,7 @@ class NotebookPrompter:
         if has_input():
             self._switch_to_stdin(waiting)
             return
+
         # An input box would be in a page that is gone, and the kernel would wait for ever.
         self._remove_notice()
         self._loop.interrupt()
@@ -326,10 +340,12 @@ class NotebookPrompter:
         waiting.channel = channel
         if self._place is not None:
             self._place.catch_up()
+
         kernel = None if channel == "terminal" else running_kernel()
         prompt = waiting.prompt
         timeout_s = self._settings.timeout_s
         end: AnyEnd
+
         try:
             with self._loop.interrupts.allow(waiting.is_expired):
                 if isinstance(prompt, FormPrompt):
@@ -338,14 +354,19 @@ class NotebookPrompter:
                 else:
                     with waiting.begin_deadline(timeout_s):
                         end = ask_on_stdin(prompt, InputConsole(kernel), channel)
+
             if channel == "stdin":  # the input box is in the page that ran the cell
                 end = with_sender(end, who_sent("execute_request"))
         except Expired:
-            end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
+            if waiting.withdrawn:
+                end = NotAnswered("cancelled", channel)
+            else:
+                end = NotAnswered("timed_out", channel)
         except Withdrawn:
             end = NotAnswered("cancelled", channel)
         except NotImplementedError:  # the kernel's StdinNotImplementedError
             end = Unavailable("the front end does not allow input")
+
         self._end(waiting, end)
 
     def _remove_form(self, record: PromptSummary | None) -> None:

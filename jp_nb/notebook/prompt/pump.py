@@ -68,12 +68,14 @@ def missing_internals(kernel: Any) -> str | None:
         needed += _INTERNALS_OF_CHANNEL_THREAD
     elif current_thread() is not main_thread():  # two threads must not read the same socket
         return "this kernel receives no form input in other threads than the cell's"
+
     for path in needed:
         found = kernel
         for name in path.split("."):
             if not hasattr(found, name):
                 return f"this kernel receives no form input while a cell runs (it has no {path})"
             found = getattr(found, name)
+
     return None
 
 
@@ -156,8 +158,10 @@ class CommPump:
             is_handled = session.unpack(rest[1].bytes)["msg_type"] in HANDLED
         except Exception:
             is_handled = False  # the kernel reports invalid messages
+
         if not is_handled:
             return self._tap.pass_on(frames)
+
         self._frames.append(frames)
         self._loop.post(self._handle_first)
         return None
@@ -165,14 +169,17 @@ class CommPump:
     def _handle_first(self) -> None:
         if not self._frames:
             return  # `close` has passed the message to the kernel
+
         kernel = self._kernel
         frames = self._frames.popleft()
+
         try:
             ident, rest = kernel.session.feed_identities(frames, copy=False)
             message = kernel.session.deserialize(rest, content=True, copy=False)
         except Exception:
             log.exception("A message for a widget could not be read")
             return
+
         _flush_prints()  # earlier prints belong to the cell
         try:
             kernel.set_parent(ident, message, "shell")
@@ -217,10 +224,12 @@ def _run_to_end(result: Any) -> None:
     # ipykernel's handlers of these requests are coroutines that never suspend.
     if not inspect.iscoroutine(result):
         return
+
     try:
         result.send(None)
     except StopIteration:
         return
+
     result.close()
     raise RuntimeError("the kernel's handler of info requests must not wait")
 

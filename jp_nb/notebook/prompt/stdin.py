@@ -91,7 +91,9 @@ class InputConsole:
     def read(self, prompt: str, *, secret: bool) -> str:
         """Return the line typed, without echo if it is `secret`."""
         if self._kernel is not None:
-            return str(getattr(self._kernel, "getpass" if secret else "raw_input")(prompt))
+            method = "getpass" if secret else "raw_input"
+            return str(getattr(self._kernel, method)(prompt))
+
         try:
             return getpass.getpass(prompt) if secret else input(prompt)
         except KeyboardInterrupt:
@@ -101,6 +103,7 @@ class InputConsole:
 
                 with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
                     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
             raise
 
 
@@ -157,34 +160,43 @@ def converse(
     attempt = 0
     explained = False
     _write(console, dialogue.above)
+
     while attempt < ATTEMPTS:
         if not explained:
             _write(console, dialogue.legend)
+
         explained = False
         line = console.read(dialogue.prompt, secret=dialogue.secret)
         word = line if dialogue.secret else line.strip()
         if not dialogue.secret or _is_meant_as_key(console, word, keys):
             if word in keys and (word or not dialogue.inner):
                 return word
+
             if (key_help := dialogue.key_help.get(word)) is not None:
                 more = () if dialogue.inner or word != HELP else help
                 _write(console, [*key_help, *more])
                 explained = word == HELP and not dialogue.secret
                 continue
+
             if not word and dialogue.default is not None:
                 return dialogue.default
+
             line = quoted.get(word, line)
+
         parsed = dialogue.parse(line)
         if isinstance(parsed, Answered):
             return parsed
+
         if isinstance(parsed, StdinDialogue):
             dialogue = parsed
             attempt = 0
             _write(console, dialogue.above)
             continue
+
         attempt += 1
         if attempt < ATTEMPTS:
             console.write(parsed)
+
     raise EOFError(f"no answer in {ATTEMPTS} lines")
 
 
@@ -206,8 +218,10 @@ def choose(
     keys: Collection[str] | None = None,
 ) -> str:
     """Return the typed key, asked below `above`. `keys` replaces the keys of `meanings`."""
+    if keys is None:
+        keys = meanings
     dialogue = key_dialogue(meanings, {}, above=above)
-    chosen = converse(console, dialogue, keys=meanings if keys is None else keys)
+    chosen = converse(console, dialogue, keys=keys)
     assert isinstance(chosen, str)
     return chosen
 
@@ -243,22 +257,27 @@ def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
 def bar_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
     for line in lines:
-        for index, part in enumerate(_wrap_line(line)):
-            yield (CONTINUATION if index else BAR) + force_left_to_right(part)
+        mark = BAR
+        for part in _wrap_line(line):
+            yield mark + force_left_to_right(part)
+            mark = CONTINUATION
 
 
 def _wrap_line(line: str) -> Iterator[str]:
     # Wrapped here, because the rest of a line that the terminal wraps would have no bar.
     part = list[str]()
     columns = 0
+
     for char in line:
         width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
         if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
             yield "".join(part)
             part = []
             columns = 0
+
         part.append(char)
         columns += width
+
     yield "".join(part)
 
 
@@ -274,14 +293,17 @@ def ask_on_stdin(
         dialogue = _action_dialogue(prompt)
     else:
         dialogue = STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt)
+
     if dialogue.default is not None:
         caption = dialogue.prompt.removesuffix(": ")
         words = f"{caption} (Enter sends: {dialogue.default_words}): "
         dialogue = replace(dialogue, prompt=words)
+
     try:
         answered = converse(console, dialogue)
     except EOFError:
         return NotAnswered("cancelled", channel)
+
     assert isinstance(answered, Answered)  # `converse` got no keys
     return replace(answered, channel=channel)
 
@@ -292,23 +314,31 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
         yield prompt_text.format_head_line(prompt)
     elif by := prompt_text.format_origin(prompt):
         question = f"{question} ({by})"
+
     if isinstance(prompt, QuestionPrompt):
         if context := prompt_text.format_context(prompt):
             yield context
         yield question
         return
+
     yield f"{question}:" if prompt.changes else question
     for caption, detail in prompt_text.list_exhibits(prompt):
         yield caption
         yield from bar_lines(detail)
+
     if prompt.changes:
         yield ""
         for change in prompt.changes:
             exact = spell_change(change)
             found = diff_change(change)
-            yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
-            for line in bar_lines(map(str, found.lines)) if found is not None else ():
+            if found is None:
+                yield f"  {exact}"
+                continue
+
+            yield f"  {exact.path}: {found.sizes}"
+            for line in bar_lines(map(str, found.lines)):
                 yield f"  {line}"
+
         yield ""
 
 
@@ -317,6 +347,7 @@ def _full_values(prompt: ActionPrompt) -> Iterator[str]:
         found = diff_change(change)
         if found is None or not found.is_folded:
             continue
+
         values = {NOW_WHOLE: found.now, PROPOSED_WHOLE: found.proposed}
         for title, value in values.items():
             if value:
@@ -331,20 +362,29 @@ def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     details = [] if DETAILS in answers else [*_full_values(prompt)]
     if details:
         meanings[DETAILS] = "Show the full values, before and after"
+
     dialogue = key_dialogue(meanings, answers)
-    key_help = {HELP: [*dialogue.legend], **({DETAILS: details} if details else {})}
+    key_help = {HELP: [*dialogue.legend]}
+    if details:
+        key_help[DETAILS] = details
     if prompt.help:
         key_help[HELP].append(f"  {one_line(prompt.help)}")
+
     if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
+
     if details:
         key_help[DETAILS.upper()] = details
+
+    legend = dialogue.legend
+    if answers.keys() == {"y", "n"}:
+        legend = ()  # `Apply delta? [y/n/?]` (R078-76) needs none
+
     return replace(
         dialogue,
         prompt=f"{one_line(prompt.last_line)} {dialogue.prompt}",
         parse=lambda line: dialogue.parse(line.lower()),
-        # `Apply delta? [y/n/?]` (R078-76) needs no legend.
-        legend=() if answers.keys() == {"y", "n"} else dialogue.legend,
+        legend=legend,
         key_help=key_help,
     )
 
@@ -356,15 +396,18 @@ def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     answers |= {"yes": answers["y"], "no": answers["n"]}
     meanings = {choice.key: choice.meaning for choice in offered}
     hint = ""
+
     if (suggested := prompt_text.find_suggested_choice(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
+
     return key_dialogue(meanings, answers, hint=hint)
 
 
 def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     if prompt.is_code:
         return _code_dialogue(prompt)
+
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     preset = prompt_text.get_preselected(prompt)
@@ -379,32 +422,44 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         typed = line.strip()
         if not typed:
             return _please_type(kind, suggests=sent_by_key)
+
         if typed == UNCHANGED and sent_by_key:
             text = default
         elif typed == EMPTY_TEXT:
             text = ""
+        elif kind.format:
+            text = draft.unspell_edited(typed)
         else:
-            text = draft.unspell_edited(typed if kind.format else line)
+            text = draft.unspell_edited(line)
+
         return _please_type(kind) if kind.misfit(text) else Answered(text, STDIN)
 
     is_restricted = kind.expects != TextAnswer().expects
-    expected = prompt_text.describe_expected(kind) if is_restricted else "one line of text"
+    expected = "one line of text"
+    caption = "Text"
+    if is_restricted:
+        expected = prompt_text.describe_expected(kind)
+        caption = _caption(kind)
+
     help_lines = [f"  Type {expected}."]
+
     suggested = ""
     if sent_by_key:
         suggested = f" ({UNCHANGED} sends: {words})"
         help_lines.append(f"  {UNCHANGED} sends: {words}")
+
     if not kind.misfit(""):
         help_lines.append(f"  Type {EMPTY_TEXT} for an empty text.")
+
+    shown = draft.shown.split("\n") if shown_above else []
+    entered = Answered(default, STDIN) if sent_by_enter else None
+
     return StdinDialogue(
-        prompt=f"{_caption(kind) if is_restricted else 'Text'}{suggested}: ",
+        prompt=f"{caption}{suggested}: ",
         parse=parse,
-        above=[
-            *([draft.hint] if draft.hint else []),
-            *(bar_lines(draft.shown.split("\n")) if shown_above else []),
-        ],
+        above=_lines_above(draft, shown),
         key_help={HELP: help_lines},
-        default=Answered(default, STDIN) if sent_by_enter else None,
+        default=entered,
         default_words=words,
     )
 
@@ -433,9 +488,14 @@ def _code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     return StdinDialogue(
         prompt=f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
         parse=parse,
-        above=[*([draft.hint] if draft.hint else []), *bar_lines(numbered)],
+        above=_lines_above(draft, numbered),
         key_help={HELP: help_lines},
     )
+
+
+def _lines_above(draft: prompt_text.EditableText, lines: Iterable[str]) -> list[str]:
+    hint = [draft.hint] if draft.hint else []
+    return [*hint, *bar_lines(lines)]
 
 
 def _caption(kind: AnswerType) -> str:
@@ -445,7 +505,8 @@ def _caption(kind: AnswerType) -> str:
 
 def _please_type(kind: AnswerType, *, suggests: bool = False) -> str:
     ways = [prompt_text.describe_expected(kind)]
-    ways += [f"{UNCHANGED} for the suggested text"] if suggests else []
+    if suggests:
+        ways.append(f"{UNCHANGED} for the suggested text")
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
         ways.append(f"{EMPTY_TEXT} for an empty text")
     return f"Please type {', '.join(ways)}, or ? for help."
@@ -462,14 +523,17 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
             number = kind.from_text(line)
         except ValueError:
             return _please_type(kind)
-        return _please_type(kind) if kind.misfit(number) else Answered(number, STDIN)
+        if kind.misfit(number):
+            return _please_type(kind)
+        return Answered(number, STDIN)
 
     suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
+    entered = None if default is None else Answered(default, STDIN)
     return StdinDialogue(
         prompt=f"{_caption(kind)}{suggested}: ",
         parse=parse,
         key_help={HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
-        default=None if default is None else Answered(default, STDIN),
+        default=entered,
         default_words=str(default),
     )
 
@@ -494,47 +558,63 @@ class _Selection:
     def _by_number(self) -> StdinDialogue:
         # An exclusive question needs an explicit answer.
         default = None if self._exclusive else self._default
+        caption = "Number"
         help_lines = ["  Type the number of an option, or its text if that is not a number."]
         if self._kind.multi:
+            caption = "Numbers"
             help_lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
+
         if self._may_be_none:
             help_lines.append(f"  {NONE} means {NONE_OF_THESE}.")
+
         if self._kind.other:
             also = ", alone or with other numbers" if self._kind.multi else ""
             help_lines.append(f"  {self._highest} lets you type your own answer{also}.")
+
         words = ""
+        entered = None
         if default is not None:
+            entered = self._answer(default)
             numbers = [str(index + 1) for index in default.indices]
-            numbers += [] if default.custom is None else [str(self._highest)]
+            if default.custom is not None:
+                numbers.append(str(self._highest))
             answer = plain(self._kind.format_answer(self._kind.answer(default)), limit=80)
             words = f"{','.join(numbers) or NONE}, {answer}"
+
         return StdinDialogue(
-            prompt=f"Number{'s' if self._kind.multi else ''}: ",
+            prompt=f"{caption}: ",
             parse=self._parse,
             above=[*self._option_lines()],
             key_help={HELP: help_lines},
-            default=None if default is None else self._answer(default),
+            default=entered,
             default_words=words,
         )
 
     def _option_lines(self) -> Iterator[str]:
         kind = self._kind
         width = len(str(self._highest))
-        suggested = self._default.indices if self._exclusive and self._default is not None else ()
+        suggested: tuple[int, ...] = ()
+        if self._exclusive and self._default is not None:
+            suggested = self._default.indices
+
         for index, (label, option) in enumerate(zip(self._labels, kind.options, strict=True)):
             mark = ""
             if index in suggested:
                 mark = f" ({prompt_text.SUGGESTED})"
             elif index == kind.recommended_index and not kind.multi:
                 mark = "" if label.lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
+
             yield f"  {index + 1:>{width}}  {label}{mark}"
             if option.description:
                 text = plain(option.description).strip("\n")
                 yield from (f"  {'':>{width}}  {x}" for x in bar_lines(text.split("\n")))
+
         if kind.other:
             yield f"  {self._highest:>{width}}  {OTHER}"
+
         if self._may_be_none:
             yield f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}"
+
         if wanted := prompt_text.describe_expected_picks(kind):
             yield f"  {wanted}"
 
@@ -546,7 +626,8 @@ class _Selection:
                 if word and word in labels:
                     return self._check_picks(Picks((labels.index(word),)))
             return self._refusal()
-        numbers = [int(part) if len(part) <= MAX_DIGITS else self._highest + 1 for part in parts]
+
+        numbers = list(map(self._parse_number, parts))
         least = NONE if self._may_be_none else 1
         if not all(least <= number <= self._highest for number in numbers):
             return self._refusal()
@@ -554,11 +635,19 @@ class _Selection:
             return "A number appears twice. Please type each number once."
         if NONE in numbers and len(numbers) > 1:
             return f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it."
+
         indices = tuple(number - 1 for number in numbers if 0 < number <= len(self._labels))
         if self._highest == len(self._labels) or self._highest not in numbers:
             return self._check_picks(Picks(indices))
+
         checked = self._check_picks(Picks(indices, "own text"))
         return checked if isinstance(checked, str) else self._own_text(indices)
+
+    def _parse_number(self, digits: str) -> int:
+        # Python refuses to parse thousands of digits; such a number is too high anyway.
+        if len(digits) > MAX_DIGITS:
+            return self._highest + 1
+        return int(digits)
 
     def _check_picks(self, picks: Picks) -> Answered | str:
         answer = self._answer(picks)
@@ -582,6 +671,7 @@ class _Selection:
         above = ["  Type your own answer in one line."]
         if has_options:
             above.append("  An empty line goes back to the options.")
+
         if before:
             above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
 
@@ -595,16 +685,20 @@ class _Selection:
                 return self._answer(Picks(indices, line))
             if has_options:
                 return self._by_number()
+
             return f"Please type a text, or {EMPTY_TEXT} for an empty text."
 
-        has_default = before and not has_options and not self._exclusive
+        default = None
+        if before and not has_options and not self._exclusive:
+            default = self._answer(Picks((), before))
+
         dialogue = StdinDialogue(
             prompt="Your answer: ",
             parse=parse,
             above=above,
             key_help={HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
             inner=has_options,
-            default=self._answer(Picks((), before)) if has_default else None,
+            default=default,
             default_words=plain(spell_invisible(before or ""), limit=80),
         )
         return dialogue

@@ -69,6 +69,7 @@ class _StdinForm:
         # The answer to a single question is sent at once.
         self._reviews = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
         self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
+
         if prompt.declines:
             self._exit_description = "decline or cancel"
 
@@ -77,10 +78,13 @@ class _StdinForm:
         draft = self._draft
         if head := prompt_text.format_head_line(first):
             self._write(head)
+
         if self._prompt.pages[1:]:
             self._write(f"{len(self._prompt.pages)} questions.")
+
         steps = {"page": self._ask_page, "summary": self._review}
         steps |= {"menu": self._menu, "discard": self._discard}
+
         while draft.end is None:
             try:
                 steps[draft.screen]()
@@ -95,6 +99,7 @@ class _StdinForm:
                     draft.stop()
                 else:
                     draft.cancel()
+
         return draft.end
 
     def _write(self, *lines: str) -> None:
@@ -106,6 +111,7 @@ class _StdinForm:
         page = self._draft.asked
         kind = self._draft.asked.question.answer_type
         self._write(*self._page_lines(page))
+
         if isinstance(kind, FormAnswer) and kind.fields:
             typed: Answered | str = self._ask_fields(kind)
         else:
@@ -115,6 +121,7 @@ class _StdinForm:
                 draft.hold(PageDraft(typed))
             elif typed == CLEAR:
                 draft.hold(BLANK)
+
         if typed == LEAVE:
             self._leave(on_page=True)
         elif typed == BACK and draft.is_first and not draft.reviewed:
@@ -131,9 +138,11 @@ class _StdinForm:
     def _page_lines(self, page: QuestionPrompt) -> Iterator[str]:
         if self._reviews:
             yield ""
+
         label = prompt_text.format_header(page)
         if label == prompt_text.format_header(self._prompt.pages[0]):
             label = None  # already shown above the first question
+
         title = (
             prompt_text.format_progress(self._draft),
             label,
@@ -141,6 +150,7 @@ class _StdinForm:
         )
         if line := " · ".join(filter(None, title)):
             yield line
+
         yield from _context_lines(page)
         yield prompt_text.format_question(page)
         if self._draft.demanded:
@@ -155,23 +165,29 @@ class _StdinForm:
         if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
             own = page.question.with_default(current.value).with_exclusive(False)
             proposed = replace(page, question=own)
+
         dialogue = _dialogue_of(proposed)
         if isinstance(kind, TextAnswer):
             dialogue = _confirm_empty_text(dialogue)
+
         default = current or dialogue.default
         if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
             preset = prompt_text.get_preselected(page)
-            default = default or (None if preset is None else Answered(preset, STDIN))
+            if default is None and preset is not None:
+                default = Answered(preset, STDIN)
+
         if default is not None:
-            verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
+            verb = "answers" if self._reviews else "sends"
+            if current is not None:
+                verb = "keeps"
             words = one_line(prompt_text.format_prompt_answer(page, default), limit=200) or EMPTY
             enter = f"Enter {verb}: {words}"
+        elif may_stay_open:
+            enter = "Enter skips the question"
         else:
-            enter = f"Enter skips the question{'' if may_stay_open else ' for now'}"
-        back = "show all answers" if self._draft.reviewed else "go back to the previous question"
-        others = [(BACK, "back", back)] if self._reviews else []
-        others += [(CLEAR, "clear", "clear the answer")] if current is not None else []
-        others += [(LEAVE, "leave", self._exit_description)]
+            enter = "Enter skips the question for now"
+
+        others = self._list_keys(can_clear=current is not None)
         legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP} help"]
         help_lines = [
             f"  {enter}.",
@@ -181,31 +197,53 @@ class _StdinForm:
         dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
         keys = [KEEP, *(key for key, _, _ in others)]
         typed = converse(self._console, dialogue, keys=keys, help=help_lines)
+
         if typed == CLEAR or (typed == KEEP and default is None):
-            self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
-        answer = default or KEEP if typed == KEEP else typed
+            left = LEFT_OPEN if may_stay_open else LEFT_FOR_NOW
+            self._write(left)
+
+        answer = typed
+        if typed == KEEP and default is not None:
+            answer = default
         return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
+
+    def _list_keys(self, *, can_clear: bool) -> list[tuple[str, str, str]]:
+        """Return the keys that are no answers: the key, its name, and its meaning."""
+        keys = []
+        if self._reviews and self._draft.reviewed:
+            keys.append((BACK, "back", "show all answers"))
+        elif self._reviews:
+            keys.append((BACK, "back", "go back to the previous question"))
+        if can_clear:
+            keys.append((CLEAR, "clear", "clear the answer"))
+
+        return [*keys, (LEAVE, "leave", self._exit_description)]
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         given = self._fields.setdefault(self._draft.page, {})
         preset = prompt_text.get_preselected(self._draft.asked)
         if not given and isinstance(preset, dict):
             given |= preset
+
         fields = list(kind.fields)
         before = dict(given)
         at = 0
         shown: Mapping[str, str] = {}  # problems of the answers before this round
+
         while True:
             typed, problems = self._ask_field(kind, fields[at], given, shown)
             if typed == LEAVE or (typed == BACK and at == 0):
                 return typed
+
             at += -1 if typed == BACK else 1
             if at < len(fields):
                 continue
             if not problems or given == before:
                 return KEEP
+
             if form_problem := problems.get(""):
                 self._write(upper_first(one_line(form_problem)))
+
             # Ask fields with errors again, until nothing changes.
             fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
             shown = problems
@@ -226,25 +264,31 @@ class _StdinForm:
             f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
         )
         self._write(*_context_lines(page))
+
         if field.id in shown:
             self._write(f"  ✗ {upper_first(one_line(shown[field.id]))}")
+
         current = Answered(given[field.id], STDIN) if field.id in given else None
         typed = self._ask(page, current, may_stay_open=not field.required)
         if isinstance(typed, Answered):
             given[field.id] = typed.value
         elif typed == CLEAR:
             del given[field.id]
+
         problems = kind.problems(given) if given else {}
         held = PageDraft(Answered({**given}, self._channel)) if given else BLANK
         if problems:
             first = next((x for x in kind.fields if x.id in problems), None)
-            why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
-            asked = (
-                "" if first is None else f"{prompt_text.format_question(QuestionPrompt(first))}: "
-            )
-            held = PageDraft(problem=f"{asked}{why}")
+            if first is None:
+                held = PageDraft(problem=one_line(next(iter(problems.values()))))
+            else:
+                asked = prompt_text.format_question(QuestionPrompt(first))
+                held = PageDraft(problem=f"{asked}: {one_line(problems[first.id])}")
+
         self._draft.hold(held)
-        return "" if isinstance(typed, Answered) else typed, problems
+        if isinstance(typed, Answered):
+            return "", problems
+        return typed, problems
 
     def _review(self) -> None:
         draft = self._draft
@@ -253,16 +297,20 @@ class _StdinForm:
         width = len(str(count))
         above = ["", "Your answers:"]
         above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
+
         if (blocked := draft.blocked) is not None:
             above.append(f"Question {blocked + 1} is required. Answer it before you send.")
         elif left := len(draft.open_pages):
             above.append(f"Not answered: {left} of {count}. {SEND} sends the others.")
+
         meanings = {SEND: "send it", "1": "change it"}
         if count > 1:
             meanings = {SEND: "send them", f"1-{count}": "change that answer"}
+
         label = self._prompt.pages[0].submit
         if label is not None:
             meanings[SEND] = lower_first(label)
+
         meanings |= {BACK: "go back to the last question", LEAVE: self._exit_description}
         numbers = {str(number): number - 1 for number in range(1, count + 1)}
         typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
@@ -279,11 +327,13 @@ class _StdinForm:
         if not self._prompt.declines:
             self._draft.cancel()
             return
+
         several = len(self._prompt.pages) > 1
         declined = "decline this question" if several else "decline: say no"
         ways = {DECLINE: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
         if not on_page:  # the question is not on screen
             del ways[DECLINE]
+
         chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
         if chosen == DECLINE:
             self._draft.decline()
@@ -317,7 +367,10 @@ class _StdinForm:
             self._resume()
 
     def _resume(self) -> None:
-        (self._draft.review if self._draft.reviewed else self._draft.resume)()
+        if self._draft.reviewed:
+            self._draft.review()
+        else:
+            self._draft.resume()
 
 
 def _has_fields(page: QuestionPrompt) -> bool:
@@ -345,4 +398,5 @@ def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
 
 def _context_lines(page: QuestionPrompt) -> Iterator[str]:
     context = prompt_text.format_context(page)
-    return bar_lines(context.split("\n") if context else ())
+    lines = context.split("\n") if context else ()
+    return bar_lines(lines)
