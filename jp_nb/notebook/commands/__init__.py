@@ -40,16 +40,21 @@ class OptionParser(argparse.ArgumentParser):
         self._usage = usage
         if words:
             self.add_argument("words", nargs="*")
+
         for option in options:
             added: dict[str, Any] = {"dest": option.name}
             if option.takes:
                 added |= {"metavar": option.takes, "choices": option.choices or None}
+
             if option.parse is not None:
-                nargs = ("?" if option.takes else 0) if option.has_optional_value else None
+                nargs: str | int | None = None
+                if option.has_optional_value:
+                    nargs = "?" if option.takes else 0
                 added |= {"action": _AppendParsed, "parse": option.parse, "default": []}
                 added["nargs"] = nargs
             elif not option.takes:
                 added["action"] = "store_true"
+
             self.add_argument(*option.flags, **added)
 
     def error(self, message: str) -> NoReturn:
@@ -65,7 +70,8 @@ class _AppendParsed(argparse.Action):
         self._parse = parse
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        value = self._parse(option or "", values if isinstance(values, str) else None)
+        text = values if isinstance(values, str) else None
+        value = self._parse(option or "", text)
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), value])
 
 
@@ -88,6 +94,7 @@ def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
     words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:
         words = list(_mark_assignments(words, subcommand.options))
+
     if not subcommand.options:  # words that begin with `-` are allowed
         arguments = argparse.Namespace(words=words)
     else:
@@ -95,9 +102,11 @@ def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
             subcommand.options, usage=subcommand.usage, words=bool(subcommand.takes)
         )
         arguments = parser.parse_intermixed_args(words)
+
     count = len(getattr(arguments, "words", ()))
     if not subcommand.is_text and not subcommand.accepts_word_count(count):
         raise make_usage_error(subcommand, text)
+
     return arguments
 
 
@@ -111,8 +120,13 @@ def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> I
     """Insert `-c` before each assignment, so that it has an order among the options."""
     from jp_nb.config.assignments import is_assignment  # loads the configuration tree
 
-    takers = {flag for option in options if option.takes for flag in option.flags}
+    takers = set[str]()
+    for option in options:
+        if option.takes:
+            takers.update(option.flags)
+
     previous = ""
+
     for word in words:
         if not word.startswith("-") and is_assignment(word) and previous not in takers:
             yield "-c"
@@ -162,6 +176,7 @@ class Invocation:
             return None
         if word.isdecimal() and len(word) <= MAX_DIGITS and int(word) >= at_least:
             return int(word)
+
         limit = f", at least {at_least}" if at_least else ""
         raise make_usage_error(self.subcommand, self.text, limit)
 
@@ -275,4 +290,8 @@ def report_cancellation() -> Iterator[None]:
 def suggest_name(word: str, known: Iterable[str], subcommand: str = "") -> str:
     """Return a question with the name in `known` that is closest to `word`, or ""."""
     near = difflib.get_close_matches(word, known, n=1)
-    return f"Did you mean `{' '.join(filter(None, ('%jp', subcommand, *near)))}`? " if near else ""
+    if not near:
+        return ""
+
+    command = " ".join(filter(None, ("%jp", subcommand, *near)))
+    return f"Did you mean `{command}`? "

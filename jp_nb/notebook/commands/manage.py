@@ -57,9 +57,15 @@ def fork(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
     left = _active(call)
     number = call.number(at_least=1)
-    call.session.conversations.fork(None if number is None else to_stored_turn(number))
-    last = left.turns if number is None else number
-    _print_change(call, f"Forked after turn {last}" if left.turns else "Forked", left)
+    if number is None:
+        last = left.turns
+        call.session.conversations.fork(None)
+    else:
+        last = number
+        call.session.conversations.fork(to_stored_turn(number))
+
+    done = f"Forked after turn {last}" if left.turns else "Forked"
+    _print_change(call, done, left)
 
 
 def undo(call: Invocation) -> None:
@@ -69,8 +75,11 @@ def undo(call: Invocation) -> None:
     entries = last.entries if last else ()
     asked = next((read_words(each) for each in entries if isinstance(each, ChatRequest)), "")
     call.session.conversations.undo()
-    title = _quoted(make_title(asked))
-    _print_change(call, f"Undid turn {left.turns}{title and f', {title}'}", left)
+    done = f"Undid turn {left.turns}"
+    if title := _quoted(make_title(asked)):
+        done += f", {title}"
+
+    _print_change(call, done, left)
 
 
 def switch(call: Invocation) -> None:
@@ -78,6 +87,7 @@ def switch(call: Invocation) -> None:
     if call.word is None:
         call.show(render_conversations(call.session.document, with_active=True))
         return
+
     left = _active(call)
     if call.session.conversations.switch(call.word):
         _print_change(call, f"Switched from {_describe(left)}", left)
@@ -99,13 +109,17 @@ def _print_change(call: Invocation, done: str, left: ConversationInfo) -> None:
         hint = ""  # empty conversations are not kept
     elif call.session.active.headless:  # the output is the same in each run
         hint = ". Go back: `%jp switch` lists the conversations"
+
     print(f"jp_nb: {done}{hint}")
     _print_active(call)
 
 
 def _print_active(call: Invocation) -> None:
-    title = _quoted(_active(call).title)
-    print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.format_status())}")
+    words = plain(call.session.format_status())
+    if title := _quoted(_active(call).title):
+        words = f"{title} · {words}"
+
+    print(f"jp_nb: Active: {words}")
 
 
 def _active(call: Invocation) -> ConversationInfo:
@@ -118,7 +132,11 @@ def _describe(listed: ConversationInfo) -> str:
     if not listed.turns:
         return "an empty conversation"
     title = _quoted(listed.title) or "a conversation"
-    return f"{title} ({listed.turns} turn{'' if listed.turns == 1 else 's'})"
+    return f"{title} ({_count_turns(listed.turns)})"
+
+
+def _count_turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"
 
 
 def _quoted(title: str | None) -> str:
@@ -134,6 +152,7 @@ def save(call: Invocation) -> None:
             f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
             "conversation to a directory. `jp-nb import DIR NOTEBOOK` adds it to a notebook."
         )
+
     print(f"jp_nb: {plain(store.save())}")
 
 
@@ -143,10 +162,13 @@ def export_directory(call: Invocation) -> None:
     dialect: Dialect = call.options.dialect or "native"
     folder = folder_at(call.options.words[0], session.files.folder)
     saved = save_directory(session.document.to_json(), folder, dialect)
+
     for line in saved.dropped:
         print(f"jp_nb: Omitted: {one_line(line, limit=1000)}")
+
     for name in saved.others:
         print(f"jp_nb: Also written, unchanged from the import: {one_line(name)}")
+
     print(f"jp_nb: Written to {plain(str(folder))}")
 
 
@@ -172,6 +194,7 @@ def compact(call: Invocation) -> None:
     if call.options.undo:
         _undo_compaction(call, compaction)
         return
+
     options = read_compaction_options(call.options)
     plan = compaction.plan(options)
     if not plan.steps:
@@ -179,9 +202,9 @@ def compact(call: Invocation) -> None:
         count = compaction.stream.turn_count
         message = NOTHING
         if first is not None and first.kind == "turn" and first.amount >= count:
-            turns = f"{count} turn{'' if count == 1 else 's'}"
             wanted = to_shown_turn(int(first.amount))
-            message = f"There is no turn {wanted}. This conversation has {turns}."
+            message = f"There is no turn {wanted}. This conversation has {_count_turns(count)}."
+
         print(f"jp_nb: {message}")
     elif call.options.dry_run:
         call.show(render_compaction_preview(plan))
@@ -197,6 +220,7 @@ def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
+
     found = compaction.find_last() if call.options.dry_run else compaction.undo()
     words = format_compactions(found)
     if not found:
@@ -214,9 +238,11 @@ def read_compaction_options(options: Namespace) -> CompactionOptions:
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
             raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
+
     rules = _read_rules(options)
     _read_bound("--keep-first", options.keep_first)
     _read_bound("--keep-last", options.keep_last, may_be_last=False)
+
     return CompactionOptions(
         rules=rules,
         keep_first=options.keep_first,
@@ -233,11 +259,14 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
         raise UsageError("`-m` names the model that writes a summary. Add `--summarize`.")
     if not (options.reasoning or options.tools or options.summarize):
         return None
+
     rule: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
     if options.tools:
         rule["tool_calls"] = options.tools[-1]
+
     if options.summarize:
         rule["summary"] = {"model": {"id": options.model}} if options.model else {}
+
     try:
         return (CompactionRule.model_validate(rule),)
     except ValidationError as exc:
@@ -254,6 +283,7 @@ def _read_turn(flag: str, text: str | None) -> TurnBound | None:
         return bound
     if not bound.amount:
         raise UsageError(f"`{flag}`: there is no turn 0. Turns are counted from 1, as in `%jp log`")
+
     return TurnBound("turn", to_stored_turn(int(bound.amount)))
 
 
@@ -272,24 +302,31 @@ def trust(call: Invocation) -> None:
     if options.workspace:
         _trust_workspace(call)
         return
+
     if options.revoke:
-        had = session.active.revoke()
-        print(f"jp_nb: This conversation {'is no longer' if had else 'was not'} trusted")
+        was_trusted = session.active.revoke()
+        state = "is no longer" if was_trusted else "was not"
+        print(f"jp_nb: This conversation {state} trusted")
         return
+
     if session.active.trust.trusted:
         print("jp_nb: This conversation is already trusted")
         return
+
     ignored = session.settings.if_trusted()
     if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
         raise UsageError(
             "This conversation cannot be trusted: not all of its settings can be shown to you "
             f"({unseen[1:-1]}). `%jp new` starts a new conversation."
         )
+
     rows = _setting_rows(ignored)
     if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
         raise PromptCancelled("This conversation remains untrusted", end="declined")
+
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
+
     for line in session.active.questions.migrate_table():
         print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
 
@@ -298,10 +335,12 @@ def _setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """Return the settings that a record would set if it were trusted: path and value."""
     rows = []
     for path, value in sorted(ignored.items()):
-        shown = (
-            escape_invisible(path) if path.startswith("(") else format_consent_value(path, value)
-        )
+        if path.startswith("("):
+            shown = escape_invisible(path)
+        else:
+            shown = format_consent_value(path, value)
         rows.append((spell_invisible(path), shown))
+
     return rows
 
 
@@ -319,21 +358,27 @@ def _trust_workspace(call: Invocation) -> None:
         for line in trust_module.revoke_consent(files.folder):
             print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
         return
+
     pending = call.session.pending()
     is_moved = call.session.active.trust.is_moved
     if not pending and not is_moved:
         print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_PATH_LINE_CHARS)}")
         return
+
     rows = list_pending_rows(pending)
     if is_moved:
         rows += _moved_rows(call)
+
     with files.discard_notices():  # no notices about ignored files: the user is about to decide
         agrees = call.options.yes or _ask_for_trust(call, PENDING_HEAD, rows)
+
     if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")
+
     if is_moved:
         call.session.active.accept_moved()
         print("jp_nb: All conversations of this workspace that you signed are trusted here")
+
     if pending:
         call.session.active.consent(pending)
         print("jp_nb: These files and their settings are trusted until their content changes")

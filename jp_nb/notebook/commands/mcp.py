@@ -27,6 +27,7 @@ def mcp(call: Invocation) -> None:
             f"There is no `%jp mcp {one_line(verb, limit=60)}`. {hint}"
             f"Usage: `{call.subcommand.usage}`"
         )
+
     action(call, words)
 
 

@@ -33,17 +33,23 @@ def check_servers(session: Session) -> Iterator[tuple[str, str]]:
 
         if not has_library():
             yield "MCP servers", f"error: {NOT_INSTALLED}"
+
     for name, server in servers.items():
         yield f"MCP server {name}", "; ".join(_check_server(session, name, server))
+
     for name in _list_pending(session):
         yield f"MCP server {escape_invisible(one_line(name, limit=40))}", NEEDS_CONSENT
 
 
 def _list_pending(session: Session) -> list[str]:
     """Return the names of the servers with a setting that needs the user's consent."""
-    paths = [path for each in session.files.pending() for path, _, _ in each.leaves]
+    paths: list[str] = []
+    for pending in session.files.pending():
+        paths += [path for path, _, _ in pending.leaves]
+
     keys = [tuple(map(str, parse_path(path))) for path in paths]
-    return list(dict.fromkeys(each[2] for each in keys if each[:2] == MCP and len(each) > 2))
+    names = [key[2] for key in keys if key[:2] == MCP and len(key) > 2]
+    return list(dict.fromkeys(names))
 
 
 def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
@@ -71,9 +77,11 @@ def _describe_state(session: Session, name: str, server: McpServer) -> str:
     failure = session.turns.resolver.last_server_failure(name)
     if connection is not None and connection.last_error:
         failure = connection.last_error
+
     ready = _describe_launch(session, name, server)
     if not failure:
         return ready
+
     error = escape_invisible(one_line(failure, limit=400))
     return f"{ready}; last error: {error}"
 
@@ -97,6 +105,7 @@ def _describe_launch(session: Session, name: str, server: McpServer) -> str:
         return "not started: it asks for its inputs when it starts"
     if isinstance(launch, StdioLaunch):
         return f"not started: {launch.hide(launch.command)}"
+
     return f"not connected: {hide_url(launch.masked)}"
 
 

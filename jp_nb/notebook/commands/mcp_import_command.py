@@ -43,12 +43,15 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
     """Show the servers of other applications, ask which to add, and write them."""
     if len(words) > 1:
         raise UsageError("`%jp mcp import` takes one file or folder, or none to search for files.")
+
     session = call.session
     session.active.refuse_while_running()
-    found = find_servers(session.files, words[0] if words else None)
+    place = words[0] if words else None
+    found = find_servers(session.files, place)
     configured = session.config.providers.mcp
     choices = list_choices(found, configured)
     call.show(_make_report(call, found))
+
     if not choices:
         reason = NONE_USABLE if found.servers else NO_SERVERS
         print(f"jp_nb: {reason}")
@@ -58,21 +61,25 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
     notices = write_config_file(target, plan.directives, session.settings.projection, session.files)
     if plan.copies_keys:
         _make_private(session.files.file_of(target))
+
     session.notices += notices
     session.notices += session.files.take_notices()
+
     for line in _describe_result(plan, target):
         print(f"jp_nb: {line}")
 
 
 def _make_report(call: Invocation, found: ServerFiles) -> Report:
     shorten = {file.path: call.session.files.relative(str(file.path)) for file in found.files}
-    rows = [
-        [escape_invisible(cell) for cell in row]
-        for row in import_rows(found, call.session.config.providers.mcp, shorten)
-    ]
-    # The user has to see everything before a decision.
-    parts: list[Report | str] = [make_table(IMPORT_HEAD, rows, limit=sys.maxsize)] if rows else []
+    rows = []
+    for row in import_rows(found, call.session.config.providers.mcp, shorten):
+        rows.append([escape_invisible(cell) for cell in row])
+
+    parts: list[Report | str] = []
+    if rows:  # the user has to see everything before a decision
+        parts.append(make_table(IMPORT_HEAD, rows, limit=sys.maxsize))
     parts += [make_note(escape_invisible(call.session.files.relative(x))) for x in found.problems]
+
     return join_reports(parts, between="\n\n")
 
 
@@ -90,6 +97,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
         ).with_default([*suggested]),
         Question.select("file", "Where?", places).with_default("user"),
     ]
+
     if any(choice.has_keys for choice in choices):
         keys = [
             Option(value="variables", label="environment variables, which you set"),
@@ -103,6 +111,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
     chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
     if not chosen:
         raise PromptCancelled(NOTHING_CHOSEN, end="declined")
+
     target: Target = "workspace" if answers["file"] == "workspace" else "user"
     copies = answers.get("keys") == "copy"
     if copies and target == "workspace":
@@ -110,7 +119,10 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
             "A file of the workspace gets no keys, because others read it. Nothing was changed. "
             "Choose environment variables, or your own configuration file."
         )
-    return plan_import(chosen, target, "copy" if copies else "variables"), target
+
+    if copies:
+        return plan_import(chosen, target, "copy"), target
+    return plan_import(chosen, target, "variables"), target
 
 
 def _make_private(path: Path) -> None:
@@ -132,4 +144,5 @@ def _describe_result(plan: ImportPlan, target: Target) -> list[str]:
             f"Set these environment variables before you use the servers: {listed}. For this "
             "kernel: `%env NAME=VALUE`"
         )
+
     return lines

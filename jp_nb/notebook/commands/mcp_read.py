@@ -39,6 +39,7 @@ def read(call: Invocation, words: Sequence[str]) -> None:
     source = find_running(session, name)
     if source is None:
         raise UsageError(REPLACED.format(name))
+
     found = session.turns.cell_resolver.wait_for_server(source.read_resource(uri))
     _show(call, found, f"{one_line(uri, limit=500)} of the MCP server {name}:")
 
@@ -47,6 +48,7 @@ def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
     servers = session.config.providers.mcp
     if not servers:
         raise UsageError(NONE_CONFIGURED)
+
     match words:
         case [uri] if uri not in servers:
             return _find_only_server(session), uri
@@ -72,6 +74,7 @@ def _show(call: Invocation, found: Success, title: str) -> None:
     more = len(found.images) - MAX_RESOURCE_IMAGES
     if more > 0:
         parts.append(make_note(f"Images that are not shown: {more}"))
+
     call.show(join_reports(parts))
 
     for image in found.images[:MAX_RESOURCE_IMAGES]:

@@ -34,8 +34,10 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
 
     rows = [_make_row(call.session, name) for name in servers]
     parts = [make_table(HEAD, rows)]
+
     for name in servers:
         parts += _make_notes(call.session, name)
+
     call.show(join_reports(parts, between="\n\n"))
 
 
@@ -54,6 +56,7 @@ def show_log(call: Invocation, words: Sequence[str]) -> None:
     lines = connection.stderr_lines()
     if not lines:
         print(f"jp_nb: The MCP server {name} wrote nothing to stderr.")
+
     _print_lines(lines)
 
 
@@ -71,6 +74,7 @@ def restart(call: Invocation, words: Sequence[str]) -> None:
     ended = runner.agent.wait_for(session.turns.resolver.end_server(name))
     if not ended:
         raise UsageError(NOT_RUNNING.format(name))
+
     print(f"jp_nb: The MCP server {name} was ended. It starts with the next turn that uses it.")
 
 
@@ -79,6 +83,7 @@ def find_running(session: Session, name: str) -> McpSource | None:
     source = session.turns.resolver.running_server(name)
     if source is None:
         return None
+
     from jp_nb.mcp.source import McpSource
 
     return source if isinstance(source, McpSource) else None
@@ -92,6 +97,7 @@ def take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
     """
     if len(words) != 1:
         raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")
+
     (name,) = words
     check_name(call.session, name)
     return name
@@ -121,6 +127,7 @@ def _make_row(session: Session, name: str) -> list[str]:
     tools = str(len(source.definitions.usable))
     protocol = connection.version or ""
     process = "" if connection.pid is None else str(connection.pid)
+
     return [name, connection.state, tools, protocol, process, place]
 
 
@@ -144,14 +151,17 @@ def _make_notes(session: Session, name: str) -> list[Report]:
     if connection.server_title:
         words = one_line(connection.server_title, limit=80)
         notes.append(make_note(f"{name} calls itself {escape_invisible(words)}"))
+
     if connection.last_error:
         notes.append(_make_error_note(name, connection.last_error))
+
     if connection.discarded_lines:
         notes.append(
             make_note(
                 f"{name} wrote {connection.discarded_lines} lines to stdout that are no messages"
             )
         )
+
     return notes
 
 

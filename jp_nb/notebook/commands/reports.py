@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import CassetteMode
+from jp_nb.config.tree.model_settings import CassetteMode, Llm
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import (
     NOT_A_NAME,
@@ -24,7 +25,7 @@ from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.commands.rules import forget_rule, list_rules
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
-from jp_nb.notebook.prompt.presence import Presence, running_kernel
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, running_kernel
 from jp_nb.packages import list_versions
 from jp_nb.providers.endpoint import find_dialect
 from jp_nb.providers.local_server import find_address, forget_addresses, has_answered
@@ -68,6 +69,7 @@ def request(call: Invocation) -> None:
     if options.diff:
         call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return
+
     found = requests.find(call.word)
     if options.out is not None:
         call.shell.user_ns[options.out] = {
@@ -89,6 +91,7 @@ def request(call: Invocation) -> None:
                 f"The request is too long to print here ({len(printed):,} characters). "
                 f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
             )
+
         print(printed)
     else:
         call.show(render_request(found, full=options.full))
@@ -97,10 +100,13 @@ def request(call: Invocation) -> None:
 def _validate_request_options(call: Invocation) -> None:
     options = call.options
     flags = {"--diff": options.diff, "--curl": options.curl, "--json": options.json}
-    used = [flag for flag, is_set in (flags | {"-o": options.out is not None}).items() if is_set]
+    flags["-o"] = options.out is not None
+    used = [flag for flag, is_set in flags.items() if is_set]
     if len(used) > 1:
         raise UsageError(f"Use only one of {' and '.join(used)}. Usage: `{call.subcommand.usage}`")
-    if len(options.words) > (2 if options.diff else 1):
+
+    most_words = 2 if options.diff else 1
+    if len(options.words) > most_words:
         raise make_usage_error(call.subcommand, call.text)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
@@ -121,33 +127,42 @@ def models(call: Invocation) -> None:
             f"{', '.join(names)}. Search words follow the provider: "
             f"`{call.subcommand.usage}`"
         )
+
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
     table = render_model_table(
         listed, name, current=current, aliases=_aliases_by_model(name, config), words=words
     )
-    others = []
-    for other in () if call.options.words else names:
-        settings = llm.get_settings(other)
-        variable = None if settings is None else settings.api_key_env
-        if other != model.provider and variable and os.environ.get(variable, "").strip():
-            others.append(f"`%jp models {other}`")
+    others: list[str] = []
+    if not call.options.words:
+        others = [name for name in names if name != model.provider and _has_key(llm, name)]
     if others:
-        also = f"List their models: {', '.join(others)}."
+        commands = ", ".join(f"`%jp models {other}`" for other in others)
+        also = f"List their models: {commands}."
         table = add_note(table, f"Keys are set for other providers as well. {also}")
+
     call.show(table)
+
+
+def _has_key(llm: Llm, provider: str) -> bool:
+    settings = llm.get_settings(provider)
+    variable = None if settings is None else settings.api_key_env
+    return bool(variable and os.environ.get(variable, "").strip())
 
 
 def _aliases_by_model(provider: str, config: AppConfig) -> dict[str, list[str]]:
     known = config.providers.llm.aliases
     found: dict[str, list[str]] = {}
+
     for alias, target in known.items():
         try:
             model = resolve_model(target, known)
         except ConfigError:
             continue  # reported when the alias is used
+
         if model.provider == provider:
             found.setdefault(model.name, []).append(alias)
+
     return found
 
 
@@ -169,6 +184,7 @@ def qna(call: Invocation) -> None:
         )
     if verb not in ("list", "search") and call.options.limit is not None:
         raise UsageError("`--limit` works with `list` and `search` only.")
+
     action(call, words)
 
 
@@ -177,6 +193,7 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
         raise UsageError(
             f"`list` takes no words, but got {' '.join(words)!r}. `%jp qna search TEXT` searches."
         )
+
     limit = _read_limit(call)
     if (history := _load_history(call)) is not None:
         _show_latest(call, history, history.answers, limit, "list", NO_HISTORY)
@@ -185,6 +202,7 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
 def _show_question(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1 or not _is_number(words[0]):
         raise UsageError(f"`get` takes the id of an answer, but got {' '.join(words)!r}.")
+
     if (history := _load_history(call)) is not None:
         found = history.get(int(words[0]))
         if not found:
@@ -197,6 +215,7 @@ def _search_questions(call: Invocation, words: Sequence[str]) -> None:
     text = " ".join(words)
     if not text.strip():
         raise UsageError("`search` takes the text to search for.")
+
     if (history := _load_history(call)) is not None:
         found = history.containing(text)
         none_found = history.format_no_match(text)
@@ -206,12 +225,14 @@ def _search_questions(call: Invocation, words: Sequence[str]) -> None:
 def _import_questions(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1:
         raise UsageError("`import` takes one file, a table of `datetime;question;answer`.")
+
     session = call.session
     try:
         path = (session.files.folder / Path(words[0]).expanduser()).absolute()
         told = session.active.questions.import_table(path)
     except (RuntimeError, ValueError) as exc:  # unknown home folder, or a null byte
         raise UsageError(f"{words[0][:80]!r} is not a valid file name: {exc}") from exc
+
     _print_lines(told)
 
 
@@ -231,6 +252,7 @@ def _load_history(call: Invocation) -> QuestionHistory | None:
     if not history.trusted:
         print(f"jp_nb: {UNTRUSTED}")
         return None
+
     return history
 
 
@@ -245,24 +267,31 @@ def _show_latest(
     if not found:
         print(f"jp_nb: {none_found}")
         return
+
     latest = found[-limit:]
     notes = list[str]()
     if earlier := len(found) - len(latest):
         notes.append(f"{earlier} earlier: `%jp qna {command} --limit N` shows more")
+
     if history.left_out:
         notes.append(
             f"{history.left_out} not signed by you: models do not get them before "
             "`%jp trust --workspace`"
         )
+
     table = render_question_table(latest)
-    call.show(add_note(table, "; ".join(notes)) if notes else table)
+    if notes:
+        table = add_note(table, "; ".join(notes))
+    call.show(table)
 
 
 def _read_limit(call: Invocation) -> int:
     given = call.options.limit
     if given is None:
         return DEFAULT_LIMIT
-    return validate_limit(int(given) if _is_number(given) else given)
+    if _is_number(given):
+        given = int(given)
+    return validate_limit(given)
 
 
 def _is_number(text: str) -> bool:
@@ -290,8 +319,10 @@ def cassette(call: Invocation) -> None:
                 hint = suggest_name(word, MODES, "cassette")
                 what = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
             raise UsageError(f"{what} Usage: `{call.subcommand.usage}`")
+
         call.session.active.refuse_while_running()
         cassettes.choose(mode, next(iter(files), None), tools=tools)
+
     for line in describe_cassette(cassettes):
         print(f"jp_nb: {plain(line)}")
 
@@ -305,6 +336,7 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     cassette = cassettes.active
     if cassette is None:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
+
     name = cassettes.format_path(cassette.path)
     whole = format_exchange_count(len(cassette.content.exchanges))
     if cassette.awaits_response:
@@ -314,18 +346,23 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     if cassette.choice.mode == "record":
         added = format_exchange_count(cassette.added)
         return [f"Model responses are recorded on {name}: {added} so far."]
-    added = f", {cassette.added} added. Other requests are sent to the model"
-    added = "" if cassette.is_offline else added
+
+    added = ""
+    if not cassette.is_offline:
+        added = f", {cassette.added} added. Other requests are sent to the model"
     lines = [f"Model responses are replayed from {name}: {cassette.used} of {whole} used{added}."]
     if cassette.choice.tools == "recorded":
         lines.append("Tools do not run: their results are replayed from the cassette.")
-    if rest := cassette.unused() if cassette.used else []:
+
+    rest = cassette.unused() if cassette.used else []
+    if rest:
         lines.append("Not used yet:")
         lines += [
             f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED_LINES]
         ]
         if more := rest[MAX_LISTED_LINES:]:
             lines.append(f"  … and {len(more)} more")
+
     return lines
 
 
@@ -349,6 +386,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
         "attachments": _describe_attachments,
     }
     results = []
+
     for name, check in checks.items():
         try:
             result = check(session)
@@ -358,6 +396,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
 
     for name, result in check_servers(session):
         results.append((name, session.files.relative(result)))
+
     return results
 
 
@@ -368,6 +407,7 @@ def _describe_front_end(session: Session) -> str:
         return "headless: no user is available"
     if isinstance(store, LiveStore) and store.path:
         return "a page with the jp-nb extension"
+
     return find_surroundings(kernel, session.host.namespace).name
 
 
@@ -375,20 +415,29 @@ def _describe_prompts(session: Session) -> str:
     # The channel of the next question, and the reason if forms are not supported.
     config = session.config.prompt
     here = Presence.here()
-    way = here.route(config)
     forms = "" if here.no_forms is None else f"; no forms: {here.no_forms}"
-    words = {"FormRoute": "form in the cell, then stdin", "StdinRoute": "stdin"}
-    why_not = getattr(way, "reason", None)
-    return (f"no user can be asked: {why_not}" if why_not else words[type(way).__name__]) + forms
+    match here.route(config):
+        case FormRoute():
+            way = "form in the cell, then stdin"
+        case StdinRoute():
+            way = "stdin"
+        case Unavailable(reason=reason):
+            way = f"no user can be asked: {reason}"
+
+    return way + forms
 
 
 def _describe_folder(session: Session) -> str:
-    files, pending = session.files, session.files.pending()
+    files = session.files
+    pending = files.pending()
     found = ", ".join(map(str, files.workspace_files())) or "no configuration file"
     if not pending:
         return found
-    paths = format_paths({path for each in pending for path, _, _ in each.leaves})
-    return f"{found}; ignored until `%jp trust --workspace`: {paths}"
+    paths = set[str]()
+    for each in pending:
+        paths.update(path for path, _, _ in each.leaves)
+
+    return f"{found}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
 
 
 def _describe_model(session: Session) -> str:
@@ -397,20 +446,26 @@ def _describe_model(session: Session) -> str:
     settings = session.config.providers.llm.get_settings(model.provider)
     if settings is None:
         return f"{text} (a script: no network and no key needed)"
+
     variable = settings.api_key_env
     key = "no key needed"
     if variable:
-        key = f"key in {variable}: {'set' if os.environ.get(variable) else 'not set'}"
+        state = "set" if os.environ.get(variable) else "not set"
+        key = f"key in {variable}: {state}"
+
     if dialect := find_dialect(model.provider, settings):
         key += f", dialect `{dialect}`"
+
     override = getattr(settings, "base_url_env", None)
     if override and os.environ.get(override):
         return f"{text} at the address in {override}, {key}"
+
     if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
         forget_addresses(places)
         if not has_answered(address := find_address(places)):
             return f"{text}, {key}; no server answers at {' or '.join(places)}"
         return f"{text} at {address}, which answers, {key}"
+
     return f"{text} at {settings.base_url}, {key}"
 
 
@@ -434,6 +489,7 @@ def tools(call: Invocation) -> None:
     if name is None:
         call.show(tools_module.render_tools(call.session.config, resolver.tools))
         return
+
     resolver.discover_tools(name)
     rules = list(list_rules(call.session, name))
     call.show(tools_module.render_tool(name, call.session.config, resolver.tools, rules))
@@ -465,6 +521,7 @@ def usage(call: Invocation) -> None:
         requests = PastRequests(call.session.active, call.session.turns)
         call.show(render_token_count(*requests.count_next()))
         return
+
     last = call.number(at_least=1) or DEFAULT_TURNS
     make = tables.render_input_changes if call.options.why else tables.render_usage
     call.show(make(call.session.document, last))

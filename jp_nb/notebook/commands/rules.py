@@ -36,8 +36,10 @@ def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
     tool = tools.get(name, ToolConfig())
     star = tools.get(STAR, ToolConfig())
     own = len(tool.rules or ())
+
     for index, rule in enumerate(join_rules(tool, star)):
-        path = format_path(("conversation", "tools", name if index < own else STAR, "rules"))
+        owner = name if index < own else STAR
+        path = format_path(("conversation", "tools", owner, "rules"))
         sources = session.settings.explain([path])[path]
         yield escape_invisible(format_rule(rule)), f"{path}, {_find_source(sources, rule)}"
 
@@ -54,6 +56,7 @@ def _find_source(sources: Sequence[Provenance], rule: ArgumentRule) -> str:
         items = as_object(value).get("value") if isinstance(value, dict) else value
         if isinstance(items, list) and any(_is_rule(item, rule) for item in items):
             return source.place
+
     return sources[-1].place if sources else "default"
 
 

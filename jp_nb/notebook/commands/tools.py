@@ -23,6 +23,7 @@ from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import find_turn_to_repeat
 from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
+from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
 from jp_nb.rendering.report import make_table
@@ -42,20 +43,26 @@ def call(line: Invocation) -> None:
         tools = bench.tools(name)
         bench.call(tools, tools.find(name), read_object(rest))
         return
+
     parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
     options = parser.parse_intermixed_args(split_words(line.text))
     words = options.words
     options.name = words.pop(0) if words and "=" not in words[0] else None
     if options.last and options.id is not None:
         raise UsageError("`--last` and `--id` both name a call. Use one of them.")
+
     recorded = _find_recorded_call(line, options)
-    wanted = options.name or (recorded.name if recorded else None)
+    wanted = options.name
+    if not wanted and recorded:
+        wanted = recorded.name
     if wanted is None:
         raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
+
     tools = bench.tools(wanted)
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
     arguments |= read_assignments(words, tool.definition.parameters)
+
     with report_cancellation():
         if recorded:
             bench.confirm_recorded([ToolCallRequest(id="", name=tool.name, arguments=arguments)])
@@ -71,6 +78,7 @@ def replay(line: Invocation) -> None:
     wanted = last.number if number is None else to_stored_turn(number)
     if wanted >= len(turns):
         raise UsageError(f"There is no turn {number}. The last turn is {len(turns)}.")
+
     options = line.options
     with report_cancellation():
         replay_turn(session.bench, turns[wanted], asks=options.ask, strict=options.strict)
@@ -80,15 +88,18 @@ def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest
     """Return the model's call of `--last` or `--id`, if one of them is used."""
     if not options.last and options.id is None:
         return None
+
     entries = line.session.document.conversation.entries
     calls = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
     if options.name is not None:
         calls = [each for each in calls if each.name == options.name]
+
     about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
     if not options.last:
         return find_call(calls, options.id, about=about)
     if not calls:
         raise UsageError(f"This conversation has no tool call{about}.")
+
     return calls[-1]
 
 
@@ -102,26 +113,33 @@ def code(call: Invocation) -> None:
     elif call.word is not None:
         raise UsageError("`%jp code` takes a number or `--call`, not both.")
     else:
-        calls = [each for turn in call.session.conversations.log() for each in turn.tool_calls]
+        calls: list[ToolCall] = []
+        for turn in call.session.conversations.log():
+            calls += turn.tool_calls
         if not calls:
             raise UsageError("The model has not called a tool in this conversation.")
+
         call_id = call.options.call[-1]
         made = calls[-1] if call_id is None else find_call(calls, call_id)
         text = find_call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
         description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
+
     kernel = getattr(call.shell, "kernel", None)
     if kernel is not None and is_headless(kernel):
         print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
         return
+
     call.shell.set_next_input(text, replace=False)
     print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
     lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
     hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+
     if hidden:
         more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
         contain = f"lines {', '.join(hidden[:10])}{more} contain"
         if len(hidden) == 1:
             contain = f"line {hidden[0]} contains"
+
         print(
             f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
             "look like other characters."
@@ -134,23 +152,28 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
     turns = call.session.conversations.log(1)
     if not turns:
         raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
+
     blocks = find_code_blocks(turns[-1].text)
     if not blocks:
         last = to_shown_turn(turns[-1].number)
         raise UsageError(f"The last answer (turn {last}) has no code block.")
+
     count = "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
     problem = ""
     if number is None and len(blocks) > 1:
         problem = f"The last answer has {count}. Choose one with `%jp code N`"
     elif number is not None and number > len(blocks):
         problem = f"There is no code block {number}. The last answer has {count}"
+
     if problem:
         raise UsageError(f"{problem}:\n{_list_blocks(blocks)}")
+
     number = number or 1
     block = blocks[number - 1]
     description = f"code block {number} of the last answer ({_describe_block(block)})"
     if not block.is_python:
         description += f", unchanged. Its language is {block.language}, not Python"
+
     return block.text, description
 
 
@@ -160,12 +183,15 @@ def _list_blocks(blocks: Sequence[CodeBlock]) -> str:
         first_line = escape_invisible(one_line(block.first_line, limit=60))
         rows.append(f"  {number}  {_describe_block(block)}: {first_line}")
     omitted = len(blocks) - len(rows)
-    return "\n".join([*rows, f"  … and {omitted} more"] if omitted else rows)
+    if omitted:
+        rows.append(f"  … and {omitted} more")
+
+    return "\n".join(rows)
 
 
 def _describe_block(block: CodeBlock) -> str:
     lines = block.text.count("\n") + 1
-    count = f"{lines} line{'' if lines == 1 else 's'}"
+    count = "1 line" if lines == 1 else f"{lines} lines"
     return f"{block.language}, {count}" if block.language else count
 
 
@@ -185,10 +211,12 @@ def config(call: Invocation) -> None:
         )
     if options.user and options.workspace:
         raise UsageError("Use `--user` or `--workspace`, not both: a change is saved in one file.")
+
     if options.user or options.workspace:
         layer: Layer = "user" if options.user else "workspace"
         if not changes:
             raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
+
         session.active.refuse_while_running()
         projection = session.settings.projection
         session.notices += write_config_file(layer, changes, projection, session.files)
@@ -208,18 +236,29 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
     before = len(session.document.conversation.deltas)
     session.configure(*changes)
     deltas = session.document.conversation.deltas[before:]
-    claimed = dict.fromkeys(path for delta in deltas for path in delta.claims)
-    paths = [path for path in claimed if not any(path.startswith(f"{up}.") for up in claimed)]
+    claimed: dict[str, None] = {}
+    for delta in deltas:
+        claimed |= dict.fromkeys(delta.claims)
+
+    parents = tuple(f"{path}." for path in claimed)
+    paths = [path for path in claimed if not path.startswith(parents)]
     if not paths:
         if not session.notices:  # a notice explains why nothing changed
             print("Nothing changed: the configuration already has these values.")
         return
+
     value_at = _value_reader(session)
     new = []
+
     for path in paths[:MAX_CONFIRMED]:
         value = value_at(path)
-        shown = f"{path} = {value}" if len(value) <= 80 else path
-        new.append(f"{path} unset" if value == "null" else shown)
+        if value == "null":
+            new.append(f"{path} unset")
+        elif len(value) <= 80:
+            new.append(f"{path} = {value}")
+        else:
+            new.append(path)
+
     more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
     print(plain(f"Set for this conversation: {', '.join(new)}{more}"))
 
@@ -227,8 +266,11 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
 def _format_change(change: Directive) -> str:
     """Return the text of `change` without secrets."""
     path, sign, value = change.text.partition("=")
-    if not sign or change.kind == "unset":
-        return f"{plain(path)} unset" if change.kind == "unset" else plain(path)
+    if change.kind == "unset":
+        return f"{plain(path)} unset"
+    if not sign:
+        return plain(path)
+
     return plain(f"{path}={format_masked(path.rstrip(':+-'), value)}")
 
 
@@ -236,10 +278,12 @@ def _show_values(call: Invocation, paths: Sequence[str]) -> None:
     sources = call.session.settings.explain(paths)
     value_at = _value_reader(call.session)
     rows = []
+
     for path in paths:
         source = _effective_source(sources[path])
         set_by = _describe_source(source, path) if source else "default"
         rows.append((path, value_at(path), set_by))
+
     call.show(make_table(("path", "value", "set by"), rows))
 
 
@@ -247,14 +291,21 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
     rows: list[tuple[str, str, str]] = []
     settings = call.session.settings
     value_at = _value_reader(call.session)
+
     for path in paths:
         default = _path_for_all_tools(path)
         applies = default if default and value_at(path) == "null" else None
-        for each in (path, applies) if applies else (path,):
+
+        shown = [path]
+        if applies:
+            shown.append(applies)
+        for each in shown:
             for source in settings.explain([each])[each]:
                 value = "reverted" if source.is_reverted else format_masked(each, source.value)
                 rows.append((each, _describe_source(source, each), value))
+
         rows.append((path, "effective", value_at(applies or path)))
+
     call.show(make_table(("path", "set by", "value"), rows))
 
 
@@ -274,6 +325,7 @@ def _value_reader(session: Session) -> Callable[[str], str]:
         partial = session.settings.readable_partial()
         print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
         return lambda path: f"{format_masked(path, get_path(partial, path))} (not validated)"
+
     return lambda path: format_setting_value(mask_secrets(get_path(config, path), parse_path(path)))
 
 
@@ -287,6 +339,7 @@ def _effective_source(sources: Sequence[Provenance]) -> Provenance | None:
     below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
     if last is None or last.is_reverted:
         return below[-1] if below else None
+
     is_copy = last.source == BASE and below and below[-1].value == last.value
     return below[-1] if is_copy else last
 
