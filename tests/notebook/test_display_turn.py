@@ -103,13 +103,13 @@ class Watched:
         self.rendered = self.sent = 0
         self.outputs: list[str] = []
         monkeypatch.setattr(displayed_turn, "monotonic", lambda: self.now)
-        safe_markdown = markdown.sanitize_markdown
+        sanitize_markdown = markdown.sanitize_markdown
 
         def counted(text: str, **settings: Any) -> str:
             self.rendered += len(text)
-            return safe_markdown(text, **settings)
+            return sanitize_markdown(text, **settings)
 
-        monkeypatch.setattr(rendered_turn, "safe_markdown", counted)
+        monkeypatch.setattr(rendered_turn, "sanitize_markdown", counted)
         tools: Any = Showing()
         self.display = TurnDisplay(Transcript(), CellLoop(), self.new_output, tools=tools)
 
