@@ -180,11 +180,11 @@ def query(
         AnswerError: If a structured answer is missing or does not match `schema`.
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
-    from jp_nb.config.directives import Directive, Kind, parse_tool_choice
+    from jp_nb.config.directives import Directive, DirectiveKind, parse_tool_choice
     from jp_nb.session.agent_runner import showing_turns
 
     session = _loaded()
-    changes: list[tuple[Kind, str | Sequence[str]]]
+    changes: list[tuple[DirectiveKind, str | Sequence[str]]]
     changes = [("cfg", cfg), ("no_cfg", no_cfg), ("attach", attach)]
     lists = [(kind, [x] if isinstance(x, str) else x) for kind, x in changes]
     directives = [Directive(kind, text) for kind, texts in lists for text in texts]

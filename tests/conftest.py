@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jp_nb.storage.environment import TRUST_FOLDERS
+from jp_nb.storage.environment import TRUST_FOLDERS_VARIABLE
 
 # On a busy machine any example may take long, and so may making it up. For many examples of each
 # property: `pytest --hypothesis-profile=deep`.
@@ -50,7 +50,7 @@ def isolated_user() -> Iterator[None]:
         for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(variable, os.path.join(folder, variable.lower()))
         # Folders of tests are trusted, except in tests of trust.
-        patch.setenv(TRUST_FOLDERS, tempfile.gettempdir())
+        patch.setenv(TRUST_FOLDERS_VARIABLE, tempfile.gettempdir())
         patch.setenv("PYTHONPATH", str(QUICK_PYTHON), prepend=os.pathsep)
         yield
         patch.undo()

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.storage.environment import TRUST_FOLDERS
+from jp_nb.storage.environment import TRUST_FOLDERS_VARIABLE
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 from tools.record_tutorial import MCP_RECORDING, cassette_of, record_cassette
@@ -309,7 +309,7 @@ def test_bench_tutorial_keeps_trials_out_of_the_conversation(
 def test_ci_tutorial_replays_on_a_page_and_then_asks_its_reader(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(TRUST_FOLDERS)
+    monkeypatch.delenv(TRUST_FOLDERS_VARIABLE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     notebook = nbformat.read(folder / IN_CI, as_version=4)
     shown: dict[str, str] = {}

@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.rule_editor import make_rule
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.tree.tool_settings import Covers
+from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.base import CommandLine, ToolContext
@@ -32,7 +32,7 @@ from jp_nb.toolkit.parameters import TextArgument, text_arguments
 
 
 def permission_actions(
-    tool: str, covers: Covers, *, can_keep_rule: bool = False
+    tool: str, covers: RuleCoverage, *, can_keep_rule: bool = False
 ) -> tuple[Action, ...]:
     """Return the choices about a call of `tool`; their labels name the calls that they cover.
 

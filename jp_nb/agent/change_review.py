@@ -43,7 +43,7 @@ from jp_nb.config.proposal import (
 )
 from jp_nb.config.schema import (
     Element,
-    Keys,
+    PathKeys,
     SchemaNode,
     format_path,
     mask_secrets,
@@ -66,7 +66,7 @@ def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
     """
     now = proposal.basis.values
     after = proposal.after
-    shown = dict[Keys, None]()
+    shown = dict[PathKeys, None]()
     for keys, value in proposal.change.leaves.items():
         above = node_at(keys[:-1])
         line = keys[:-1] if above is not None and _is_model(above) else keys
@@ -113,7 +113,7 @@ def has_no_effect(proposal: Proposal) -> bool:
     return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
 
 
-def _path_of_setting(keys: Keys) -> str:
+def _path_of_setting(keys: PathKeys) -> str:
     # An item changes its list.
     return format_path(keys[:-1]) if _is_item(keys) else format_path(keys)
 
@@ -122,12 +122,12 @@ def _is_model(node: SchemaNode) -> bool:
     return node.required_fields == ["provider", "name"]
 
 
-def _is_item(keys: Keys) -> bool:
+def _is_item(keys: PathKeys) -> bool:
     above = node_at(keys[:-1])
     return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
 
 
-def _format_count(partial: Partial, keys: Keys) -> str | None:
+def _format_count(partial: Partial, keys: PathKeys) -> str | None:
     """Return the number of items of a list as text; None if it is empty."""
     items: JsonValue = get_path(partial, format_path(keys))
     if not isinstance(items, list) or not items:
@@ -135,7 +135,7 @@ def _format_count(partial: Partial, keys: Keys) -> str | None:
     return "1 item" if len(items) == 1 else f"{len(items)} items"
 
 
-def _format_item(partial: Partial, keys: Keys) -> str | None:
+def _format_item(partial: Partial, keys: PathKeys) -> str | None:
     """Return the list item with the identity `keys` as JSON; None if there is none."""
     items: JsonValue = get_path(partial, format_path(keys[:-1]))
     node = node_at(keys[:-1])
@@ -151,7 +151,7 @@ def _format_item(partial: Partial, keys: Keys) -> str | None:
     return None
 
 
-def _format_value(partial: Partial, keys: Keys) -> str | None:
+def _format_value(partial: Partial, keys: PathKeys) -> str | None:
     """Return the value at `keys` as JSON, a model as `provider/name`; None if it is not set."""
     value: JsonValue = get_path(partial, format_path(keys))
     node = node_at(keys)

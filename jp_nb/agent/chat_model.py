@@ -28,7 +28,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.config.tree.model_settings import background_request
+from jp_nb.config.tree.model_settings import make_background_request
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import Entry
@@ -46,7 +46,7 @@ class ChatModel:
     model: str
     system: tuple[str, ...] = ()
     parameters: ModelParameters = field(default_factory=ModelParameters)
-    request: RequestConfig = field(default_factory=background_request)
+    request: RequestConfig = field(default_factory=make_background_request)
     provider_name: str = ""
     is_replayed: bool = False
     before_sending: Callable[[Provider, str], None] = lambda provider, name: None

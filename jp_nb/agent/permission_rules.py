@@ -17,7 +17,12 @@ from typing import Final, Literal, Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.argument_rules import JudgedCall, describe_conditions, format_conditions, matches
+from jp_nb.config.argument_rules import (
+    JudgedCall,
+    describe_conditions,
+    format_conditions,
+    matches_conditions,
+)
 from jp_nb.config.tree.tool_settings import ArgumentRule, RunMode
 
 Scope = Literal["session", "notebook"]
@@ -123,7 +128,7 @@ def judge(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> R
     if tool.rules:
         call = judged_call(tool, arguments, root)
         for rule in tool.rules:
-            if matches(rule.when, call, only_these=rule.only_these):
+            if matches_conditions(rule.when, call, only_these=rule.only_these):
                 return Ruling(rule.run, rule)
     return Ruling(tool.run)
 
@@ -144,7 +149,7 @@ def find_kept(
     identity = tool.identity
     for each in rules:
         is_about = each.identity == identity and each.asked_by == ruling.asked_by
-        if is_about and matches(each.when, call, only_these=each.only_these):
+        if is_about and matches_conditions(each.when, call, only_these=each.only_these):
             return Ruling("unattended", each.rule, each.scope)
     return None
 

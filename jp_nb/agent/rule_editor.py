@@ -39,13 +39,13 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.argument_rules import (
-    GLOB,
-    INSIDE,
+    GLOB_PREFIX,
+    INSIDE_PREFIX,
     JudgedCall,
     check_conditions,
-    exact_condition,
-    exact_conditions,
-    matches,
+    make_exact_condition,
+    make_exact_conditions,
+    matches_conditions,
 )
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, compact_json
@@ -69,14 +69,14 @@ def make_rule(
     tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str, ruling: Ruling
 ) -> KeptRule | None:
     """Return the rule for calls with the same `arguments`; None if they are too long for one."""
-    when = exact_conditions(arguments)
+    when = make_exact_conditions(arguments)
     try:
         check_conditions(when)
     except ValueError:
         return None
 
     rule = KeptRule(tool.name, tool.identity, when, "session", asked_by=ruling.asked_by)
-    is_met = matches(rule.when, judged_call(tool, arguments, root), only_these=True)
+    is_met = matches_conditions(rule.when, judged_call(tool, arguments, root), only_these=True)
     return rule if is_met else None
 
 
@@ -140,7 +140,7 @@ class RuleEditor:
         for each in self._fields:
             try:
                 condition = self._read(each, answers.get(each.question.id))
-                if not matches({each.argument: condition}, self._call):
+                if not matches_conditions({each.argument: condition}, self._call):
                     problems[each.question.id] = "this call does not meet the condition"
             except ValueError as exc:
                 problems[each.question.id] = str(exc)
@@ -157,11 +157,11 @@ class RuleEditor:
         match answer:
             case {"custom": str(text)}:
                 return _read_condition(each.argument, text.strip())
-            case str(choice) if choice.startswith(INSIDE):
+            case str(choice) if choice.startswith(INSIDE_PREFIX):
                 return choice
             case str(choice) if choice == _ANY:
                 return ANY
-        return exact_condition(value)
+        return make_exact_condition(value)
 
     def _make_field(self, name: str) -> _ArgumentChoice:
         question = Question.select(
@@ -180,13 +180,13 @@ class RuleEditor:
         folder = _find_folder(name, value, self._call)
         if folder is not None:
             label = f"a path inside the folder {escape_invisible(compact_json(folder))}"
-            yield Option(value=f"{INSIDE}{folder}", label=label)
+            yield Option(value=f"{INSIDE_PREFIX}{folder}", label=label)
         yield Option(value=_ANY, label="any value")
 
 
 def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
     """Return the folder of the path `value`, relative to the workspace; None if it is no path."""
-    if not isinstance(value, str) or not matches({name: f"{INSIDE}."}, call):
+    if not isinstance(value, str) or not matches_conditions({name: f"{INSIDE_PREFIX}."}, call):
         return None
     root = os.path.realpath(call.root)
     path = os.path.realpath(os.path.join(root, value))
@@ -196,13 +196,13 @@ def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
 
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     relative = os.path.relpath(folder, root)
-    is_match = matches({name: f"{INSIDE}{relative}"}, call)
+    is_match = matches_conditions({name: f"{INSIDE_PREFIX}{relative}"}, call)
     return relative if is_match else None
 
 
 def _read_condition(name: str, text: str) -> JsonValue:
     condition: JsonValue = text
-    if not text.startswith((INSIDE, GLOB)):
+    if not text.startswith((INSIDE_PREFIX, GLOB_PREFIX)):
         try:
             [(key, condition)] = tomllib.loads(f"condition = {text}").items()
         except (ValueError, RecursionError) as exc:

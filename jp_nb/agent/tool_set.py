@@ -21,11 +21,11 @@ from jp_nb.config.tree.tool_settings import (
     STAR,
     ArgumentRule,
     Command,
-    Covers,
     Enable,
     FormatMode,
     QuestionConfig,
     ResultMode,
+    RuleCoverage,
     RunMode,
     ToolConfig,
     join_rules,
@@ -69,7 +69,7 @@ class OfferedTool:
     options: Mapping[str, JsonValue]
     origin: str
     owner: str = ""
-    covers: Covers = "tool"
+    covers: RuleCoverage = "tool"
     rules: tuple[ArgumentRule, ...] = ()
     source: str = ""
     command: JsonValue = None

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import build_partial, get_path, merge
+from jp_nb.config.partial import build_partial, get_path, merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.errors import ToolSourceError
@@ -392,5 +392,5 @@ def _register(
 
     path = f"conversation.tools.{name}"
     settings = own.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    merged = merge(build_partial(path, dict(registration)), build_partial(path, settings))
+    merged = merge_partials(build_partial(path, dict(registration)), build_partial(path, settings))
     return ToolConfig.model_validate(get_path(merged, path))

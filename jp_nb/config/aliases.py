@@ -15,18 +15,23 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.config.partial import get_path, is_wrapper
-from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, PathKeys, SchemaNode, format_path
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.config.tree.model_settings import MODEL_NAME, PROVIDERS, ModelId, read_model_id
+from jp_nb.config.tree.model_settings import (
+    MODEL_NAME_PATTERN,
+    PROVIDER_CLASSES,
+    ModelId,
+    read_model_id,
+)
 from jp_nb.errors import ConfigError
 
 MODEL_PATH = "assistant.model.id"
-ALIASES = "providers.llm.aliases"
-_ALIAS_KEYS = tuple(ALIASES.split("."))
+ALIASES_PATH = "providers.llm.aliases"
+_ALIAS_KEYS = tuple(ALIASES_PATH.split("."))
 
 _MAX_NAME_CHARS: Final = 60  # of an unknown name that is compared with known names
 _FAMILY: Final = re.compile(
-    "|".join(f"(?P<{name}>{each.MODELS})" for name, each in PROVIDERS.items() if each.MODELS)
+    "|".join(f"(?P<{name}>{each.MODELS})" for name, each in PROVIDER_CLASSES.items() if each.MODELS)
 )
 """Prefixes of model names. The group is the provider that serves the models."""
 
@@ -36,7 +41,7 @@ Aliases = Mapping[str, Any]
 
 def get_aliases(partial: Mapping[str, Any]) -> Aliases:
     """Return the aliases in `partial`."""
-    found = get_path(partial, ALIASES)
+    found = get_path(partial, ALIASES_PATH)
     return found if isinstance(found, dict) else {}
 
 
@@ -73,7 +78,11 @@ def _find_similar(reference: str, aliases: Aliases) -> str | None:
     if near := difflib.get_close_matches(reference[:_MAX_NAME_CHARS], aliases, n=1):
         return near[0]
     known = _FAMILY.match(reference.lower())
-    if known is None or not MODEL_NAME.fullmatch(reference) or len(reference) > _MAX_NAME_CHARS:
+    if (
+        known is None
+        or not MODEL_NAME_PATTERN.fullmatch(reference)
+        or len(reference) > _MAX_NAME_CHARS
+    ):
         return None
     return f"{known.lastgroup}/{reference}"
 
@@ -91,7 +100,9 @@ def check_aliases(aliases: Aliases) -> None:
         while isinstance(target, str) and target in aliases and target not in checked:
             if target in chain:
                 cycle = [*chain[chain.index(target) :], target]
-                raise ConfigError(f"these aliases form a cycle: {' -> '.join(cycle)}", path=ALIASES)
+                raise ConfigError(
+                    f"these aliases form a cycle: {' -> '.join(cycle)}", path=ALIASES_PATH
+                )
             chain.append(target)
             target = aliases[target]
         checked.update(chain)
@@ -125,7 +136,7 @@ def resolve_references(
     except ConfigError:
         have_cycle = True
 
-    def replace_model(keys: Keys, reference: Any) -> Any:
+    def replace_model(keys: PathKeys, reference: Any) -> Any:
         if not isinstance(reference, str) or keys[: len(_ALIAS_KEYS)] == _ALIAS_KEYS:
             return reference
         path = format_path(keys)
@@ -143,8 +154,8 @@ def resolve_references(
 def map_models(
     node: SchemaNode | None,
     value: Any,
-    replace_model: Callable[[Keys, Any], Any],
-    keys: Keys = (),
+    replace_model: Callable[[PathKeys, Any], Any],
+    keys: PathKeys = (),
 ) -> Any:
     """Return `value` of `node` with the result of `replace_model` in place of each model."""
     if value is None or node is None or node.kind == "json":

@@ -48,9 +48,9 @@ MAX_CONDITION_CHARS: Final = 10_000
 MAX_PATH_CHARS: Final = 4096
 """Maximum length of a path that can be inside of a folder."""
 
-INSIDE: Final = "inside:"
-GLOB: Final = "glob:"
-HINTS: Final = ("read_only",)
+INSIDE_PREFIX: Final = "inside:"
+GLOB_PREFIX: Final = "glob:"
+HINT_NAMES: Final = ("read_only",)
 """Hints of servers about their tools that can be conditions, as `hint.NAME`."""
 OWN_CLAIM: Final = "(the server's own claim)"
 
@@ -102,7 +102,7 @@ def check_conditions(when: dict[str, JsonValue]) -> dict[str, JsonValue]:
         hint = name.removeprefix("hint.")
         if hint == name:
             _check_condition(name, condition)
-        elif hint not in HINTS or not isinstance(condition, bool):
+        elif hint not in HINT_NAMES or not isinstance(condition, bool):
             raise ValueError(f"{name}: expected `hint.read_only` with true or false")
 
     return checked
@@ -111,7 +111,7 @@ def check_conditions(when: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _flatten_hints(when: Conditions) -> Iterable[tuple[str, JsonValue]]:
     """Yield the conditions. TOML reads `hint.read_only = true` as a table."""
     for name, condition in when.items():
-        if name == "hint" and isinstance(condition, dict) and condition.keys() <= set(HINTS):
+        if name == "hint" and isinstance(condition, dict) and condition.keys() <= set(HINT_NAMES):
             yield from ((f"hint.{hint}", value) for hint, value in condition.items())
         else:
             yield name, condition
@@ -120,10 +120,10 @@ def _flatten_hints(when: Conditions) -> Iterable[tuple[str, JsonValue]]:
 def _expand(condition: JsonValue) -> Mapping[str, JsonValue]:
     """Return the table of a condition; an empty one if it is no condition."""
     match condition:
-        case str() if condition.startswith(INSIDE):
-            return {"inside": condition.removeprefix(INSIDE)}
-        case str() if condition.startswith(GLOB):
-            return {"glob": condition.removeprefix(GLOB)}
+        case str() if condition.startswith(INSIDE_PREFIX):
+            return {"inside": condition.removeprefix(INSIDE_PREFIX)}
+        case str() if condition.startswith(GLOB_PREFIX):
+            return {"glob": condition.removeprefix(GLOB_PREFIX)}
         case str() | bool() | int() | float():
             return {"equals": condition}
         case dict():
@@ -165,7 +165,7 @@ def _is_number(value: JsonValue) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def matches(when: Conditions, call: JudgedCall, *, only_these: bool = False) -> bool:
+def matches_conditions(when: Conditions, call: JudgedCall, *, only_these: bool = False) -> bool:
     """Return True if `call` meets every condition. `when` is a result of `check_conditions`.
 
     If the rule is about `only_these` arguments, a call with another one does not match.
@@ -344,18 +344,18 @@ def _format_key(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else compact_json(key)
 
 
-def exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def make_exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return conditions that only calls with these `arguments` meet, if they have no further ones.
 
     >>> exact_conditions({"path": "a.txt", "tags": ["x"], "note": "inside:."})
     {'path': 'a.txt', 'tags': {'equals': ['x']}, 'note': {'equals': 'inside:.'}}
     """
-    return {name: exact_condition(value) for name, value in arguments.items()}
+    return {name: make_exact_condition(value) for name, value in arguments.items()}
 
 
-def exact_condition(value: JsonValue) -> JsonValue:
+def make_exact_condition(value: JsonValue) -> JsonValue:
     """Return the condition for this value."""
-    is_text = isinstance(value, str) and not value.startswith((INSIDE, GLOB))
+    is_text = isinstance(value, str) and not value.startswith((INSIDE_PREFIX, GLOB_PREFIX))
     if is_text or isinstance(value, bool | int | float):
         return value
     return {"equals": value}

@@ -34,23 +34,23 @@ from jp_nb.config.schema import (
     JSON,
     ROOT,
     Element,
-    Keys,
+    PathKeys,
     SchemaNode,
     format_path,
-    lookup,
+    look_up,
     mark_items,
     node_at,
     parse_path,
 )
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
-from jp_nb.config.tree.model_settings import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.config.tree.tool_settings import STAR, ConfigRule
 from jp_nb.errors import ConfigError
 
 IsInside = Callable[[str], bool]
 """Return True if the URL of an attachment is in the workspace."""
-Source = Literal["record", "folder"]
+AuthoritySource = Literal["record", "folder"]
 Accepts = Callable[[JsonValue], bool]
 """Return True if a value may be set without the user's consent."""
 
@@ -111,7 +111,7 @@ def names_remote_model(model: JsonValue) -> bool:
     if f"{provider}/{name}" == DEFAULT_MODEL:
         return True
     provider = provider.strip().lower()
-    return provider not in _LOCAL_PROVIDERS and (is_alias or provider in PROVIDERS)
+    return provider not in _LOCAL_PROVIDERS and (is_alias or provider in PROVIDER_CLASSES)
 
 
 def _is_frequent(interval: JsonValue) -> bool:
@@ -191,17 +191,17 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
 }
 """Allowances by path; `*` matches any key. The entry with the longest path applies."""
 
-_TABLE: Final[Sequence[tuple[Keys, Allowance]]] = sorted(
+_TABLE: Final[Sequence[tuple[PathKeys, Allowance]]] = sorted(
     ((tuple(path.split(".")), allowance) for path, allowance in ALLOWANCES.items()),
     key=lambda row: -len(row[0]),
 )
 _NOT_ALLOWED: Final = Allowance("Not in the table.", tool=False)
-_ENABLING: Final[Sequence[Keys]] = (
+_ENABLING: Final[Sequence[PathKeys]] = (
     ("conversation", "tools", "*", "enable"),
     ("conversation", "toolsets"),
 )
 _RUN_MODES: Final = ("run", "format", "result")
-_BY_VALUE: Final[Sequence[Keys]] = (
+_BY_VALUE: Final[Sequence[PathKeys]] = (
     ("conversation", "attachments"),
     *(("conversation", "tools", "*", name) for name in _RUN_MODES),
     ("conversation", "tools", "*", "style", "parameters"),
@@ -209,11 +209,11 @@ _BY_VALUE: Final[Sequence[Keys]] = (
 """Settings for which it depends on the value whether a tool's change needs the user."""
 
 
-def _find_row(keys: Sequence[str]) -> tuple[Keys, Allowance]:
+def _find_row(keys: Sequence[str]) -> tuple[PathKeys, Allowance]:
     return next((row for row in _TABLE if covers_keys(row[0], keys)), ((), _NOT_ALLOWED))
 
 
-def _find_test(keys: Sequence[str], source: Source) -> Accepts:
+def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
     pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
     covers_below = accepts is _any or allowance.whole
@@ -230,7 +230,7 @@ def has_authority(keys: Sequence[str]) -> bool:
     return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
-def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
+def may_untrusted_record_unset(keys: Sequence[str]) -> bool:
     """Return True if an untrusted record may unset everything at `keys`.
 
     The state of a tool may not be unset, because tools are on by default.
@@ -239,11 +239,13 @@ def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
     return not is_state and _find_test(keys, "record") is not _none
 
 
-def strip_untrusted(partial: Partial, source: Source) -> tuple[Partial, dict[str, JsonValue]]:
+def strip_untrusted(
+    partial: Partial, source: AuthoritySource
+) -> tuple[Partial, dict[str, JsonValue]]:
     """Return `partial` without values that an untrusted `source` may not set, and these by path."""
     refused: dict[str, JsonValue] = {}
 
-    def is_allowed(node: SchemaNode | None, keys: Keys, value: JsonValue) -> bool | None:
+    def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         pattern, allowance = _find_row(keys)
         is_whole = allowance.whole and len(pattern) == len(keys)
         if isinstance(value, dict) and value and not is_whole and not is_wrapper(value, node):
@@ -322,7 +324,7 @@ def is_path_in_workspace(url: str) -> bool:
 # Only the winner applies. Without a matching rule, access is denied. A value that is read or set
 # as a whole, such as a replaced list, is also subject to the rules below it (D30).
 
-SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
+SENSITIVE_PATHS: Final = (("conversation", "tools", "*", "access"),)
 """Settings that need `write = "insecure_allow"`: with them, a tool can extend its own access.
 
 The user always decides about commands and sources of tools, which are therefore not included.
@@ -331,12 +333,12 @@ The user always decides about commands and sources of tools, which are therefore
 
 def overlaps_sensitive(keys: Sequence[str]) -> bool:
     """Return True if a sensitive setting is at, above, or below `keys`."""
-    return any(_overlap(keys, pattern) for pattern in SENSITIVE)
+    return any(_overlap(keys, pattern) for pattern in SENSITIVE_PATHS)
 
 
 def is_sensitive(keys: Sequence[str]) -> bool:
     """Return True if `keys` are a sensitive setting, or below one."""
-    return any(covers_keys(pattern, keys) for pattern in SENSITIVE)
+    return any(covers_keys(pattern, keys) for pattern in SENSITIVE_PATHS)
 
 
 def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -349,7 +351,7 @@ def _matches(part: str, key: str) -> bool:
     return part == STAR or (part == key and isinstance(part, Element) == isinstance(key, Element))
 
 
-def _normalize(keys: Sequence[str]) -> Keys:
+def _normalize(keys: Sequence[str]) -> PathKeys:
     # Items of lists become their names, all other elements plain keys.
     normalized: list[str] = []
     for key in mark_items(keys):
@@ -404,7 +406,9 @@ class Grants:
         """Return True if the user has to approve a change at `keys`."""
         return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
 
-    def _all_allow(self, keys: Sequence[str], allows: Callable[[ConfigRule, Keys], bool]) -> bool:
+    def _all_allow(
+        self, keys: Sequence[str], allows: Callable[[ConfigRule, PathKeys], bool]
+    ) -> bool:
         # Also the rules below: those of every entry, if `keys` end with the key `*` of a map.
         keys = _normalize(keys)
         places = {keys}
@@ -430,7 +434,7 @@ class Grants:
                 if is_item:
                     table.setdefault(last, []).append(item)
                 else:
-                    table[last] = lookup(values, keys)
+                    table[last] = look_up(values, keys)
         return readable
 
 

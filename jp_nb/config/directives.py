@@ -10,14 +10,14 @@ from typing import Literal
 
 from jp_nb.errors import UsageError
 
-Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool", "attach"]
+DirectiveKind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool", "attach"]
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     """One configuration change from an option."""
 
-    kind: Kind
+    kind: DirectiveKind
     """`cfg` is `-c`, `no_cfg` `-C`, `tool` `-t`, `no_tool` `-T`, and `attach` `-a`."""
     text: str
     """For `cfg` and `no_cfg` an assignment, a JSON object, or the name of a configuration file. For

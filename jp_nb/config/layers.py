@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from jp_nb.config.assignments import assign_setting
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
+from jp_nb.config.partial import Partial, apply_change, get_path, merge_partials, strip_strategies
 from jp_nb.config.schema import parse_path, require_node
 from jp_nb.config.tree.app import Extend
 from jp_nb.config.tree.ignored_settings import is_ignored
@@ -135,7 +135,7 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
     except ConfigError as exc:
         exc.layer = ENVIRONMENT_LAYER
         raise
-    return apply(partial, change)
+    return apply_change(partial, change)
 
 
 def merge_layers(layers: Iterable[Layer]) -> Partial:
@@ -148,5 +148,5 @@ def merge_and_strip(layers: tuple[Layer, ...]) -> tuple[Partial, Partial]:
     """Return the merged `layers`, and the same without merge strategies."""
     result: Partial = {}
     for layer in layers:
-        result = merge(result, layer.partial)
+        result = merge_partials(result, layer.partial)
     return result, strip_strategies(result)

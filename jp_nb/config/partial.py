@@ -24,10 +24,10 @@ from jp_nb.config.schema import (
     JSON,
     ROOT,
     Element,
-    Keys,
+    PathKeys,
     SchemaNode,
     format_path,
-    lookup,
+    look_up,
     node_at,
     parse_path,
 )
@@ -36,7 +36,7 @@ from jp_nb.json_values import sorted_json
 Partial = dict[str, JsonValue]
 
 _ANNOTATIONS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
-SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
+TEXT_SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Change:
         return bool(self.delta or self.unsets)
 
     @cached_property
-    def leaves(self) -> dict[Keys, JsonValue]:
+    def leaves(self) -> dict[PathKeys, JsonValue]:
         """The settings that `delta` may change, by keys: see `iter_changed_leaves`."""
         return dict(iter_changed_leaves(self.delta))
 
@@ -90,7 +90,7 @@ def _rewrap(
     return {**annotations, "value": value}
 
 
-def merge(
+def merge_partials(
     base: Mapping[str, JsonValue], over: Mapping[str, JsonValue], node: SchemaNode = ROOT
 ) -> Partial:
     """Return `base` with `over` merged into it, by the merge rule of each setting of `node`.
@@ -112,7 +112,7 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
         return new  # fast path for most settings
     if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
-        return merge(old, new, node)  # fast path for most tables
+        return merge_partials(old, new, node)  # fast path for most tables
     if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
         old = expand_shorthand(node, old)
         new = expand_shorthand(node, new)
@@ -126,8 +126,8 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if not isinstance(new, dict) or node.kind in ("scalar", "text"):
         return new
     if not isinstance(below, dict):
-        return merge({}, new, node)
-    return _rewrap(node, old, merge(below, new, node))
+        return merge_partials({}, new, node)
+    return _rewrap(node, old, merge_partials(below, new, node))
 
 
 def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
@@ -177,11 +177,11 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
     if isinstance(below, dict) and isinstance(above, dict):
         if strategy == "merge":
             return _rewrap(node, old, {**below, **above})
-        combined = {**above, **below} if strategy == "keep" else merge(below, above, node)
+        combined = {**above, **below} if strategy == "keep" else merge_partials(below, above, node)
         return _rewrap(node, old, combined)
     match (above, below) if strategy == "prepend" else (below, above):
         case str(first), str(second):
-            separator = SEPARATORS.get(str(wrapped.get("separator", "none")), "")
+            separator = TEXT_SEPARATORS.get(str(wrapped.get("separator", "none")), "")
             return _rewrap(node, old, first + separator + second)
         case list(first), list(second):
             return _rewrap(node, old, [*first, *second])
@@ -224,7 +224,7 @@ def strip_strategies(
     return partial if is_same and isinstance(partial, dict) else result
 
 
-def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
+def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
     """Return `partial` in a form that replaces the value of any lower layer.
 
     For a dumped configuration, this is the partial configuration that yields it again.
@@ -252,8 +252,8 @@ def iter_leaf_paths(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, Jso
 
 
 def iter_leaves(
-    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: Keys = ()
-) -> Iterator[tuple[Keys, JsonValue]]:
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: PathKeys = ()
+) -> Iterator[tuple[PathKeys, JsonValue]]:
     """Yield the keys and value of each setting, without merge strategies."""
     for key, value in partial.items():
         keys = (*above, key)
@@ -266,8 +266,8 @@ def iter_leaves(
 
 
 def iter_changed_leaves(
-    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: Keys = ()
-) -> Iterator[tuple[Keys, JsonValue]]:
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: PathKeys = ()
+) -> Iterator[tuple[PathKeys, JsonValue]]:
     """Yield the keys and value of each setting that a merge of `partial` may change.
 
     - Free JSON is one leaf, and so is each entry of a map with the strategy `merge`.
@@ -297,9 +297,9 @@ def iter_changed_leaves(
 
 def select_settings(
     partial: Mapping[str, JsonValue],
-    is_wanted: Callable[[SchemaNode | None, Keys, JsonValue], bool | None],
+    is_wanted: Callable[[SchemaNode | None, PathKeys, JsonValue], bool | None],
     node: SchemaNode | None = ROOT,
-    above: Keys = (),
+    above: PathKeys = (),
 ) -> Partial:
     """Return the wanted values of `partial`. `is_wanted` returns None for a table to look into."""
     selected: Partial = {}
@@ -345,7 +345,7 @@ def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
     return own or node.merge.strategy
 
 
-def get_path(partial: Mapping[str, Any], path: str | Keys) -> Any:
+def get_path(partial: Mapping[str, Any], path: str | PathKeys) -> Any:
     """Return the value at `path`, without its merge strategy; None if it is not set.
 
     `field["name"]` is the last item of a list with this identity.
@@ -356,13 +356,13 @@ def get_path(partial: Mapping[str, Any], path: str | Keys) -> Any:
         items: list[Any] = []
         if isinstance(key, Element) and isinstance(value, list) and node is not None:
             items = [item for item in value if _is_named(node, item, key)]
-        value = items[-1] if items else lookup(value, (key,))
+        value = items[-1] if items else look_up(value, (key,))
         node = node.child(key) if node is not None else None
         value = unwrap(value, node)
     return value
 
 
-def build_partial(path: str | Keys, value: JsonValue) -> Partial:
+def build_partial(path: str | PathKeys, value: JsonValue) -> Partial:
     """Return a partial configuration that sets only `path`."""
     keys = parse_path(path) if isinstance(path, str) else path
     for key in reversed(keys[1:]):
@@ -370,9 +370,9 @@ def build_partial(path: str | Keys, value: JsonValue) -> Partial:
     return {str(keys[0]): value}
 
 
-def unset(
+def unset_path(
     value: Partial,
-    path: str | Keys,
+    path: str | PathKeys,
     below: Mapping[str, JsonValue] = MappingProxyType({}),
     node: SchemaNode | None = ROOT,
 ) -> Partial:
@@ -396,14 +396,14 @@ def unset(
     restored = lower if isinstance(lower, dict) else {}
     if not isinstance(plain, dict) and not (plain is None and restored):
         return value
-    changed = unset(plain if isinstance(plain, dict) else {}, rest, restored, inner)
+    changed = unset_path(plain if isinstance(plain, dict) else {}, rest, restored, inner)
     if plain is None and not changed:
         return value
     return {**value, str(key): _rewrap(inner or JSON, own, changed)}
 
 
 def _unset_items(
-    node: SchemaNode, value: Partial, key: str, keys: Keys, lower: JsonValue
+    node: SchemaNode, value: Partial, key: str, keys: PathKeys, lower: JsonValue
 ) -> Partial:
     own = value.get(key)
     plain = unwrap(own, node)
@@ -437,7 +437,7 @@ def _restore_items(
     return result
 
 
-def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: Keys) -> list[JsonValue]:
+def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) -> list[JsonValue]:
     key = keys[0]
     rest = keys[1:]
     if isinstance(key, _Items):
@@ -447,7 +447,7 @@ def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: Keys) -> l
         if not (_is_named(node, item, key) if isinstance(key, Element) else str(place) == key):
             kept.append(item)
         elif rest:
-            kept.append(unset(item, rest, node=node.item) if isinstance(item, dict) else item)
+            kept.append(unset_path(item, rest, node=node.item) if isinstance(item, dict) else item)
     return kept
 
 
@@ -468,7 +468,7 @@ class _Items(str):
         return get_identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
-def _group_items(paths: Iterable[str]) -> Iterator[Keys]:
+def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
     # Consecutive items of one list are one path: a list is then copied once, not once an item.
     parsed = map(parse_path, paths)
     for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
@@ -500,7 +500,7 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
     return None
 
 
-def apply(
+def apply_change(
     partial: Partial,
     change: Change,
     defaults: Mapping[str, JsonValue] | None = None,
@@ -516,21 +516,21 @@ def apply(
         for keys in _group_items(paths):
             # An item of a list has no default.
             restored = below if uncovers else None if _is_item(keys) else defaults
-            partial = unset(partial, keys, restored or {})
+            partial = unset_path(partial, keys, restored or {})
     for keys in map(parse_path, change.unsets):
         # Without the restored defaults of paths that `delta` sets: it must not merge with them.
-        if not _is_item(keys) and lookup(change.delta, keys) is not None:
-            partial = unset(partial, keys)
-    return merge(partial, change.delta)
+        if not _is_item(keys) and look_up(change.delta, keys) is not None:
+            partial = unset_path(partial, keys)
+    return merge_partials(partial, change.delta)
 
 
-def _is_item(keys: Keys) -> bool:
+def _is_item(keys: PathKeys) -> bool:
     above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _Items)) else None
     return above is not None and above.kind == "list"
 
 
-def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
-    """Return the smallest change with `apply(before, change) == after`.
+def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
+    """Return the smallest change with `apply_change(before, change) == after`.
 
     Neither may contain merge strategies: remove them with `strip_strategies`.
     """
@@ -540,7 +540,7 @@ def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Cha
         node: SchemaNode,
         before: Mapping[str, JsonValue],
         after: Mapping[str, JsonValue],
-        above: Keys,
+        above: PathKeys,
     ) -> Partial:
         unsets.extend(
             format_path((*above, key))

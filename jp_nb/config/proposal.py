@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import ALIASES, map_models, resolve_references
+from jp_nb.config.aliases import ALIASES_PATH, map_models, resolve_references
 from jp_nb.config.assignments import (
     ASSIGNMENT_LAYER,
     FILE_ONLY_SETTINGS,
@@ -29,26 +29,26 @@ from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_se
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     build_partial,
     get_path,
     is_wrapper,
-    merge,
+    merge_partials,
     remove_empty,
     strip_strategies,
-    unset,
+    unset_path,
     unwrap,
 )
 from jp_nb.config.schema import (
     JSON,
     ROOT,
     Element,
-    Keys,
+    PathKeys,
     SchemaNode,
     describe_keys,
     format_path,
     is_index,
-    lookup,
+    look_up,
     mark_items,
     mask_secrets,
     node_at,
@@ -65,13 +65,15 @@ Reason = Literal[
 ]
 """Reason why a proposal is not applied."""
 
-_Leaves = dict[Keys, JsonValue]
+_Leaves = dict[PathKeys, JsonValue]
 
-MAX_PATHS: Final = 1_000
-MAX_CHARS: Final = 250_000
+MAX_PROPOSAL_PATHS: Final = 1_000
+MAX_PROPOSAL_CHARS: Final = 250_000
 """Limits of one proposal: the user has to read all of it."""
-TOO_LARGE: Final = f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters"
-MAX_LINE: Final = 300
+TOO_LARGE_REASON: Final = (
+    f"one change has at most {MAX_PROPOSAL_PATHS} paths and {MAX_PROPOSAL_CHARS} characters"
+)
+MAX_REFUSAL_LINE_CHARS: Final = 300
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Proposal:
         """The merged layers after the change, without merge strategies."""
         delta = complete_model_ids(self.change.delta, self.basis)
         change = Change(delta, self.change.unsets)
-        return strip_strategies(apply(self.basis.partial, change, self.basis.defaults))
+        return strip_strategies(apply_change(self.basis.partial, change, self.basis.defaults))
 
 
 def review_proposal(
@@ -138,8 +140,8 @@ def review_proposal(
         return refuse_malformed(
             "`config` contains a value that JSON does not have, or too many levels"
         )
-    if size > MAX_CHARS or len(unset) > MAX_PATHS:
-        return refuse_malformed(TOO_LARGE)
+    if size > MAX_PROPOSAL_CHARS or len(unset) > MAX_PROPOSAL_PATHS:
+        return refuse_malformed(TOO_LARGE_REASON)
     problems: list[_Problem] = []
     delta = _read_config(config, basis, grants, problems)
     unsets = _read_unsets(unset, problems)
@@ -156,8 +158,8 @@ def review_proposal(
     leaves = change.leaves | _find_new_tables(delta, basis.values)
     if not leaves and not unsets:
         return None
-    if len(leaves) + len(unsets) > MAX_PATHS:
-        return refuse_malformed(TOO_LARGE)
+    if len(leaves) + len(unsets) > MAX_PROPOSAL_PATHS:
+        return refuse_malformed(TOO_LARGE_REASON)
     denied = [
         *(_Problem(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
@@ -182,9 +184,9 @@ def review_proposal(
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
     """Return `delta` with complete model ids; missing parts come from the current model."""
 
-    def complete(keys: Keys, value: JsonValue) -> JsonValue:
-        was = lookup(basis.partial, keys)
-        now = lookup(basis.values, keys)
+    def complete(keys: PathKeys, value: JsonValue) -> JsonValue:
+        was = look_up(basis.partial, keys)
+        now = look_up(basis.values, keys)
         if isinstance(value, dict) and not isinstance(was, dict) and isinstance(now, dict):
             return {**now, **value}
         return value
@@ -198,7 +200,7 @@ def refuse_malformed(reason: str) -> Refusal:
 
 
 def _find_new_tables(
-    delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: Keys = ()
+    delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: PathKeys = ()
 ) -> _Leaves:
     # A rule for a field of a table does not allow to replace another form by that table.
     tables: _Leaves = {}
@@ -247,8 +249,8 @@ _INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
 
 
 def _truncate(text: str) -> str:
-    more = len(text) - MAX_LINE
-    text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_LINE])
+    more = len(text) - MAX_REFUSAL_LINE_CHARS
+    text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_REFUSAL_LINE_CHARS])
     return f"{text}… ({more} more characters)" if more > 0 else text
 
 
@@ -284,14 +286,14 @@ def _read_config(
     if hosts is not None:
         problems.append(_Problem(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
-    aliases = get_path(basis.partial, ALIASES) or {}
-    if get_path(delta, ALIASES):
-        aliases = get_path(merge(basis.partial, delta), ALIASES)
+    aliases = get_path(basis.partial, ALIASES_PATH) or {}
+    if get_path(delta, ALIASES_PATH):
+        aliases = get_path(merge_partials(basis.partial, delta), ALIASES_PATH)
     delta, unresolved = resolve_references(delta, aliases)
     known = f" ({', '.join(sorted(aliases)[:MAX_LISTED_LINES]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
-        expected += known if grants.may_read(parse_path(ALIASES)) else ""
+        expected += known if grants.may_read(parse_path(ALIASES_PATH)) else ""
         message = f"unknown model alias {shorten_for_error(name)!r}"
         short = "no such model alias"
         problems.append(_Problem(path, message, name, expected, short_message=short))
@@ -301,7 +303,7 @@ def _read_config(
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
     path = problem.path
     expected = problem.expected
-    value = lookup(config, try_parse_path(path) or (path,))
+    value = look_up(config, try_parse_path(path) or (path,))
     if problem.kind == "unknown_key":
         return _Problem(path, "unknown field", value, expected, short_message="no such setting")
     is_shown = repr(value) in (problem.cause or describe_found(value, path))
@@ -318,8 +320,8 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
     return _Problem(path, problem.message, value)
 
 
-def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
-    unsets: dict[Keys, None] = {}
+def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[PathKeys]:
+    unsets: dict[PathKeys, None] = {}
     for path in paths:
         if (parsed := try_parse_path(path)) is None:
             problems.append(_Problem(path, "not a path", unset=True))
@@ -333,7 +335,7 @@ def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
     return list(unsets)
 
 
-def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
+def _find_unset_problem(keys: PathKeys) -> tuple[str, ...]:
     # Returns the message, and perhaps the expected form; () without a problem.
     # A table cannot be unset: a deeper rule may deny access to a part of it.
     if keys[0] in FILE_ONLY_SETTINGS:
@@ -371,8 +373,8 @@ def squash_changes(
     change = reduce(_append, changes, Change())
     if [change] == list(changes):
         return change
-    after = reduce(lambda partial, one: apply(partial, one, defaults), changes, before)
-    result = apply(before, change, defaults)
+    after = reduce(lambda partial, one: apply_change(partial, one, defaults), changes, before)
+    result = apply_change(before, change, defaults)
     if result == after:
         return change
     fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(after)])
@@ -392,10 +394,10 @@ def _append(change: Change, then: Change) -> Change:
         if whole in unsets and _get_node(whole).kind == "list":  # a new list
             items = get_path(delta, whole)
             replacement: JsonValue = {"value": items, "strategy": "replace"}
-            delta = merge(delta, build_partial(whole, replacement))
+            delta = merge_partials(delta, build_partial(whole, replacement))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
-    return _create_change(merge(change.delta, delta), map(format_path, unsets))
+    return _create_change(merge_partials(change.delta, delta), map(format_path, unsets))
 
 
 def _create_change(delta: Partial, unsets: Iterable[str]) -> Change:
@@ -406,18 +408,18 @@ def _create_change(delta: Partial, unsets: Iterable[str]) -> Change:
     return Change(delta, tuple(path for path in paths if parse_path(path) not in sets))
 
 
-def _append_unset(change: Change, keys: Keys) -> Change:
+def _append_unset(change: Change, keys: PathKeys) -> Change:
     path = format_path(keys)
     unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
-    return Change(remove_empty(unset(change.delta, path)), (*unsets, path))
+    return Change(remove_empty(unset_path(change.delta, path)), (*unsets, path))
 
 
-def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
+def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) -> Change:
     # Appends to `change` that the field at `keys` has the value that it has in `after`.
     node = _get_node(keys)
     value = _get_value(after, keys)
     if _is_group(node):
-        return Change(merge(change.delta, build_partial(keys, value)), change.unsets)
+        return Change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
     change = _append_unset(change, keys)
@@ -427,10 +429,12 @@ def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> C
     if is_wrapper(value, node) and is_wrapper(was, node) and "dedup" in was:
         value = {"dedup": node.merge.dedup, **value}
     # A table does not replace another one: its path stays among the unset paths.
-    return _create_change(merge(change.delta, build_partial(keys, value)), change.unsets)
+    return _create_change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
 
 
-def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iterator[Keys]:
+def _iter_set_keys(
+    partial: Partial, node: SchemaNode = ROOT, above: PathKeys = ()
+) -> Iterator[PathKeys]:
     # Values, lists, and tables with a short form, which are set as a whole; also entries of maps,
     # which have a meaning even if they are empty.
     for key, value in partial.items():
@@ -444,7 +448,7 @@ def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) 
             yield keys
 
 
-def _get_value(partial: Partial, keys: Keys) -> JsonValue:
+def _get_value(partial: Partial, keys: PathKeys) -> JsonValue:
     # In a form that replaces any other value.
     node = _get_node(keys)
     above = get_path(partial, keys[:-1]) if keys[1:] else partial
@@ -462,7 +466,7 @@ def _get_value(partial: Partial, keys: Keys) -> JsonValue:
     return get_path(strip_strategies(build_partial(keys, value)), keys)  # type: ignore[no-any-return]
 
 
-def _get_node(keys: Keys) -> SchemaNode:
+def _get_node(keys: PathKeys) -> SchemaNode:
     return node_at(keys) or JSON
 
 

@@ -25,26 +25,26 @@ from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.server_secrets import hide_server_settings
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import (
-    APPEND,
-    REPLACE,
-    TABLE_OR_PLAIN,
+    APPEND_MERGE,
+    REPLACE_MERGE,
+    TABLE_OR_PLAIN_FORM,
     Merge,
     ShortTable,
     shorten_for_error,
 )
 from jp_nb.config.tree.ignored_settings import is_ignored
-from jp_nb.config.tree.server_settings import MCP
+from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
-Keys = tuple[str, ...]
+PathKeys = tuple[str, ...]
 """A parsed path: see `parse_path`."""
 
 _PLAIN_KEY = re.compile(r"[^.\[\]]+")
 _BRACKETED = re.compile(r"\[([^\]]*)\]")
 _DECODER = json.JSONDecoder()
 
-MAX_LENGTH: Final = 100_000
+MAX_INDEX_LENGTH: Final = 100_000
 """Maximum characters of a path. A path can contain an item of a list as JSON."""
 
 
@@ -72,7 +72,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """Return the keys of `path`; those in brackets are of type `Element`."""
     keys: list[str] = []
     place = 0
-    while place < len(path) <= MAX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
+    while place < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
         if path[place] == "[":
             element, place = _element(path, place)
             keys.append(element)
@@ -95,7 +95,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     )
 
 
-def try_parse_path(path: object) -> Keys | None:
+def try_parse_path(path: object) -> PathKeys | None:
     """Return the keys of `path`, or None if it is not a path."""
     try:
         return parse_path(str(path))
@@ -145,7 +145,7 @@ def format_path(keys: Sequence[str]) -> str:
     return text
 
 
-def lookup(value: Any, keys: Sequence[str]) -> Any:
+def look_up(value: Any, keys: Sequence[str]) -> Any:
     """Return the value at `keys` in nested objects and lists, or None."""
     for key in keys:
         if isinstance(value, Mapping):
@@ -157,7 +157,7 @@ def lookup(value: Any, keys: Sequence[str]) -> Any:
     return value
 
 
-Kind = Literal["table", "map", "list", "text", "scalar", "json"]
+NodeKind = Literal["table", "map", "list", "text", "scalar", "json"]
 """A table has named fields, perhaps with short forms, and a map free keys. A scalar is a number, a
 closed set of words, or a union of these."""
 
@@ -169,11 +169,11 @@ All nodes of a table share these, because a table can contain itself: a paramete
 
 
 class SchemaNode:
-    """One setting, table, or item in the schema, of a `Kind`.
+    """One setting, table, or item in the schema, of a `NodeKind`.
 
     `forms` are the members of a union, or the only type, without metadata and None. The node is
     `optional` if its value can be None. It is `tagged` if it is a union of a table and other types
-    (`TABLE_OR_PLAIN`).
+    (`TABLE_OR_PLAIN_FORM`).
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -185,8 +185,8 @@ class SchemaNode:
         self.table: type[BaseModel] | None = next(filter(_is_model, self.forms), None)
         self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
         merges = (item for item in self._metadata if isinstance(item, Merge))
-        self.merge = next(merges, APPEND if self.kind == "list" else REPLACE)
-        self.tagged = TABLE_OR_PLAIN in self._metadata
+        self.merge = next(merges, APPEND_MERGE if self.kind == "list" else REPLACE_MERGE)
+        self.tagged = TABLE_OR_PLAIN_FORM in self._metadata
         self._fields = _fields_of.setdefault(self.table, {})
 
     def __repr__(self) -> str:
@@ -273,7 +273,7 @@ class SchemaNode:
         return [name for name, field in fields.items() if field.is_required()]
 
 
-def _find_kind(forms: Sequence[Any]) -> Kind:
+def _find_kind(forms: Sequence[Any]) -> NodeKind:
     if any(map(_is_model, forms)):
         return "table"
     if Any in forms or JsonValue in forms:
@@ -314,7 +314,7 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
     return node
 
 
-def mark_items(keys: Sequence[str]) -> Keys:
+def mark_items(keys: Sequence[str]) -> PathKeys:
     """Return `keys` as plain strings, except those that are items of lists."""
     nodes = [node_at(keys[:place]) for place in range(len(keys))]
     return tuple(
@@ -390,8 +390,8 @@ def is_secret_path(keys: Sequence[str]) -> bool:
 
 def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
-    if len(keys) > len(MCP) and tuple(keys[: len(MCP)]) == MCP:
-        return hide_server_settings(value, keys[len(MCP) + 1 :])
+    if len(keys) > len(MCP_PATH) and tuple(keys[: len(MCP_PATH)]) == MCP_PATH:
+        return hide_server_settings(value, keys[len(MCP_PATH) + 1 :])
     if isinstance(value, dict):
         return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
     if value is None or isinstance(value, bool):

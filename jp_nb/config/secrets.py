@@ -24,7 +24,7 @@ NOT_SHOWN = "(set, not shown)"
 """Replaces a secret value in settings and texts."""
 SECRET_ANSWER = "(secret)"
 """Replaces the answer to a secret question."""
-PROVIDER_KEY = "[key]"
+PROVIDER_KEY_MARK = "[key]"
 """Replaces a provider's key in the response of a server."""
 MIN_SECRET_CHARS = 4
 """Shorter values are not hidden: they occur in many texts."""
@@ -256,7 +256,7 @@ ALWAYS_SECRET_WORDS = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential"),
     *("authorization", "bearer", "jwt", "apikey"),
 )
-"""Words that make a name secret in any position, unless one of `DESCRIPTIONS` follows."""
+"""Words that make a name secret in any position, unless one of `DESCRIPTION_WORDS` follows."""
 KEY_QUALIFIERS = (
     *("api", "access", "secret", "private", "auth", "signing", "encryption", "master", "session"),
     *("shared", "ssh", "client", "account", "service", "deploy", "storage", "refresh", "bearer"),
@@ -293,7 +293,7 @@ QUALIFIERS = frozenset(
     )
 )
 """Words after the last word of a secret name that leave it secret: `token_ci`, `pin_value`."""
-DESCRIPTIONS = frozenset(
+DESCRIPTION_WORDS = frozenset(
     (
         *("hint", "env", "count", "counts", "length", "len", "size", "min", "max", "policy"),
         *("rule", "rules", "name", "names", "file", "files", "path", "paths", "dir", "folder"),
@@ -305,7 +305,7 @@ DESCRIPTIONS = frozenset(
     )
 )
 """Words after a secret word that make a name harmless: `password_policy`, `api_key_name`."""
-ENDINGS = ("password", "passwd", "passphrase", "secret", "credential", "apikey")
+SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "credential", "apikey")
 """Endings of words in secret names, such as `dbpassword`."""
 MISPLACED_SECRET_KEYS = ("api_key_env", "base_url", "variables")
 """Settings that hold no secret, but in which a user may write one by mistake."""
@@ -314,10 +314,10 @@ _LAST = re.compile(
     rf"(?:.* )?(?:(?:{'|'.join(SECRET_WORDS)})"
     rf"|(?:{'|'.join(word for word in SECRET_WORDS if word not in NO_PLURAL)})s"
     rf"|(?:{'|'.join(KEY_QUALIFIERS)}) ?(?:key|token)s?)"
-    rf"|.*(?:{'|'.join(ENDINGS)})s?"
+    rf"|.*(?:{'|'.join(SECRET_ENDINGS)})s?"
 )
 _ANY = re.compile(
-    rf"\b(?:(?:{'|'.join(ALWAYS_SECRET_WORDS)}|\w*(?:{'|'.join(ENDINGS)}))s?"
+    rf"\b(?:(?:{'|'.join(ALWAYS_SECRET_WORDS)}|\w*(?:{'|'.join(SECRET_ENDINGS)}))s?"
     rf"|(?:{'|'.join(KEY_QUALIFIERS)}) ?(?:key|token)s?)\b"
 )
 _WORDS = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -340,7 +340,7 @@ def is_secret_name(name: str) -> bool:
     if _LAST.fullmatch(" ".join(words)):
         return True
     return _names_vendor_key(words) or any(
-        DESCRIPTIONS.isdisjoint(" ".join(words)[found.end() :].split())
+        DESCRIPTION_WORDS.isdisjoint(" ".join(words)[found.end() :].split())
         for found in _ANY.finditer(" ".join(words))
     )
 
@@ -352,7 +352,7 @@ def _words(name: str) -> list[str]:
 def _names_vendor_key(words: list[str]) -> bool:
     joined = {*words, *map("".join, pairwise(words))}  # `OpenAI` is split into two words
     keys = [place for place, word in enumerate(words) if word in ("key", "keys", "token")]
-    if not keys or not DESCRIPTIONS.isdisjoint(words[keys[-1] + 1 :]):
+    if not keys or not DESCRIPTION_WORDS.isdisjoint(words[keys[-1] + 1 :]):
         return False
     return not VENDORS.isdisjoint(joined)
 
@@ -377,7 +377,7 @@ _TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|
 _SHORTEST_KEY = 16
 _LONGEST_KEY = 4096
 _SPOKEN = re.compile(
-    rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
+    rf"\b(?:(?:{'|'.join((*SECRET_ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
     rf"|(?:{'|'.join(KEY_QUALIFIERS)})[ _-]?(?:key|token)s?)\b",
     re.IGNORECASE,
 )
@@ -458,7 +458,7 @@ def hide_secrets(text: str, *, code: bool = False) -> str:
         text: Any text, such as the output of a cell.
         code: True for Python code: `token = read()` is kept, `token = "…"` is not.
     """
-    text = _KEYS_IN_TEXTS.sub(lambda key: redact(key[0]), hide_credentials(text))
+    text = _KEYS_IN_TEXTS.sub(lambda key: redact_secret(key[0]), hide_credentials(text))
     if not code:
         return _SET_IN_TEXT.sub(_without_value, text)
     lines = _MAGICS.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
@@ -472,7 +472,7 @@ def find_api_keys(text: str) -> list[str]:
 
 def hide_api_keys(text: str) -> str:
     """Return `text` without the parts that `find_api_keys` returns."""
-    return _CERTAIN_KEYS.sub(lambda key: redact(key[0]), text)
+    return _CERTAIN_KEYS.sub(lambda key: redact_secret(key[0]), text)
 
 
 def _without_value(found: re.Match[str]) -> str:
@@ -482,9 +482,9 @@ def _without_value(found: re.Match[str]) -> str:
         return found[0]
     opening = _QUOTES.fullmatch(value)
     quote = opening["open"] if opening else ""
-    return f"{name}{found['to']}{quote}{redact(value)}{quote.lstrip('bfruBFRU')}"
+    return f"{name}{found['to']}{quote}{redact_secret(value)}{quote.lstrip('bfruBFRU')}"
 
 
-def redact(secret: str) -> str:
+def redact_secret(secret: str) -> str:
     """Return the replacement for `secret`, with the same number of line breaks."""
     return NOT_SHOWN + "\n" * secret.count("\n")

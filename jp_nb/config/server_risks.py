@@ -88,7 +88,7 @@ def describe_variable(name: str) -> str:
     return ""
 
 
-def program_name(command: str) -> str:
+def get_program_name(command: str) -> str:
     """Return the name of the program of `command`, without its folder and suffix."""
     name = posixpath.basename(command.replace("\\", "/")).lower()
     return _SUFFIX.sub("", name)
@@ -96,10 +96,10 @@ def program_name(command: str) -> str:
 
 def describe_launcher(command: str, arguments: Sequence[str] = ()) -> str:
     """Return the meaning of a launcher such as `npx`, also as a word of a shell; "" for others."""
-    name = program_name(command)
+    name = get_program_name(command)
     words = [name]
     if _INTERPRETERS.fullmatch(name):
-        words += [program_name(word) for text in arguments for word in text.split()[:20]]
+        words += [get_program_name(word) for text in arguments for word in text.split()[:20]]
 
     launcher = next((word for word in words if word in LAUNCHERS), None)
     if launcher is None:
@@ -112,7 +112,7 @@ def describe_launcher(command: str, arguments: Sequence[str] = ()) -> str:
 
 def describe_command_risks(command: str, arguments: Sequence[str] = ()) -> Iterator[str]:
     """Yield the risks of a command line."""
-    line = " ".join([program_name(command), *arguments])
+    line = " ".join([get_program_name(command), *arguments])
     if _ELEVATED.search(line):
         yield "runs with the rights of another user"
     if _DELETES.search(line):

@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.authority import find_rule_problems, iter_rules
-from jp_nb.config.partial import SEPARATORS, Partial, get_path, is_wrapper, strip_strategies
+from jp_nb.config.partial import TEXT_SEPARATORS, Partial, get_path, is_wrapper, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,
-    Keys,
+    PathKeys,
     SchemaNode,
     describe_keys,
     format_path,
     node_at,
 )
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, UnexpectedValueError, describe_found
 from jp_nb.config.tree.ignored_settings import IGNORED_PATTERNS
-from jp_nb.config.tree.model_settings import SERVERS, declare_servers
+from jp_nb.config.tree.model_settings import SERVERS_PATH, declare_servers
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
@@ -41,10 +41,10 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-LocatedProblem = tuple[Keys, ConfigProblem]
+LocatedProblem = tuple[PathKeys, ConfigProblem]
 """A problem and the keys of its setting."""
 
-MAX_HINTS: Final = 20
+MAX_VALIDATION_HINTS: Final = 20
 """Maximum number of unknown keys for which a similar key is searched."""
 
 
@@ -53,7 +53,7 @@ def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedP
 
     Settings that only JP has are invalid here: see `remove_ignored`.
     """
-    declare_servers(get_path(partial, SERVERS))
+    declare_servers(get_path(partial, SERVERS_PATH))
     reading = _Reading()
     read = reading.read(ROOT, partial, ())
     return read if isinstance(read, dict) else {}, list(reading.problems.values())
@@ -72,9 +72,9 @@ class _Reading:
     def __init__(self) -> None:
         self.problems: dict[str, LocatedProblem] = {}
         """The first problem of each path."""
-        self._hints = MAX_HINTS
+        self._hints = MAX_VALIDATION_HINTS
 
-    def read(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+    def read(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
         """Return `value` of `node` in stored form; None if it is not set or is invalid."""
         if value is None:
             return None
@@ -87,7 +87,7 @@ class _Reading:
             return {**annotations, "value": self._read_plain(node, value["value"], keys)}
         return self._read_plain(node, value, keys)
 
-    def _read_plain(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+    def _read_plain(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
         if node.kind == "table" and isinstance(value, dict):
             with suppress(ValueError):  # its fields are reported below
                 for read in node.shorthands:  # short forms can be tables
@@ -99,7 +99,7 @@ class _Reading:
                 return self._read_map(node, value, keys)
         return self._read_whole(node, value, keys)
 
-    def _read_table(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
+    def _read_table(self, node: SchemaNode, table: dict[str, Any], keys: PathKeys) -> Partial:
         below = {name: field for name, field in node.fields.items() if name in table}
         others = [name for name in table if name not in below]
         if node.has_free_keys:
@@ -109,7 +109,7 @@ class _Reading:
             self._unknown(node, name, keys)
         return {name: value for name, value in values.items() if value is not None}
 
-    def _read_map(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
+    def _read_map(self, node: SchemaNode, table: dict[str, Any], keys: PathKeys) -> Partial:
         read: Partial = {}
         for name, value in table.items():
             try:
@@ -121,7 +121,7 @@ class _Reading:
                 read[name] = one
         return read
 
-    def _read_whole(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+    def _read_whole(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
         try:
             read = node.adapter.validate_python(value)
         except ValidationError as exc:
@@ -131,7 +131,7 @@ class _Reading:
             return read
         return node.adapter.dump_python(read, mode="json", exclude_unset=True, exclude_none=True)
 
-    def report(self, exc: ValidationError, node: SchemaNode, above: Keys) -> None:
+    def report(self, exc: ValidationError, node: SchemaNode, above: PathKeys) -> None:
         """Add the problems that `exc` reports for a value of `node` at the keys `above`."""
         for error in exc.errors(include_url=False):
             keys = (*above, *_find_keys(error, node))
@@ -140,7 +140,7 @@ class _Reading:
             else:
                 self._add_error(keys, error)
 
-    def _unknown(self, node: SchemaNode | None, key: str, above: Keys) -> None:
+    def _unknown(self, node: SchemaNode | None, key: str, above: PathKeys) -> None:
         keys = (*above, key)
         if format_path(keys) in self.problems:
             return
@@ -149,7 +149,7 @@ class _Reading:
         message = f"unknown key, {known}" if known else "unknown key"
         self._add(keys, "unknown_key", message, expected=known)
 
-    def _add_error(self, keys: Keys, error: ErrorDetails) -> None:
+    def _add_error(self, keys: PathKeys, error: ErrorDetails) -> None:
         kind = error["type"]
         context = error.get("ctx", {})
         beginning = kind.partition("_")[0]
@@ -162,7 +162,7 @@ class _Reading:
             expected = getattr(wrong, "expected", "")
             self._add(keys, "value", str(wrong), cause=cause, expected=expected)
         elif kind == "literal_error":
-            wrong = unexpected_word(error)
+            wrong = make_unexpected_value_error(error)
             self._add(keys, "value", str(wrong), expected=wrong.expected)
         elif form := _EXPECTED.get(kind) or _EXPECTED.get(beginning):
             expected = form.format(**context)
@@ -172,14 +172,14 @@ class _Reading:
             self._add(keys, of_value, error["msg"])
 
     def _add(
-        self, keys: Keys, kind: str, message: str, *, cause: str = "", expected: str = ""
+        self, keys: PathKeys, kind: str, message: str, *, cause: str = "", expected: str = ""
     ) -> None:
         path = format_path(keys)
         problem = ConfigProblem(path, kind, message, cause, expected)
         self.problems.setdefault(path, (keys, problem))
 
 
-def unexpected_word(error: ErrorDetails) -> UnexpectedValueError:
+def make_unexpected_value_error(error: ErrorDetails) -> UnexpectedValueError:
     """Return the problem that a `literal_error` of pydantic reports."""
     words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
     return UnexpectedValueError(f"one of {', '.join(words)}", error["input"])
@@ -195,7 +195,7 @@ _ANNOTATIONS: dict[str, dict[str, tuple[str | bool, ...]]] = {
     "text": {
         "strategy": ("append", "prepend", "replace"),
         "discard_when_merged": _BOOLEANS,
-        "separator": tuple(SEPARATORS),
+        "separator": tuple(TEXT_SEPARATORS),
     },
     "map": {
         "strategy": ("deep_merge", "merge", "keep", "replace"),
@@ -231,7 +231,7 @@ def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> Unexpect
     return UnexpectedValueError("a value for 'value'") if wrapper["value"] is None else None
 
 
-def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
+def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
     # The location of an error also contains the tags of union members, and `[key]` for the key
     # of a map.
     unknown = error["type"] == "extra_forbidden"
@@ -241,7 +241,7 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
     is_tag_read = False
     for part in map(str, error["loc"]):
         is_tagged = node is not None and node.tagged and not is_tag_read
-        if is_tagged and part in (TABLE.tag, PLAIN.tag):
+        if is_tagged and part in (TABLE_FORM.tag, PLAIN_FORM.tag):
             is_tag_read = True
             continue
         if part == "[key]" and not unknown and above is not None and above.kind == "map":
@@ -292,7 +292,7 @@ def validate_layer(
     return result
 
 
-def validate(
+def validate_config(
     partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
     """Return the whole configuration: `partial` and the defaults.
@@ -300,17 +300,17 @@ def validate(
     Raises:
         ConfigError: A setting is not valid, or two settings conflict.
     """
-    return validate_plain(strip_strategies(partial), layer=layer, file=file)
+    return validate_plain_config(strip_strategies(partial), layer=layer, file=file)
 
 
-def validate_plain(
+def validate_plain_config(
     settings: Partial, *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
-    """Return the whole configuration as `validate` does, for settings without merge strategies.
+    """Validate as `validate_config` does, for settings without merge strategies.
 
     Equal settings give the same object: most conversations have the settings of the one before.
     """
-    declare_servers(get_path(settings, SERVERS))
+    declare_servers(get_path(settings, SERVERS_PATH))
     try:
         config = _validate_text(json.dumps(settings))  # with infinite numbers, to refuse them
     except ValidationError as exc:
@@ -402,7 +402,7 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
         kept = {} if () in places else _remove_places(ROOT, kept, places)
 
 
-def _existing_part(node: SchemaNode | None, value: JsonValue, keys: Keys) -> Keys:
+def _existing_part(node: SchemaNode | None, value: JsonValue, keys: PathKeys) -> PathKeys:
     # A required field that is missing has keys, but only its table exists.
     for number, key in enumerate(keys):
         inner = value["value"] if is_wrapper(value, node) else value
@@ -416,11 +416,11 @@ def _existing_part(node: SchemaNode | None, value: JsonValue, keys: Keys) -> Key
     return keys
 
 
-def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[Keys]) -> Any:
+def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[PathKeys]) -> Any:
     # Removes all places in one pass: a record may have thousands of invalid values.
     if is_wrapper(value, node):
         return {**value, "value": _remove_places(node, value["value"], places)}
-    below: dict[str, list[Keys]] = {}
+    below: dict[str, list[PathKeys]] = {}
     for key, *rest in places:
         below.setdefault(key, []).append(tuple(rest))
     items = enumerate(value) if isinstance(value, list) else value.items()
@@ -438,7 +438,7 @@ def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[
     # A notebook can store neither NaN nor values that are nested too deeply.
     problems: list[ConfigProblem] = []
 
-    def is_storable(keys: Keys, value: JsonValue) -> bool:
+    def is_storable(keys: PathKeys, value: JsonValue) -> bool:
         if isinstance(value, float) and not isfinite(value):
             message = f"expected a finite number, found {value}"
         elif isinstance(value, (dict, list)) and len(keys) >= MAX_CONFIG_LEVELS:
@@ -448,7 +448,7 @@ def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[
         problems.append(ConfigProblem(format_path(keys), "value", message))
         return False
 
-    def filtered(value: JsonValue, above: Keys) -> Any:
+    def filtered(value: JsonValue, above: PathKeys) -> Any:
         if isinstance(value, dict):
             items = [((*above, key), key, item) for key, item in value.items()]
             return {k: filtered(item, keys) for keys, k, item in items if is_storable(keys, item)}

@@ -53,7 +53,12 @@ from jp_nb.record.stream import ConversationStream, TurnEvent
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette_file as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
-from jp_nb.storage.cassette_file import CassetteContent, parse_cassette, read_bytes, read_cassette
+from jp_nb.storage.cassette_file import (
+    CassetteContent,
+    parse_cassette,
+    read_cassette,
+    read_cassette_bytes,
+)
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance
@@ -220,7 +225,7 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield the problems of a cassette: damage and secrets."""
     content = b""
     try:
-        content = read_bytes(path)
+        content = read_cassette_bytes(path)
         parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
@@ -378,8 +383,8 @@ def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
 NOTEBOOK: Final = ".ipynb"
 CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
     NOTEBOOK: check_notebook,
-    cassette_module.SUFFIX: check_cassette_file,
-    answers_file.SUFFIX: check_answers_file,
+    cassette_module.CASSETTE_SUFFIX: check_cassette_file,
+    answers_file.ANSWERS_SUFFIX: check_answers_file,
 }
 """The check of each kind of file, by suffix."""
 
@@ -397,7 +402,7 @@ def check(options: argparse.Namespace) -> int:
 
     for path in files:
         notebook = _replace_suffix(path, NOTEBOOK)
-        if path.name.endswith(cassette_module.SUFFIX) and notebook.is_file():
+        if path.name.endswith(cassette_module.CASSETTE_SUFFIX) and notebook.is_file():
             has_findings |= _print_findings(notebook, check_up_to_date(notebook, path, keys), keys)
 
     if not has_findings:

@@ -14,7 +14,7 @@ from jupyter_core.paths import jupyter_path
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import merge_layers
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.packages import list_versions
 from jp_nb.rendering.report import make_table
@@ -99,7 +99,7 @@ def _check_configuration() -> tuple[bool, str]:
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())
         layers = files.layers()
-        config = validate(merge_layers(layers))
+        config = validate_config(merge_layers(layers))
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)

@@ -47,7 +47,7 @@ class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
         """Execute as `NBClientEngine` does, and keep the record."""
         environment = dict(os.environ)
         if input_path and Path(input_path).is_file():
-            environment[environment_module.PATH] = str(Path(input_path).resolve())
+            environment[environment_module.PATH_VARIABLE] = str(Path(input_path).resolve())
         options["timeout"] = execution_timeout or options.get("timeout")
         options["startup_timeout"] = start_timeout
         client = _Client(nb_man, **options, kernel_name=kernel_name, log=logger)

@@ -29,7 +29,7 @@ from jp_nb.headless.run_report import (
 )
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.storage import answers_file
-from jp_nb.storage.cassette_file import default_cassette_path, refuse_unsafe_link
+from jp_nb.storage.cassette_file import default_cassette_path, refuse_unsafe_cassette_link
 
 
 class NotebookFailedError(Exception):
@@ -87,7 +87,7 @@ class NotebookItem(pytest.Item):
 
     def _execute(self) -> tuple[RunResult, RunReport, list[str]]:
         option = self.config.option
-        answers = self.path.with_suffix(answers_file.SUFFIX)
+        answers = self.path.with_suffix(answers_file.ANSWERS_SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
 
         with TemporaryDirectory(prefix="jp-nb-") as folder:
@@ -126,10 +126,10 @@ def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings that select the cassette and the answers file next to a notebook."""
     settings = {}
     cassette = default_cassette_path(path)
-    answers = path.with_suffix(answers_file.SUFFIX)
+    answers = path.with_suffix(answers_file.ANSWERS_SUFFIX)
 
     if record:
-        refuse_unsafe_link(cassette)
+        refuse_unsafe_cassette_link(cassette)
     if record or cassette.is_file():
         settings["providers.cassette.mode"] = "record" if record else "replay"
         settings["providers.cassette.path"] = str(cassette)
@@ -173,5 +173,5 @@ def _format_undecided(report: RunReport) -> Iterator[str]:
 
 
 def _format_advice(report: RunReport) -> str:
-    name = Path(report.notebook).with_suffix(answers_file.SUFFIX).name
+    name = Path(report.notebook).with_suffix(answers_file.ANSWERS_SUFFIX).name
     return f"Prepare these decisions in an answers file {name} next to the notebook."

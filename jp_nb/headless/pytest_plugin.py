@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Set environment variables for the kernel of a notebook: its path, and settings of the run."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
-    variables = {environment.PATH: str(item.path.resolve())}
+    variables = {environment.PATH_VARIABLE: str(item.path.resolve())}
     if _is_enabled(item.config):
         from jp_nb.config.layers import format_variables
         from jp_nb.headless.pytest_notebooks import make_file_settings

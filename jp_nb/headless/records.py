@@ -19,13 +19,13 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, require_notebook, write_notebook
 from jp_nb.interop.directories import (
-    Saved,
-    folder_at,
+    SavedDirectory,
+    find_folder,
     load_directory,
-    possible_path,
+    make_possible_path,
     save_directory,
 )
-from jp_nb.interop.files import Dialect, entry_text, write_directory
+from jp_nb.interop.files import Dialect, format_jp_entry, write_directory
 from jp_nb.interop.json_text import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
@@ -40,7 +40,8 @@ from jp_nb.record.document import (
     list_notices,
 )
 from jp_nb.record.turn_view import read_turns
-from jp_nb.rendering.log import INDENT, ComparedRecord, diff_records, render_log
+from jp_nb.rendering.log import render_log
+from jp_nb.rendering.record_diff import INDENT, ComparedRecord, diff_records
 from jp_nb.rendering.text_diff import diff_lines
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line, plain
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
@@ -175,7 +176,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     jp = load_directory(folder, clock=utc_now)
     loaded = _load_document(jp, folder)
 
-    exists = os.path.exists(possible_path(notebook))
+    exists = os.path.exists(make_possible_path(notebook))
     if exists:
         target = read_notebook(notebook)
     else:
@@ -225,7 +226,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
 
 def export_directory(
     notebook: Path, folder: Path, dialect: Dialect = "native", *, conversation: str | None = None
-) -> Saved:
+) -> SavedDirectory:
     """Write the active conversation of `notebook`, or the one with the id `conversation`.
 
     `jp-head` is the format of the current JP. A damaged active conversation does not prevent the
@@ -256,7 +257,10 @@ def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
 
 def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
     ours, theirs = (
-        [read_value(entry_text(as_object(e), i), "events").value for i, e in enumerate(events)]
+        [
+            read_value(format_jp_entry(as_object(each), index), "events").value
+            for index, each in enumerate(events)
+        ]
         for events in (get_events(held), get_events(jp))
     )
     return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
@@ -308,7 +312,7 @@ def show(options: argparse.Namespace) -> int:
 
 def import_conversation(options: argparse.Namespace) -> int:
     """Import a conversation of JP into a notebook."""
-    for line in import_directory(folder_at(options.folder, Path()), options.notebook):
+    for line in import_directory(find_folder(options.folder, Path()), options.notebook):
         print(one_line(line, limit=MAX_PATH_LINE_CHARS))
     return 0
 
@@ -316,7 +320,7 @@ def import_conversation(options: argparse.Namespace) -> int:
 def export_conversation(options: argparse.Namespace) -> int:
     """Export a conversation to a directory of JP, and print omitted values."""
     notebook = require_notebook(options.notebook)
-    folder = folder_at(options.folder, Path())
+    folder = find_folder(options.folder, Path())
     dropped, others = export_directory(
         notebook, folder, options.dialect, conversation=options.conversation
     )

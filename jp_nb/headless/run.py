@@ -35,9 +35,9 @@ from jp_nb.headless.run_report import (
 from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
 from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.answers_file import (
-    DECISIONS,
+    SECTION_DECISIONS,
+    AnswerKey,
     AnswersFile,
-    Key,
     is_answer_table,
     read_answers_file,
 )
@@ -79,10 +79,10 @@ def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[s
             yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
 
 
-def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key, Key]:
+def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[AnswerKey, AnswerKey]:
     """Return the similar open decision, if any, of each unused answer, both as keys."""
     undecided = {_format_key_path(key): key for key in events.undecided}
-    found: dict[Key, Key] = {}
+    found: dict[AnswerKey, AnswerKey] = {}
 
     for unused in answers.answers:
         if unused.key in events.used_answers:
@@ -94,7 +94,7 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key
     return found
 
 
-def _format_key_path(key: Key) -> str:
+def _format_key_path(key: AnswerKey) -> str:
     return ".".join(one_line(name, limit=80) for name in key)
 
 
@@ -149,7 +149,7 @@ def _format_decision(each: ReportedDecision) -> list[str]:
         comments = [_format_comment(line) for line in lines if line.strip()]
         return ["", *comments, *_format_examples(question)]
 
-    decision = DECISIONS[SECTIONS[each.kind]]
+    decision = SECTION_DECISIONS[SECTIONS[each.kind]]
     example = f'# {_format_toml_key(each.key[1])} = "{decision}"  # or "skip"'
     return ["", *map(_format_comment, each.detail), example]
 
@@ -312,7 +312,7 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
         path = Path(os.path.abspath(files[mode]))
 
     if mode != "replay":
-        cassette.refuse_unsafe_link(path)
+        cassette.refuse_unsafe_cassette_link(path)
     settings = {f"{CASSETTE}.mode": mode, f"{CASSETTE}.path": str(path)}
     if options.tools is not None:
         settings[f"{CASSETTE}.tools"] = options.tools

@@ -54,13 +54,13 @@ from jp_nb.record.document import RECORD_KEY, count_entries, get_conversation_id
 from jp_nb.record.merge import CARRIER_MODULE, find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
-from jp_nb.storage.answers_file import Key, Section
+from jp_nb.storage.answers_file import AnswerKey, AnswersSection
 from jp_nb.storage.journal_file import JournalFolder
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 
 MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
-SECTIONS: Final[Mapping[str, Section]] = {
+SECTIONS: Final[Mapping[str, AnswersSection]] = {
     "question": "questions",
     "permission": "permissions",
     "result": "results",
@@ -78,7 +78,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 class ReportedDecision:
     """A decision that needed the user and was not prepared, with its `key` in an answers file."""
 
-    key: Key
+    key: AnswerKey
     kind: str
     why: str
     detail: tuple[str, ...] = ()
@@ -109,8 +109,8 @@ class CassetteUse:
 class RunEvents:
     """Events of a run."""
 
-    undecided: dict[Key, ReportedDecision] = field(default_factory=dict)
-    used_answers: set[Key] = field(default_factory=set)
+    undecided: dict[AnswerKey, ReportedDecision] = field(default_factory=dict)
+    used_answers: set[AnswerKey] = field(default_factory=set)
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
     running_tools: dict[str, str] = field(default_factory=dict)
     """The name of the tool of each call without an end, by the key of the call."""
@@ -155,14 +155,14 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def _add_decision(
-    undecided: dict[Key, ReportedDecision], kind: str, entry: Mapping[Any, Any]
+    undecided: dict[AnswerKey, ReportedDecision], kind: str, entry: Mapping[Any, Any]
 ) -> None:
     if len(undecided) >= MAX_DECISIONS:
         return
 
     question = entry.get("question")
     asked = None if question is None else Question.model_validate(question)
-    key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
+    key: AnswerKey = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
 
     if (earlier := undecided.get(key)) is not None:
         undecided[key] = replace(earlier, times=earlier.times + 1)
@@ -406,8 +406,12 @@ INCOMPLETE_RECORD = (
     "that arrived. Run the notebook again, with fewer tool calls in one cell"
 )
 RUN_VARIABLES: Final = (
-    *(environment_module.PATH, environment_module.STRICT, environment_module.CONTINUE),
-    *(environment_module.OVERRIDES, environment_module.ANSWERS),
+    *(
+        environment_module.PATH_VARIABLE,
+        environment_module.STRICT_VARIABLE,
+        environment_module.CONTINUE_VARIABLE,
+    ),
+    *(environment_module.OVERRIDES_VARIABLE, environment_module.ANSWERS_VARIABLE),
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
 
@@ -470,7 +474,7 @@ def run_notebook(
         KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written if a cell had started.
     """
     # IPython reads the variable for its banner, so no kernel starts with an invalid value.
-    if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
+    if (epoch := os.environ.get(environment_module.EPOCH_VARIABLE)) is not None:
         make_epoch_clock(epoch)
 
     path = Path(nb_path).resolve()
@@ -488,17 +492,21 @@ def run_notebook(
 
     environment = {
         **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
-        environment_module.PATH: str(path),
-        **({environment_module.STRICT: "1"} if strict else {}),
-        **({environment_module.CONTINUE: "1"} if continue_ else {}),
-        **({environment_module.OVERRIDES: json.dumps(list(overrides))} if overrides else {}),
-        **({environment_module.ANSWERS: str(answers.resolve())} if answers else {}),
+        environment_module.PATH_VARIABLE: str(path),
+        **({environment_module.STRICT_VARIABLE: "1"} if strict else {}),
+        **({environment_module.CONTINUE_VARIABLE: "1"} if continue_ else {}),
+        **(
+            {environment_module.OVERRIDES_VARIABLE: json.dumps(list(overrides))}
+            if overrides
+            else {}
+        ),
+        **({environment_module.ANSWERS_VARIABLE: str(answers.resolve())} if answers else {}),
         **format_variables(settings or {}),
     }
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
-        environment[environment_module.EVENTS] = str(file)
+        environment[environment_module.EVENTS_VARIABLE] = str(file)
         execution = Execution(notebook, limits=TimeLimits(timeout, run_timeout), events=file)
         failure = _execute(execution, path, target, environment)
         events = read_events(file, settings)

@@ -24,7 +24,7 @@ from jp_nb.agent.tool_set import OfferedTool, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ToolError
 from jp_nb.json_values import JsonObject, as_object, copy_json
 from jp_nb.record.outcomes import QuestionEnd, QuestionOutcome
@@ -134,7 +134,7 @@ class ToolHost:
     def _read_config(self) -> AppConfig:
         functions: JsonObject = {"conversation": {"tools": registered_functions()}}
         layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.layers()]
-        return validate(merge_layers(layers))
+        return validate_config(merge_layers(layers))
 
     @staticmethod
     def _find_obstacle(tool: OfferedTool | None, missing: str | None) -> str | None:

@@ -20,12 +20,12 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file, resolve_write_target, sync_folder
 from jp_nb.interop.files import (
-    BASE_CONFIG,
-    EVENTS,
-    FILES,
-    MAX_FILE_BYTES,
+    BASE_CONFIG_FILE,
+    DIRECTORY_FILES,
+    EVENTS_FILE,
+    MAX_DIRECTORY_FILE_BYTES,
     MAX_OTHER_BYTES,
-    METADATA,
+    METADATA_FILE,
     Dialect,
     is_other_name,
     is_temporary,
@@ -40,19 +40,19 @@ from jp_nb.record.document import get_conversation_id
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 
-def folder_at(text: str | Path, below: Path) -> Path:
+def find_folder(text: str | Path, below: Path) -> Path:
     """Return the path of a folder: `~` is expanded, and a relative path starts at `below`.
 
     Raises:
         UsageError: The path is not possible.
     """
     try:
-        return possible_path(below / Path(text).expanduser())
+        return make_possible_path(below / Path(text).expanduser())
     except RuntimeError as exc:
         raise UsageError(f"the home directory in {str(text)!r} is unknown") from exc
 
 
-def possible_path(path: Path) -> Path:
+def make_possible_path(path: Path) -> Path:
     """Return `path`, which may not exist.
 
     Raises:
@@ -81,7 +81,7 @@ def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
         UsageError: The folder does not exist, or its path is not possible.
         StorageError: The folder contains no conversation, or one that cannot be read.
     """
-    if not _is_folder(possible_path(folder)):
+    if not _is_folder(make_possible_path(folder)):
         raise UsageError(f"there is no folder {folder}")
     try:
         files, skipped = read_files(folder)
@@ -104,8 +104,8 @@ def read_files(folder: Path) -> FolderContent:
     try:
         for path in sorted(folder.iterdir()):
             name = path.name
-            if name in FILES:
-                content = _read_file(path, MAX_FILE_BYTES)
+            if name in DIRECTORY_FILES:
+                content = _read_file(path, MAX_DIRECTORY_FILE_BYTES)
                 if content is None:
                     raise StorageError("expected a regular file", place=name)
                 files[name] = content
@@ -148,7 +148,7 @@ def _is_folder(folder: Path) -> bool:
         raise StorageError(f"{folder}: {exc.strerror or exc}") from exc
 
 
-class Saved(NamedTuple):
+class SavedDirectory(NamedTuple):
     """Result of an export.
 
     `dropped` has a line for each part that JP does not support. `others` are the names of written
@@ -159,7 +159,7 @@ class Saved(NamedTuple):
     others: list[str]
 
 
-def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") -> Saved:
+def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") -> SavedDirectory:
     """Write the conversation at the top of `jp` into `folder`.
 
     A folder with other content is refused, and so is one whose entries or base configuration differ
@@ -172,21 +172,21 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
         StorageError: The dialect cannot express the conversation, or the folder is refused or not
             writable. Nothing was written, unless the disk failed.
     """
-    there = _read_existing(possible_path(folder))
-    metadata = there.files.get(METADATA) if there is not None else None
+    there = _read_existing(make_possible_path(folder))
+    metadata = there.files.get(METADATA_FILE) if there is not None else None
     written = write_directory(jp, dialect=dialect, metadata=metadata)
     files = dict(written.files)
     if there is not None:
         base = _refuse_foreign(jp, folder, there, files)
-        if base is not None and same_json(base, _json_value(files[BASE_CONFIG])):
-            del files[BASE_CONFIG]  # JP writes it once and never changes it
+        if base is not None and same_json(base, _json_value(files[BASE_CONFIG_FILE])):
+            del files[BASE_CONFIG_FILE]  # JP writes it once and never changes it
     try:
-        return Saved(written.dropped, _write_files(folder, files))
+        return SavedDirectory(written.dropped, _write_files(folder, files))
     except OSError as exc:
         raise StorageError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
 
 
-Files = Mapping[str, bytes]
+FileContents = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +212,13 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
     if not files and not skipped:
         return None
     try:
-        for name in FILES:
-            if name != EVENTS and not isinstance(_json_value(files.get(name, b"{}"), name), dict):
+        for name in DIRECTORY_FILES:
+            if name != EVENTS_FILE and not isinstance(
+                _json_value(files.get(name, b"{}"), name), dict
+            ):
                 raise StorageError("expected an object", place=name)
-        entries = _json_items(files.get(EVENTS))
-        base = _json_value(files.get(BASE_CONFIG))
+        entries = _json_items(files.get(EVENTS_FILE))
+        base = _json_value(files.get(BASE_CONFIG_FILE))
     except (StorageError, UnicodeDecodeError) as exc:
         raise StorageError(
             f"{folder} is not empty and contains no conversation ({exc}): export to another folder"
@@ -225,14 +227,14 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
 
 
 def _refuse_foreign(
-    jp: JsonObject, folder: Path, there: _ExistingFolder, written: Files
+    jp: JsonObject, folder: Path, there: _ExistingFolder, written: FileContents
 ) -> JsonValue:
     """Raise an error unless `there` holds the same conversation and nothing else.
 
     Each dialect is tried, because an earlier export in another dialect loses nothing. Returns the
     existing base configuration.
     """
-    known = {name: content for name, content in there.files.items() if name in FILES}
+    known = {name: content for name, content in there.files.items() if name in DIRECTORY_FILES}
     if known and known.items() <= written.items() and there.names <= written.keys():
         return there.base  # an earlier or interrupted export
     forms = [written]
@@ -240,7 +242,7 @@ def _refuse_foreign(
     for dialect in dialects:
         with suppress(StorageError):  # the dialect cannot express this conversation
             forms.append(write_directory(jp, dialect=dialect).files)
-    index = max(_first_missing(there.entries, _json_items(form[EVENTS])) for form in forms)
+    index = max(_first_missing(there.entries, _json_items(form[EVENTS_FILE])) for form in forms)
     number = folder.resolve().name.partition("-")[0]
     same_id = get_conversation_id(jp) == f"jp-c{number}"
     if not same_id and not index:
@@ -250,9 +252,9 @@ def _refuse_foreign(
     if index < len(there.entries):
         raise _changed_there_error(folder, f"events[{index}]")
     if there.base is not None:
-        ours = [_json_value(form.get(BASE_CONFIG)) for form in forms]
-        if BASE_CONFIG not in written or not any(same_json(there.base, base) for base in ours):
-            raise _changed_there_error(folder, BASE_CONFIG)
+        ours = [_json_value(form.get(BASE_CONFIG_FILE)) for form in forms]
+        if BASE_CONFIG_FILE not in written or not any(same_json(there.base, base) for base in ours):
+            raise _changed_there_error(folder, BASE_CONFIG_FILE)
     return there.base
 
 
@@ -264,10 +266,10 @@ def _changed_there_error(folder: Path, place: str) -> StorageError:
 
 
 def _json_items(content: bytes | None) -> list[JsonValue]:
-    return [] if content is None else [s.value for s in read_list(content.decode(), EVENTS)[0]]
+    return [] if content is None else [s.value for s in read_list(content.decode(), EVENTS_FILE)[0]]
 
 
-def _json_value(content: bytes | None, name: str = BASE_CONFIG) -> JsonValue:
+def _json_value(content: bytes | None, name: str = BASE_CONFIG_FILE) -> JsonValue:
     return None if content is None else read_value(content.decode(), name).value
 
 
@@ -280,16 +282,18 @@ def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> i
     return len(entries)
 
 
-def _write_files(folder: Path, files: Files) -> list[str]:
+def _write_files(folder: Path, files: FileContents) -> list[str]:
     """Write the files that differ. Return the names of those that are not JP's."""
-    resolve_write_target(folder / EVENTS, folder=folder.parent)  # the folder itself may be a link
+    resolve_write_target(
+        folder / EVENTS_FILE, folder=folder.parent
+    )  # the folder itself may be a link
     folder.mkdir(parents=True, exist_ok=True)
     changed = False
     others: list[str] = []
-    for name in FILES:
+    for name in DIRECTORY_FILES:
         if name in files:
             changed |= _write_file(folder / name, files[name])
-    for name in sorted(files.keys() - set(FILES)):
+    for name in sorted(files.keys() - set(DIRECTORY_FILES)):
         # An existing file may have newer content.
         if is_other_name(name) and not os.path.lexists(folder / name):
             changed |= _write_file(folder / name, files[name])

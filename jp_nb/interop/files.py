@@ -46,7 +46,7 @@ from jp_nb.interop.json_text import (
     JsonText,
     apply_spelling,
     find_spelling,
-    pointer_below,
+    join_pointer,
     read_list,
     read_value,
     render_json,
@@ -58,13 +58,13 @@ from jp_nb.record.clock import Clock, format_timestamp, make_conversation_id, pa
 from jp_nb.record.document import RECORD_VERSION
 from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
-METADATA = "metadata.json"
-BASE_CONFIG = "base_config.json"
-EVENTS = "events.json"
-FILES = (METADATA, BASE_CONFIG, EVENTS)
+METADATA_FILE = "metadata.json"
+BASE_CONFIG_FILE = "base_config.json"
+EVENTS_FILE = "events.json"
+DIRECTORY_FILES = (METADATA_FILE, BASE_CONFIG_FILE, EVENTS_FILE)
 """In write order: an interrupted export leaves a readable directory."""
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_DIRECTORY_FILE_BYTES = 64 * 1024 * 1024
 MAX_OTHER_BYTES = 64 * 1024
 """Limit for all other files together, because they are stored in the notebook."""
 
@@ -82,10 +82,10 @@ _EMPTY_LIST = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
 _BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 
 
-PAD = "  "
+ENTRY_INDENT = "  "
 """Indentation of an entry in its file."""
-FIRST_GAP = f"[\n{PAD}"
-GAP = f",\n{PAD}"
+FIRST_ENTRY_GAP = f"[\n{ENTRY_INDENT}"
+ENTRY_GAP = f",\n{ENTRY_INDENT}"
 """The text before the first entry, and before each other entry."""
 
 _OURS = ("verbatim", "spelling")
@@ -93,26 +93,26 @@ _OURS = ("verbatim", "spelling")
 # --- entries -------------------------------------------------------------------------------
 
 
-def read_entry(source: JsonText, *, first: bool) -> JsonObject:
+def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
     """Return the entry of JP in `source` in the form that is stored in a notebook."""
     how: JsonObject = {}
     entry: JsonObject = {}
     if isinstance(source.value, dict):
-        entry = decode_entry(source.value)
+        entry = decode_jp_entry(source.value)
         found = entry.pop("spelling", {})
         assert isinstance(found, dict)
-        usual = usual_order(encode_entry({**entry, "spelling": found}))
-        how = found | find_spelling(source, usual, PAD)
+        usual = sort_usual_keys(encode_jp_entry({**entry, "spelling": found}))
+        how = found | find_spelling(source, usual, ENTRY_INDENT)
     else:
         how = {"element": True, "text": source.text}
-    if source.gap != (FIRST_GAP if first else GAP):
+    if source.gap != (FIRST_ENTRY_GAP if first else ENTRY_GAP):
         how["gap"] = source.gap
     if how:
         entry["spelling"] = how
     return entry
 
 
-def decode_entry(raw: JsonObject) -> JsonObject:
+def decode_jp_entry(raw: JsonObject) -> JsonObject:
     """Return an entry of JP with its base64 texts decoded."""
     how: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _OURS}
@@ -126,7 +126,7 @@ def decode_entry(raw: JsonObject) -> JsonObject:
     verbatim: list[JsonValue] = []
 
     def decode(text: str, pointer: str) -> str:
-        decoded = from_base64(text)
+        decoded = decode_base64(text)
         if decoded is None:
             verbatim.append(pointer)
         return text if decoded is None else decoded
@@ -146,8 +146,8 @@ def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
     return not raw.keys() <= NON_CONFIG_KEYS
 
 
-def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the entry as JP stores it; the reverse of `decode_entry`.
+def encode_jp_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the entry as JP stores it; the reverse of `decode_jp_entry`.
 
     The hints `verbatim` and `spelling` may come from an untrusted notebook, so a hint that would
     change the content is ignored.
@@ -159,7 +159,7 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
 
     def encode(text: str, pointer: str) -> str:
         # JP would decode a text that is valid base64, so such a text is always encoded.
-        return text if pointer in kept and from_base64(text) is None else to_base64(text)
+        return text if pointer in kept and decode_base64(text) is None else encode_base64(text)
 
     _map_encoded_texts(raw, encode)
     if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
@@ -191,13 +191,13 @@ def _map_texts(value: JsonValue, pointer: str, change: Callable[[str, str], str]
         case str():
             return change(value, pointer)
         case dict():
-            return {k: _map_texts(v, pointer_below(pointer, k), change) for k, v in value.items()}
+            return {k: _map_texts(v, join_pointer(pointer, k), change) for k, v in value.items()}
         case list():
             return [_map_texts(v, f"{pointer}/{i}", change) for i, v in enumerate(value)]
     return value
 
 
-def from_base64(text: str) -> str | None:
+def decode_base64(text: str) -> str | None:
     """Decode base64; return None unless `text` is the canonical encoding of UTF-8 text."""
     try:
         decoded = base64.b64decode(text, validate=True)
@@ -206,7 +206,7 @@ def from_base64(text: str) -> str | None:
         return None
 
 
-def to_base64(text: str) -> str:
+def encode_base64(text: str) -> str:
     """Return `text` as JP encodes it."""
     return base64.b64encode(replace_surrogates(text).encode()).decode()
 
@@ -244,7 +244,7 @@ _ORDER: dict[str, _Order] = {
 }
 
 
-def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
+def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
     """Return a copy of an entry with its keys in JP's order, other keys sorted."""
     entry = sort_keys(dict(raw))
     assert isinstance(entry, dict)
@@ -270,7 +270,7 @@ def _arrange(value: JsonValue, order: _Order | list[_Order]) -> JsonValue:
 # --- its text ---------------------------------------------------------------------------------
 
 
-def entry_text(entry: JsonObject, index: int) -> str:
+def format_jp_entry(entry: JsonObject, index: int) -> str:
     """Return the text of entry `index` for JP's file.
 
     It is the original text if the entry has not changed since, else JP's usual text.
@@ -279,7 +279,7 @@ def entry_text(entry: JsonObject, index: int) -> str:
     text = how.get("text")
     if isinstance(text, str) and _is_current_text(text, entry, index):
         return text
-    return apply_spelling(usual_order(encode_entry(entry)), how, PAD)
+    return apply_spelling(sort_usual_keys(encode_jp_entry(entry)), how, ENTRY_INDENT)
 
 
 def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
@@ -292,7 +292,7 @@ def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
         return False
     if not isinstance(source.value, dict):
         return how.get("element") is True and entry.keys() == {"spelling"}
-    read = decode_entry(source.value)
+    read = decode_jp_entry(source.value)
     flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
     alike = same_json(as_object(read.get("spelling")), flags)
     return alike and same_json({**read, "spelling": None}, {**entry, "spelling": None})
@@ -320,32 +320,35 @@ def read_directory(
         StorageError: A file is missing, is not UTF-8, or is not the JSON of a conversation. The
             message names the file.
     """
-    if EVENTS not in files:
+    if EVENTS_FILE not in files:
         older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
-        raise StorageError(f"not a conversation of JP: {EVENTS} is missing{older}", place=name)
-    sources, after = read_list(_decode_file(files, EVENTS), EVENTS)
-    events = [read_entry(source, first=not i) for i, source in enumerate(sources)]
+        raise StorageError(f"not a conversation of JP: {EVENTS_FILE} is missing{older}", place=name)
+    sources, after = read_list(_decode_file(files, EVENTS_FILE), EVENTS_FILE)
+    events = [read_jp_entry(source, first=not i) for i, source in enumerate(sources)]
     origin: JsonObject = {"directory": name}
     title: JsonValue = None
-    if METADATA in files:
-        origin["metadata"] = text = _decode_file(files, METADATA)
+    if METADATA_FILE in files:
+        origin["metadata"] = text = _decode_file(files, METADATA_FILE)
         title = _parse_metadata(text).get("title")
-    if BASE_CONFIG in files:
-        config, init, kept = _read_base(_decode_file(files, BASE_CONFIG))
+    if BASE_CONFIG_FILE in files:
+        config, init, kept = _read_base(_decode_file(files, BASE_CONFIG_FILE))
         events = [*init, *events]
         origin["base_config"] = kept
     elif events and events[0].get("type") == "config_delta":
         config, origin["leading"] = _without_delta(events.pop(0))
     else:
         raise StorageError(
-            f"{BASE_CONFIG} is missing, and {EVENTS} does not begin with a configuration, as older "
-            f"versions of JP wrote it. Create {BASE_CONFIG} with the content {{}}",
+            f"{BASE_CONFIG_FILE} is missing, and {EVENTS_FILE} does not begin with a "
+            "configuration, as older versions of JP wrote it. "
+            f"Create {BASE_CONFIG_FILE} with the content {{}}",
             place=name,
         )
     if after != (_AFTER if sources else _EMPTY):
         origin["after"] = after
     origin["entries"] = len(events)
-    if others := {file: files[file].decode() for file in sorted(files.keys() - set(FILES))}:
+    if others := {
+        file: files[file].decode() for file in sorted(files.keys() - set(DIRECTORY_FILES))
+    }:
         origin["files"] = dict[str, JsonValue](others)
     if skipped:
         origin["left_out"] = list[JsonValue](sorted(skipped))
@@ -362,8 +365,8 @@ def read_directory(
 
 def _decode_file(files: Mapping[str, bytes], file: str) -> str:
     content = files[file]
-    if len(content) > MAX_FILE_BYTES:
-        raise StorageError(f"more than {MAX_FILE_BYTES // 1024**2} MB", place=file)
+    if len(content) > MAX_DIRECTORY_FILE_BYTES:
+        raise StorageError(f"more than {MAX_DIRECTORY_FILE_BYTES // 1024**2} MB", place=file)
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
@@ -380,7 +383,7 @@ def is_other_name(file: str) -> bool:
     """Return True if `file` may be the name of a file that JP did not write."""
     is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
     short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
-    return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
+    return is_plain and short and file.casefold() not in DIRECTORY_FILES and not is_temporary(file)
 
 
 def is_temporary(file: str) -> bool:
@@ -404,21 +407,21 @@ def _parse_moment(timestamp: JsonValue) -> datetime | None:
 
 def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     """Return the configuration, its `init` changes, and the spelling of the file."""
-    source = read_value(text, BASE_CONFIG)
-    value = _require_object(source.value, BASE_CONFIG)
+    source = read_value(text, BASE_CONFIG_FILE)
+    value = _require_object(source.value, BASE_CONFIG_FILE)
     kept: JsonObject = {}
     config = value
     init = list[JsonObject]()
     if "base" in value:
-        config = _require_object(value["base"], f"{BASE_CONFIG} base")
+        config = _require_object(value["base"], f"{BASE_CONFIG_FILE} base")
         changes = value.get("init", [])
         if not isinstance(changes, list):
-            raise StorageError("expected a list", place=f"{BASE_CONFIG} init")
+            raise StorageError("expected a list", place=f"{BASE_CONFIG_FILE} init")
         for index, change in enumerate(changes):
-            place = f"{BASE_CONFIG} init[{index}]"
+            place = f"{BASE_CONFIG_FILE} init[{index}]"
             if _require_object(change, place).get("type") != "config_delta":
                 raise StorageError("expected a config_delta", place=place)
-            init.append(decode_entry(_require_object(change, place)))
+            init.append(decode_jp_entry(_require_object(change, place)))
         kept["init"] = len(init) if "init" in value else None
         if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
             kept["extra"] = extra
@@ -440,7 +443,7 @@ def _base_value(
     extra = as_object(kept.get("extra"))
     value: JsonObject = {k: v for k, v in extra.items() if k != "init"} | {"base": config}
     if kept.get("init") is not None:
-        value["init"] = [encode_entry(entry) for entry in init]
+        value["init"] = [encode_jp_entry(entry) for entry in init]
     return value
 
 
@@ -457,7 +460,7 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
     entry = as_object(leading.get("entry"))
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
-    read = decode_entry(encode_entry(entry))
+    read = decode_jp_entry(encode_jp_entry(entry))
     expressed, _ = _without_delta(read)
     return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
 
@@ -476,7 +479,9 @@ def write_directory(
             JP could not load the conversation even without the unsupported parts.
     """
     try:
-        existing = None if metadata is None else _decode_file({METADATA: metadata}, METADATA)
+        existing = (
+            None if metadata is None else _decode_file({METADATA_FILE: metadata}, METADATA_FILE)
+        )
         return _write(jp, dialect, existing)
     except RecursionError as exc:
         raise StorageError("nested too deeply") from exc
@@ -493,20 +498,20 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
     texts: dict[str, str] = {}
     dropped: list[str] = []
     if (metadata := _metadata_text(head, origin, entries, existing)) is not None:
-        texts[METADATA] = metadata
+        texts[METADATA_FILE] = metadata
     kept = as_object(origin.get("base_config"))
     leading = as_object(origin.get("leading"))
     if dialect == "jp-head":
         base, entries, dropped = convert_for_head(config, entries)
         unchanged = "init" not in kept and base == config
-        texts[BASE_CONFIG] = _base_text(base, [], kept if unchanged else {})
+        texts[BASE_CONFIG_FILE] = _base_text(base, [], kept if unchanged else {})
     elif leading and (first := _leading_entry(leading, config)) is not None:
         entries = [first, *entries]
     else:
         count = _init_count(kept, entries)
-        texts[BASE_CONFIG] = _base_text(config, entries[:count], kept)
+        texts[BASE_CONFIG_FILE] = _base_text(config, entries[:count], kept)
         entries = entries[count:]
-    texts[EVENTS] = _events_text(entries, origin.get("after"))
+    texts[EVENTS_FILE] = _events_text(entries, origin.get("after"))
     files = origin.get("files")
     if isinstance(files, dict):
         names = sorted(name for name in files if is_other_name(name))
@@ -570,7 +575,7 @@ def _metadata_text(
 
 
 def _parse_metadata(text: str) -> JsonObject:
-    return _require_object(read_value(text, METADATA).value, METADATA)
+    return _require_object(read_value(text, METADATA_FILE).value, METADATA_FILE)
 
 
 def _creation_time(head: Mapping[str, JsonValue]) -> datetime:
@@ -601,9 +606,9 @@ def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
     for index, entry in enumerate(entries):
         gap = as_object(entry.get("spelling")).get("gap")
         form = _BETWEEN if index else _BEFORE_ONE
-        usual = GAP if index else FIRST_GAP
+        usual = ENTRY_GAP if index else FIRST_ENTRY_GAP
         parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)
-        parts.append(entry_text(entry, index))
+        parts.append(format_jp_entry(entry, index))
     if not isinstance(after, str) or not (_BEHIND if entries else _EMPTY_LIST).fullmatch(after):
         after = _AFTER if entries else _EMPTY
     return "".join(parts) + after

@@ -15,8 +15,8 @@ from typing import Final, TypeGuard, Union
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, apply, merge
-from jp_nb.config.schema import format_path, lookup, parse_path
+from jp_nb.config.partial import Change, Partial, apply_change, merge_partials
+from jp_nb.config.schema import format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.compaction import find_compactions, is_revert
@@ -31,7 +31,7 @@ from jp_nb.record.events import (
     decode_event,
 )
 
-PROVIDERS = frozenset(
+JP_PROVIDERS = frozenset(
     {
         *("anthropic", "cerebras", "deepseek", "google", "llamacpp"),
         *("ollama", "openai", "openrouter", "xai", "test"),
@@ -39,37 +39,37 @@ PROVIDERS = frozenset(
 )
 """The providers whose models JP can name."""
 
-PLAIN: Final = "plain"  # a value, or a list that appends: no strategy may be written
-TEXT: Final = "text"  # a text, with or without a strategy
-LIST: Final = "list"  # a list, with or without a strategy
-MAP: Final = "map"  # a map, with or without a strategy
-FREE: Final = "free"  # any JSON
-MODEL: Final = "model"  # a model id or an alias
+PLAIN_SHAPE: Final = "plain"  # a value, or a list that appends: no strategy may be written
+TEXT_SHAPE: Final = "text"  # a text, with or without a strategy
+LIST_SHAPE: Final = "list"  # a list, with or without a strategy
+MAP_SHAPE: Final = "map"  # a map, with or without a strategy
+FREE_SHAPE: Final = "free"  # any JSON
+MODEL_SHAPE: Final = "model"  # a model id or an alias
 
 Shape = Union[str, "Table"]
 Table = dict[str, Shape]
 
 
 def _plain(*keys: str) -> Table:
-    return dict.fromkeys(keys, PLAIN)
+    return dict.fromkeys(keys, PLAIN_SHAPE)
 
 
-_MODEL: Table = {"id": MODEL, "parameters": FREE}
+_MODEL: Table = {"id": MODEL_SHAPE, "parameters": FREE_SHAPE}
 _REQUEST = _plain(
     *("max_retries", "base_backoff_ms", "max_backoff_secs", "stream_idle_timeout_secs"),
     *("max_response_bytes", "cache"),
 )
 _ASSISTANT: Table = {
     **_plain("name", "tool_choice"),
-    "system_prompt": TEXT,
-    "system_prompt_sections": LIST,
-    "instructions": LIST,
+    "system_prompt": TEXT_SHAPE,
+    "system_prompt_sections": LIST_SHAPE,
+    "instructions": LIST_SHAPE,
     "model": _MODEL,
     "request": _REQUEST,
 }
 _PARAMETER: Table = {
     **_plain("type", "required", "summary", "description", "examples", "enum"),
-    "default": FREE,
+    "default": FREE_SHAPE,
 }
 _PARAMETER["items"] = _PARAMETER
 _PARAMETER["properties"] = {"*": _PARAMETER}
@@ -77,30 +77,30 @@ _TOOL_STYLE: Table = {
     **_plain("hidden", "inline_results", "results_file_link", "parameters"),
     "error": _plain("inline_results", "results_file_link"),
 }
-ALL_TOOLS: Table = {
+ALL_TOOLS_SHAPE: Table = {
     **_plain("enable", "run", "format", "result", "cancellation_response"),
     "style": _TOOL_STYLE,
 }
-TOOL: Table = {
-    **ALL_TOOLS,
+TOOL_SHAPE: Table = {
+    **ALL_TOOLS_SHAPE,
     **_plain("source", "command", "summary", "description", "examples"),
     "parameters": {"*": _PARAMETER},
-    "questions": {"*": {"target": FREE, "answer": FREE}},
-    "options": FREE,
-    "access": {"fs": LIST},
+    "questions": {"*": {"target": FREE_SHAPE, "answer": FREE_SHAPE}},
+    "options": FREE_SHAPE,
+    "access": {"fs": LIST_SHAPE},
 }
 _PROGRESS = _plain("show", "delay_secs", "interval_ms")
-JP: Table = {
+JP_SHAPE: Table = {
     **_plain("inherit", "config_load_paths", "extends"),
-    "template": {"values": FREE},
+    "template": {"values": FREE_SHAPE},
     "user": _plain("name"),
     "assistant": _ASSISTANT,
     "conversation": {
-        "title": {"generate": {"auto": PLAIN, "model": _MODEL}, "from_heading": PLAIN},
-        "tools": {"*": TOOL},
-        "compaction": {"rules": LIST},
-        "attachments": LIST,
-        "labels": MAP,
+        "title": {"generate": {"auto": PLAIN_SHAPE, "model": _MODEL}, "from_heading": PLAIN_SHAPE},
+        "tools": {"*": TOOL_SHAPE},
+        "compaction": {"rules": LIST_SHAPE},
+        "attachments": LIST_SHAPE,
+        "labels": MAP_SHAPE,
         "inquiry": {
             "assistant": {
                 **_plain("system_prompt", "system_prompt_sections", "tool_choice"),
@@ -123,19 +123,19 @@ JP: Table = {
             "summary_model": _MODEL,
         },
         "streaming": {"progress": _PROGRESS},
-        "lock_wait": {**_PROGRESS, "timeout_secs": PLAIN},
-        "tool_call": {"show": PLAIN, "progress": _PROGRESS, "preparing": _PROGRESS},
+        "lock_wait": {**_PROGRESS, "timeout_secs": PLAIN_SHAPE},
+        "tool_call": {"show": PLAIN_SHAPE, "progress": _PROGRESS, "preparing": _PROGRESS},
         "typewriter": _plain("text_delay", "code_delay", "max_latency"),
     },
     "interrupt": {
-        "escalation_cooldown_secs": PLAIN,
+        "escalation_cooldown_secs": PLAIN_SHAPE,
         "streaming": _plain("action", "compose_in_editor"),
         "tool_call": _plain("action", "compose_in_editor"),
     },
     "editor": {**_plain("cmd", "envs"), "inline": _plain("edit_mode")},
     "providers": {
         "llm": {
-            "aliases": {"*": MODEL},
+            "aliases": {"*": MODEL_SHAPE},
             "anthropic": _plain("api_key_env", "base_url", "chain_on_max_tokens", "beta_headers"),
             "cerebras": _plain("api_key_env", "base_url"),
             "deepseek": _plain("api_key_env", "base_url"),
@@ -154,12 +154,12 @@ JP: Table = {
     },
     "plugins": {
         **_plain("auto_install", "shutdown_timeout_secs"),
-        "command": {"*": {**_plain("install", "run", "checksum"), "options": FREE}},
+        "command": {"*": {**_plain("install", "run", "checksum"), "options": FREE_SHAPE}},
     },
 }
 """The settings that JP knows, with the shape of each value."""
 
-DEFAULTS: dict[tuple[str, ...], JsonValue] = {
+JP_DEFAULTS: dict[tuple[str, ...], JsonValue] = {
     ("assistant", "system_prompt"): "You are a helpful assistant.",
     ("assistant", "tool_choice"): "auto",
     ("assistant", "request", "max_retries"): 5,
@@ -174,16 +174,16 @@ DEFAULTS: dict[tuple[str, ...], JsonValue] = {
 """JP's defaults. JP cannot unset a setting, so an unset one is written as its default."""
 
 
-NO_MODEL = (
+NO_MODEL_ERROR = (
     "JP needs a model that it supports, and this conversation names none. Choose one, for instance "
     "with `%jp config assistant.model.id=anthropic/NAME`, and export again"
 )
 
-RUNS_IN_A_LINE = 20
+RUNS_SHOWN_IN_LINE = 20
 JP_QUESTIONS = ("boolean", "select", "text")
 """The kinds of questions that JP reads."""
-TAKEN_BACK = "an undone compaction, which JP would apply: omitted"
-UNSETTABLE = "JP cannot unset this: the earlier value remains"
+TAKEN_BACK_NOTE = "an undone compaction, which JP would apply: omitted"
+UNSETTABLE_NOTE = "JP cannot unset this: the earlier value remains"
 
 _MODEL_ID = ("assistant", "model", "id")
 _STAR_RUN = ("conversation", "tools", "*", "run")
@@ -213,8 +213,8 @@ class _Omissions:
                     runs.append([index, index])
             if not runs:
                 lines.append(f"{path}: {why}")
-            for start in range(0, len(runs), RUNS_IN_A_LINE):
-                shown = runs[start : start + RUNS_IN_A_LINE]
+            for start in range(0, len(runs), RUNS_SHOWN_IN_LINE):
+                shown = runs[start : start + RUNS_SHOWN_IN_LINE]
                 listed = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in shown)
                 lines.append(f"events[{listed}]{f'.{path}' if path else ''}: {why}")
         return lines
@@ -244,7 +244,7 @@ def convert_for_head(
         converted: JsonObject | None = entry
         if kind == "config_delta":
             converted = config.change(entry, index)
-            models.append(lookup(as_object(converted or {}).get("delta"), _MODEL_ID))
+            models.append(look_up(as_object(converted or {}).get("delta"), _MODEL_ID))
         elif kind == "image":
             converted = None
             report.entry(index, "", "JP has no images: omitted")
@@ -283,7 +283,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
                 found |= {index: why} if request is None else {request: why, index: why}
     undone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
     reverts = [index for index, view in enumerate(views) if is_revert(view)]
-    return found | dict.fromkeys(undone + reverts, TAKEN_BACK)
+    return found | dict.fromkeys(undone + reverts, TAKEN_BACK_NOTE)
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
@@ -364,17 +364,17 @@ class _Config:
 
     def __init__(self, base: JsonObject, report: _Omissions) -> None:
         self._report = report
-        self._ours: Partial = merge({}, base)
-        admitted = _Admission(self._ours, report.base).table(JP, base, ())
+        self._ours: Partial = merge_partials({}, base)
+        admitted = _Admission(self._ours, report.base).table(JP_SHAPE, base, ())
         self._base = base if admitted == base else admitted
-        self._jp: Partial = merge({}, self._base)
+        self._jp: Partial = merge_partials({}, self._base)
 
     def change(self, entry: JsonObject, index: int) -> JsonObject | None:
         """Return the entry that makes the same change in JP; None if nothing remains of it."""
 
         def note(keys: tuple[str, ...], why: str) -> None:
             # A value that was not admitted has been reported already.
-            if why != UNSETTABLE or lookup(self._ours, keys) is None:
+            if why != UNSETTABLE_NOTE or look_up(self._ours, keys) is None:
                 self._report.entry(index, f"delta.{format_path(keys)}", why)
 
         if entry.get("op") not in (None, "reset"):
@@ -388,7 +388,7 @@ class _Config:
             self._ours, touched = {}, dict.fromkeys(self._jp)
             self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
-            self._ours = apply(before, Change(delta, unsets))
+            self._ours = apply_change(before, Change(delta, unsets))
             changed = delta
             whole = list[list[str]]()
             for path in unsets:
@@ -396,24 +396,24 @@ class _Config:
                 if not any(keys[: len(above)] == above for above in whole):
                     changed = _set_at(changed, keys, None)
                     whole.append(keys)
-            touched = _touched_keys(JP, changed)
+            touched = _touched_keys(JP_SHAPE, changed)
             if unsets:
                 self._report.entry(
                     index, "unsets", "JP cannot unset: replaced by values where possible"
                 )
         stripped = _without_unsupported_fields(entry, index, self._report)
         admission = _Admission(self._ours, note)
-        admitted = admission.table(JP, delta, ())
+        admitted = admission.table(JP_SHAPE, delta, ())
         simple = not unsets and entry.get("op") is None and admitted == delta
         if simple and not self._must_be_whole(delta, before):
-            self._jp = merge(self._jp, delta)
+            self._jp = merge_partials(self._jp, delta)
             plain = as_object(entry.get("spelling")).get("flat") is not True
             return stripped if plain else _without_spelling(stripped)
-        wanted = _Admission(self._ours, lambda *_: None).table(JP, self._ours, ())
-        found = _difference(JP, self._jp, wanted, touched, (), note)
+        wanted = _Admission(self._ours, lambda *_: None).table(JP_SHAPE, self._ours, ())
+        found = _difference(JP_SHAPE, self._jp, wanted, touched, (), note)
         if not found and (delta or unsets or entry.get("op") == "reset"):
             return None
-        self._jp = merge(self._jp, found)
+        self._jp = merge_partials(self._jp, found)
         rest = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
         return _without_spelling({**rest, "delta": found})
 
@@ -432,27 +432,27 @@ class _Config:
 
     def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
         """Return True if JP needs complete values: for a partial model id, or a tool new to JP."""
-        for value in _models(JP, delta):
+        for value in _models(JP_SHAPE, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
         tools = ("conversation", "tools")
-        here = as_object(lookup(before, tools))
-        known = as_object(lookup(self._jp, tools))
-        return any(name in here and name not in known for name in as_object(lookup(delta, tools)))
+        here = as_object(look_up(before, tools))
+        known = as_object(look_up(self._jp, tools))
+        return any(name in here and name not in known for name in as_object(look_up(delta, tools)))
 
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
         """Return the base configuration with the settings that JP requires."""
         base = self._base
-        if not _is_model(lookup(base, _MODEL_ID)):
+        if not _is_model(look_up(base, _MODEL_ID)):
             known = [model for model in models if _is_model(model)]
             if not known:
-                raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
+                raise StorageError(NO_MODEL_ERROR, place=format_path(_MODEL_ID))
             base = _set_at(base, _MODEL_ID, known[-1])
             last = known[-1]
             name = f"{last['provider']}/{last['name']}" if isinstance(last, dict) else last
             why = f"JP needs a model here: set to {name}, the last supported one"
             self._report.base(_MODEL_ID, why)
-        if lookup(base, _STAR_RUN) is None:
+        if look_up(base, _STAR_RUN) is None:
             base = _set_at(base, _STAR_RUN, "ask")
             self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
         return base
@@ -468,7 +468,7 @@ class _Admission:
     def __init__(self, config: Partial, note: Note) -> None:
         self._config = config
         self._note = note
-        self._aliases = as_object(lookup(config, ("providers", "llm", "aliases")))
+        self._aliases = as_object(look_up(config, ("providers", "llm", "aliases")))
 
     def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
         result: JsonObject = {}
@@ -511,20 +511,20 @@ class _Admission:
 
     def _tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         if keys[-1] == "*":
-            return self._subtable(ALL_TOOLS, value, keys)
-        source = lookup(self._config, (*keys, "source"))
+            return self._subtable(ALL_TOOLS_SHAPE, value, keys)
+        source = look_up(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
             why = "JP needs the `source` of a tool"
         elif source.partition(".")[0] in ("builtin", "local", "mcp"):
-            return self._subtable(TOOL, value, keys)
+            return self._subtable(TOOL_SHAPE, value, keys)
         self._note(keys, why)
         return None
 
     def _model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
-        whole = lookup(self._config, keys)
+        whole = look_up(self._config, keys)
         provider = self._provider(value if whole is None else whole, ())
-        if provider is None or provider in PROVIDERS:
+        if provider is None or provider in JP_PROVIDERS:
             return value
         self._note(keys, f"JP has no provider {provider!r}")
         return None
@@ -605,14 +605,14 @@ def _step(
 ) -> JsonValue:
     before = _unwrapped(old)
     after = _unwrapped(new)
-    if shape == FREE:
+    if shape == FREE_SHAPE:
         return _free_step(old, new, keys, note)
     if not isinstance(after, list):
-        return {"value": after, "strategy": "replace"} if shape == MAP else after
+        return {"value": after, "strategy": "replace"} if shape == MAP_SHAPE else after
     start = before if isinstance(before, list) else []
     if after[: len(start)] == start:
         return after[len(start) :]
-    if shape == LIST:
+    if shape == LIST_SHAPE:
         return {"value": after, "strategy": "replace"}
     note(keys, "JP can only append to this list: removed and moved items stay as they were")
     return [item for item in after if item not in start] or None
@@ -623,7 +623,7 @@ def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     for key in sorted(old.keys() - new.keys()):
-        note((*keys, key), UNSETTABLE)
+        note((*keys, key), UNSETTABLE_NOTE)
     steps = {
         k: _free_step(old.get(k), v, (*keys, k), note) for k, v in new.items() if v != old.get(k)
     }
@@ -632,11 +632,11 @@ def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
 
 def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
     """Return the value that has the effect of unsetting in JP; None if there is none."""
-    if keys in DEFAULTS:
-        return DEFAULTS[keys]
-    if shape in (LIST, MAP):
-        return {"value": [] if shape == LIST else {}, "strategy": "replace"}
-    note(keys, UNSETTABLE)
+    if keys in JP_DEFAULTS:
+        return JP_DEFAULTS[keys]
+    if shape in (LIST_SHAPE, MAP_SHAPE):
+        return {"value": [] if shape == LIST_SHAPE else {}, "strategy": "replace"}
+    note(keys, UNSETTABLE_NOTE)
     return None
 
 
@@ -645,7 +645,7 @@ def _touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
     found: JsonObject = {}
     for key, value in delta.items():
         below = shape.get(key) or shape.get("*")
-        inner = isinstance(below, dict) and below is not TOOL and isinstance(value, dict)
+        inner = isinstance(below, dict) and below is not TOOL_SHAPE and isinstance(value, dict)
         found[key] = _touched_keys(below, value) if inner else None  # type: ignore[arg-type]
     return found
 
@@ -653,7 +653,7 @@ def _touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
 def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
     for key, item in value.items():
         below = shape.get(key) or shape.get("*")
-        if below == MODEL:
+        if below == MODEL_SHAPE:
             yield item
         elif isinstance(below, dict) and isinstance(item, dict):
             yield from _models(below, item)

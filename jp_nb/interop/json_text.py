@@ -28,7 +28,7 @@ from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
-from jp_nb.config.schema import lookup
+from jp_nb.config.schema import look_up
 from jp_nb.errors import StorageError
 from jp_nb.json_values import (
     MAX_STORED_LEVELS,
@@ -38,7 +38,7 @@ from jp_nb.json_values import (
     spaced_json,
 )
 
-BOM = "\ufeff"
+JSON_BYTE_ORDER_MARK = "\ufeff"
 _WHITE = " \t\n\r"
 _SPACE = re.compile(f"[{_WHITE}]*")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -80,7 +80,9 @@ def read_value(text: str, file: str) -> JsonText:
     Raises:
         StorageError: The text is not JSON. The message names the file, line, and column.
     """
-    start = _skip_space(text, len(BOM) if text.startswith(BOM) else 0)
+    start = _skip_space(
+        text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
+    )
     value, end = _scan(text, start, file)
     if _skip_space(text, end) != len(text):
         raise _not_json(file, text, end, "expected the end of the file")
@@ -93,7 +95,9 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     Raises:
         StorageError: The text is not a JSON list. The message names the file, line, and column.
     """
-    start = _skip_space(text, len(BOM) if text.startswith(BOM) else 0)
+    start = _skip_space(
+        text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
+    )
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
     found: list[JsonText] = []
@@ -158,11 +162,11 @@ def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
                 is_exact = not number.is_integer()
             else:
                 is_exact = abs(number) <= _SAFE_INTEGER
-            if number_text(number) != value or not is_exact:  # every number of a page is a float
+            if format_number(number) != value or not is_exact:  # every number of a page is a float
                 numbers[pointer] = str(value)
             return number
         case dict():
-            return {k: _plain(v, pointer_below(pointer, k), numbers) for k, v in value.items()}
+            return {k: _plain(v, join_pointer(pointer, k), numbers) for k, v in value.items()}
         case list():
             return [_plain(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
     return value  # type: ignore[no-any-return]  # the decoder returns no other types
@@ -176,7 +180,7 @@ def _number(token: str) -> int | float:
     return number
 
 
-def pointer_below(pointer: str, key: str) -> str:
+def join_pointer(pointer: str, key: str) -> str:
     """Return the JSON pointer of `key` in the object at `pointer`."""
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
@@ -184,8 +188,8 @@ def pointer_below(pointer: str, key: str) -> str:
 def _replace(value: JsonValue, pointer: str, token: str) -> None:
     # The spelling may come from someone else: it replaces only a number of equal value.
     *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
-    holder: JsonValue = lookup(value, keys)
-    old = lookup(holder, [last])
+    holder: JsonValue = look_up(value, keys)
+    old = look_up(holder, [last])
     if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
         return
     if isinstance(holder, list):
@@ -301,12 +305,12 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
         case _NumberText():
             parts.append(value)
         case int() | float() if not isinstance(value, bool):
-            parts.append(number_text(value))
+            parts.append(format_number(value))
         case _:
             parts.append(spaced_json(value))
 
 
-def number_text(number: int | float) -> str:
+def format_number(number: int | float) -> str:
     """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
     text = repr(number)
     mantissa, exponent, power = text.partition("e")

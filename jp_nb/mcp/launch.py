@@ -26,7 +26,7 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.secrets import is_secret, is_secret_name
 from jp_nb.config.server_risks import is_loading_variable
 from jp_nb.config.server_secrets import hide_arguments
-from jp_nb.config.tree.server_settings import MCP, McpChecksum, McpServer
+from jp_nb.config.tree.server_settings import MCP_PATH, McpChecksum, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.mcp.exchange import HttpLaunch, Launch, StdioLaunch
@@ -133,7 +133,7 @@ class _Resolution:
         return self._resolve_stdio()
 
     def _error(self, setting: str, message: str, *more: str) -> ConfigError:
-        keys = (*MCP, self._name, *filter(None, [setting]), *more)
+        keys = (*MCP_PATH, self._name, *filter(None, [setting]), *more)
         return ConfigError(message, path=format_path(keys))
 
     # --- programs --------------------------------------------------------------------------------

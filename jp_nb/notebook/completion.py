@@ -26,18 +26,23 @@ from pydantic import ValidationError
 
 from jp_nb.agent.provider import ModelList
 from jp_nb.config.assignments import parse_setting_value
-from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, find_node, look_up, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable
-from jp_nb.config.tree.model_settings import EFFORTS, PROVIDER_NAMES, SERVERS, ModelId
-from jp_nb.config.tree.tool_settings import JSON_TYPES, SOURCES, STAR
+from jp_nb.config.tree.model_settings import (
+    PROVIDER_NAMES,
+    REASONING_EFFORTS,
+    SERVERS_PATH,
+    ModelId,
+)
+from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
 from jp_nb.record.document import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
-from jp_nb.storage.config_files import SUFFIXES
-from jp_nb.storage.files import config_folder
+from jp_nb.storage.config_files import CONFIG_SUFFIXES
+from jp_nb.storage.files import get_config_folder
 
 MAX_OFFERED = 300
 MAX_CHARS = 200  # longer texts are not offered
@@ -71,7 +76,7 @@ class Names:
 
     def keys(self, path: str) -> Sequence[str]:
         """Return the keys below `path` in the effective configuration, or the indexes of a list."""
-        value = lookup(self._dumped, parse_path(path))
+        value = look_up(self._dumped, parse_path(path))
         if isinstance(value, list):
             return [str(number) for number in range(len(value))]
         return list(value) if isinstance(value, dict) else []
@@ -91,7 +96,7 @@ class Names:
     @cached_property
     def providers(self) -> Sequence[str]:
         """Providers, and the servers of the configuration."""
-        return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS))]
+        return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS_PATH))]
 
     @cached_property
     def mcp_servers(self) -> Sequence[str]:
@@ -120,7 +125,7 @@ class Names:
     def config_files(self, folder: str) -> Sequence[str]:
         """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
         folders: list[Path] = []
-        for root in (config_folder() / "config", self.session.files.root):
+        for root in (get_config_folder() / "config", self.session.files.root):
             folders += [root / path / folder for path in self._config.config_load_paths]
 
         entries: list[str] = []
@@ -133,7 +138,7 @@ class Names:
         return [
             entry.removesuffix(suffix)
             for entry, suffix in suffixes.items()
-            if entry.endswith("/") or (suffix and suffix in SUFFIXES)
+            if entry.endswith("/") or (suffix and suffix in CONFIG_SUFFIXES)
         ]
 
     def entries(self, folder: str) -> Sequence[str]:
@@ -487,7 +492,9 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
 
 
 _WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
-_KNOWN_WORDS = dict.fromkeys((*_WORDS, *EFFORTS, *PROVIDER_NAMES, *SOURCES, *JSON_TYPES))
+_KNOWN_WORDS = dict.fromkeys(
+    (*_WORDS, *REASONING_EFFORTS, *PROVIDER_NAMES, *TOOL_SOURCES, *JSON_TYPES)
+)
 """Words that validators of some settings accept, but that their annotations do not list."""
 _NO_WORD = "no_such_word"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from jp_nb.config.directives import Directive, Kind
+from jp_nb.config.directives import Directive, DirectiveKind
 from jp_nb.errors import UsageError
 
 Offer = Literal[
@@ -123,7 +123,7 @@ class Subcommand:
 
 
 def _directive(
-    kind: Kind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
+    kind: DirectiveKind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
 ) -> MagicOption:
     """Return an option that changes the configuration. The order of these options matters."""
 

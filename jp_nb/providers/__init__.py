@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
-    PROVIDERS,
-    SERVERS,
+    PROVIDER_CLASSES,
+    SERVERS_PATH,
     ProviderConfig,
     Server,
 )
@@ -31,16 +31,18 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
         ConfigError: There is no such provider, or a setting is not valid.
     """
     if name not in AVAILABLE_PROVIDERS:
-        known = f"the provider {name!r} is not available yet" if name in PROVIDERS else ""
+        known = f"the provider {name!r} is not available yet" if name in PROVIDER_CLASSES else ""
         raise ConfigError(
             f"{known or f'unknown provider {name!r}'}; available: {', '.join(AVAILABLE_PROVIDERS)}",
             path="assistant.model.id.provider",
         )
-    module, _, function = PROVIDERS[name].FACTORY.partition(":")
+    module, _, function = PROVIDER_CLASSES[name].FACTORY.partition(":")
     make: Callable[[str, ProviderConfig], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
-    return make(name, _read_settings(PROVIDERS[name], settings or {}, f"providers.llm.{name}"))
+    return make(
+        name, _read_settings(PROVIDER_CLASSES[name], settings or {}, f"providers.llm.{name}")
+    )
 
 
 ConfigT = TypeVar("ConfigT", bound=ProviderConfig)
@@ -52,9 +54,11 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
     Raises:
         ConfigError: A setting is missing or not valid.
     """
-    config = _read_settings(Server, settings, f"{SERVERS}.{name}")
+    config = _read_settings(Server, settings, f"{SERVERS_PATH}.{name}")
     if not config.base_url:
-        raise ConfigError("the address of the server is missing", path=f"{SERVERS}.{name}.base_url")
+        raise ConfigError(
+            "the address of the server is missing", path=f"{SERVERS_PATH}.{name}.base_url"
+        )
     module = {
         "chat": "openai_chat",
         "responses": "openai_chat",

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
-from jp_nb.config.tree.model_settings import SERVERS, OpenAi, ProviderConfig, Server
+from jp_nb.config.tree.model_settings import SERVERS_PATH, OpenAi, ProviderConfig, Server
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.local_server import find_address
 
@@ -46,7 +46,7 @@ class Endpoint:
     @property
     def setting_path(self) -> str:
         """Path of the settings in the configuration."""
-        table = SERVERS if self.is_server else "providers.llm"
+        table = SERVERS_PATH if self.is_server else "providers.llm"
         return f"{table}.{self.provider}"
 
     @property
@@ -132,7 +132,7 @@ def make_endpoint(
     """
     table = "providers.llm"
     if isinstance(config, Server):
-        table = SERVERS
+        table = SERVERS_PATH
         headers = {**headers, **{name.lower(): value for name, value in config.headers.items()}}
 
     base_url, *others = [config.base_url] if config.base_url else config.DEFAULT_ADDRESSES or [""]

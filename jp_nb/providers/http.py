@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
-from jp_nb.config.secrets import PROVIDER_KEY, Redactor
+from jp_nb.config.secrets import PROVIDER_KEY_MARK, Redactor
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url
@@ -48,7 +48,7 @@ class KeyRedactor(Redactor):
     """Replaces a key in texts."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(PROVIDER_KEY, key)
+        super().__init__(PROVIDER_KEY_MARK, key)
         self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
 
     def hide_in_response(self, text: str) -> str:

@@ -20,15 +20,15 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     build_partial,
-    diff,
+    diff_partials,
     get_identity,
     get_path,
     is_wrapper,
     iter_leaf_paths,
     iter_leaves,
-    merge,
+    merge_partials,
     select_settings,
     strip_strategies,
     unwrap,
@@ -37,7 +37,7 @@ from jp_nb.config.schema import (
     JSON,
     ROOT,
     Element,
-    Keys,
+    PathKeys,
     SchemaNode,
     format_path,
     node_at,
@@ -133,8 +133,8 @@ class Claims:
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
         # A claim has the number of its step, then the order of the paths.
-        self._newest: dict[Keys, tuple[tuple[int, int], JsonValue]] = {}
-        self._below: dict[Keys, tuple[tuple[int, int], JsonValue]] = {}  # at or below a path
+        self._newest: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}
+        self._below: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}  # at or below a path
         for step in steps:
             for keys, claim in _claims_of(step):
                 known = self._newest.get(keys)
@@ -146,7 +146,7 @@ class Claims:
                         self._below[keys[:length]] = ranked
         self._unclaimed = [parse_path(path) for path in unclaimed]
 
-    def owned_by(self, hashes: frozenset[str]) -> list[Keys]:
+    def owned_by(self, hashes: frozenset[str]) -> list[PathKeys]:
         """Return the paths whose newest claim is by one of `hashes`."""
         return [
             keys
@@ -154,7 +154,7 @@ class Claims:
             if hashes & read_hashes(claim) and hashes & read_hashes(self.owner(keys))
         ]
 
-    def owner(self, keys: Keys) -> JsonValue:
+    def owner(self, keys: PathKeys) -> JsonValue:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
@@ -194,7 +194,7 @@ def revert_source(
     Each path gets its value before all changes of the source. Paths that another source has set
     since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
-    back: list[tuple[Keys, _State]] = []
+    back: list[tuple[PathKeys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _states(steps, keys)
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
@@ -216,7 +216,7 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
     return _revert(steps[0].below, [(keys, states[-1])])
 
 
-def _states(steps: Sequence[Step], keys: Keys) -> list[_State]:
+def _states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
     # The successive values of `keys`, without reverted ones. A change without a claim keeps the
     # owner.
     states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
@@ -233,7 +233,7 @@ def _states(steps: Sequence[Step], keys: Keys) -> list[_State]:
     return states
 
 
-def _value(partial: Partial, keys: Keys) -> JsonValue:
+def _value(partial: Partial, keys: PathKeys) -> JsonValue:
     *above, key = keys
     node = node_at(above)
     if not isinstance(key, Element) or node is None or node.kind != "list":
@@ -243,7 +243,7 @@ def _value(partial: Partial, keys: Keys) -> JsonValue:
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
 
 
-def _claims_of(step: Step) -> Iterator[tuple[Keys, JsonValue]]:
+def _claims_of(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
     # A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
     # leave half a model.
     claims = step.delta.claims if step.delta is not None else {}
@@ -256,7 +256,7 @@ def _claims_of(step: Step) -> Iterator[tuple[Keys, JsonValue]]:
                 yield above, claim
 
 
-def _revert(below: Partial, back: Iterable[tuple[Keys, _State]]) -> Revert:
+def _revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
     uncovers: set[str] = set()
@@ -271,7 +271,7 @@ def _revert(below: Partial, back: Iterable[tuple[Keys, _State]]) -> Revert:
             value: JsonValue = [state.value] if is_item else state.value
             if node.kind == "list":
                 value = {"value": value, "strategy": "replace"}
-            delta = merge(delta, build_partial(keys[:-1] if is_item else keys, value))
+            delta = merge_partials(delta, build_partial(keys[:-1] if is_item else keys, value))
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
 
@@ -283,10 +283,10 @@ class ChangedPaths:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         # Each has the number of the last step by path. `_inside` also has the paths above.
-        self._values: dict[Keys, tuple[int, Partial]] = {}
-        self._unset: dict[Keys, int] = {}
-        self._inside: dict[Keys, int] = {}
-        self._reverted: dict[Keys, int] = {}
+        self._values: dict[PathKeys, tuple[int, Partial]] = {}
+        self._unset: dict[PathKeys, int] = {}
+        self._inside: dict[PathKeys, int] = {}
+        self._reverted: dict[PathKeys, int] = {}
         start = 1 + max((n for n, step in enumerate(steps) if step.is_reset), default=NEVER)
         for number, step in enumerate(steps[start:]):
             delta = step.change.delta
@@ -380,7 +380,7 @@ class Draft:
         unset = before
         if change.unsets:
             unset = strip(self._apply(Change(unsets=change.unsets, uncovers=change.uncovers)))
-        needed = diff(unset, wanted)
+        needed = diff_partials(unset, wanted)
         both = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
         smaller = Change(needed.delta, both, change.uncovers.intersection(change.unsets))
         if smaller == change:
@@ -390,7 +390,7 @@ class Draft:
 
     def _apply(self, change: Change) -> Partial:
         now = self.now()
-        return apply(now.after, change, now.defaults, now.below)
+        return apply_change(now.after, change, now.defaults, now.below)
 
     def partial(self) -> Partial:
         """Return the merged settings with the changes."""
@@ -465,7 +465,7 @@ def make_inherited_changes(projection: Projection, begins: Partial) -> Change:
     Only the results of the conversation's own changes are included. `begins` are the settings at
     the beginning of the next conversation, without strategies.
     """
-    change = diff(begins, projection.partial())
+    change = diff_partials(begins, projection.partial())
     changed = ChangedPaths(projection.steps() if change else ())
     return select_changes(change, lambda path: path in changed)
 
@@ -492,14 +492,14 @@ def make_inherited_settings(left: Projection, begins: Projection, paths: Collect
             step.change, lambda path: any(parse_path(path)[: len(place)] == place for place in keys)
         )
         if change:
-            after = begins.strip(apply(after, change, step.defaults, below))
-    return diff(before, after)
+            after = begins.strip(apply_change(after, change, step.defaults, below))
+    return diff_partials(before, after)
 
 
 def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     """Return the part of `change` at the `wanted` paths."""
 
-    def is_wanted(node: SchemaNode | None, keys: Keys, value: JsonValue) -> bool | None:
+    def is_wanted(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         is_group = node is not None and node.kind in ("table", "map")
         if is_group and isinstance(value, dict) and not is_wrapper(value, node):
             return None
@@ -534,7 +534,7 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
         return found
     trusted = projection.if_trusted()
     after = trusted.partial()
-    change = diff(projection.partial(), after)
+    change = diff_partials(projection.partial(), after)
     found |= dict.fromkeys(change.unsets)
     found |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
     return found | dict(trusted.ignored)

@@ -20,12 +20,20 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
-from jp_nb.config.authority import names_remote_model, strip_untrusted, untrusted_record_may_unset
+from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
-from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply_change,
+    get_path,
+    merge_partials,
+    strip_strategies,
+    unset_path,
+)
 from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import split_unknown, validate_plain
+from jp_nb.config.validation import split_unknown, validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
@@ -315,9 +323,9 @@ class Projection:
             untrusted = not self._trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
-            if untrusted and not self._may_select(below, apply(below, base, defaults)):
+            if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
                 base = self._without_model(base)
-        return Step(-1, None, base, below, defaults, apply(below, base, defaults))
+        return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
     def step(self, last: Step, delta: ConfigDelta) -> Step:
         """Return the result of `delta` after `last`."""
@@ -346,10 +354,10 @@ class Projection:
             tuple(path for path in delta.unsets if self._may_unset(path, untrusted=untrusted)),
             frozenset(delta.uncovers),
         )
-        after = apply(last.after, change, last.defaults, last.below)
+        after = apply_change(last.after, change, last.defaults, last.below)
         if untrusted and not self._may_select(last.after, after):
             change = self._without_model(change)
-            after = apply(last.after, change, last.defaults, last.below)
+            after = apply_change(last.after, change, last.defaults, last.below)
         return replace(unchanged, change=change, after=after)
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
@@ -371,7 +379,7 @@ class Projection:
     def _without_model(self, change: Change) -> Change:
         self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
         unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
-        return Change(unset(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
+        return Change(unset_path(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
 
     def _may_unset(self, path: str, *, untrusted: bool) -> bool:
         try:
@@ -379,7 +387,7 @@ class Projection:
         except ConfigError as exc:
             self._problems[path] = ConfigProblem(path, "malformed", str(exc))
             return False
-        if untrusted and not untrusted_record_may_unset(keys):
+        if untrusted and not may_untrusted_record_unset(keys):
             self._ignored[path] = None
             return False
         return True
@@ -457,7 +465,7 @@ class Projection:
     def validate(self, after: Partial) -> AppConfig:
         """Return the configuration of the merged settings `after`, as the same object each time."""
         if self._validated is None or self._validated[0] is not after:
-            self._validated = after, validate_plain(self.strip(after))
+            self._validated = after, validate_plain_config(self.strip(after))
         return self._validated[1]
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
@@ -522,9 +530,9 @@ def read_base_change(
             break
         for path in listed:
             try:
-                partial = unset(partial, str(path))
+                partial = unset_path(partial, str(path))
                 unsets[str(path)] = None
             except ConfigError as exc:
                 problems[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
-        partial = merge(partial, values if isinstance(values, dict) else {})
+        partial = merge_partials(partial, values if isinstance(values, dict) else {})
     return Change(partial, tuple(unsets))

@@ -143,7 +143,10 @@ def format_head_line(prompt: SimplePrompt) -> str:
     """Return header and asking tool in one line; "" without both."""
     title = format_header(prompt)
     by = format_asking_tool(prompt)
-    return f"{title} ({by})" if title and by else title or by or ""
+    if title and by:
+        return f"{title} ({by})"
+
+    return title or by or ""
 
 
 def spell_name(text: str) -> str:
@@ -173,8 +176,10 @@ def list_exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
             count, lines = spell_lines(exhibit.value)
         else:
             lines = format_object(exhibit.value)
+
         caption = exhibit.caption if count == ONE_LINE else f"{exhibit.caption}: {count}"
         shown.append(CaptionedLines(caption, lines))
+
     return shown
 
 
@@ -193,10 +198,14 @@ def describe_expected_picks(kind: SelectAnswer) -> str:
     """Return the expected number of options as text; "" if any number is valid."""
     least = kind.min_picks
     most = kind.max_picks
+
     if most is None:
         return f"Please pick at least {least}." if least else ""
+
     if least in (0, most):
-        return f"Please pick {'' if least else 'at most '}{most}."
+        limit = "" if least else "at most "
+        return f"Please pick {limit}{most}."
+
     return f"Please pick {least} to {most}."
 
 
@@ -211,9 +220,11 @@ def get_submit_label(prompt: QuestionPrompt) -> str:
     """Return the label of the button that sends the answer to a single question."""
     if prompt.submit is not None:
         return prompt.submit
+
     kind = prompt.question.answer_type
     if isinstance(kind, FormAnswer) and not kind.fields:
         return CONFIRM_LABEL
+
     return DONE_LABEL if isinstance(kind, UrlAnswer) else SUBMIT_LABEL
 
 
@@ -235,6 +246,7 @@ def format_address_lines(prompt: SimplePrompt) -> list[str]:
     found = find_address(prompt)
     if found is None:
         return []
+
     host = [f"  Host: {spell_invisible(found.host)}"] if found.host else []
     warnings = [f"  {warning}" for warning in list_address_warnings(found)]
     return [f"  {spell_invisible(found.text)}", *host, *warnings]
@@ -246,14 +258,20 @@ def render_address(found: WebAddress) -> str:
     The link is styled as a button. The new tab gets no access to the page and no referrer.
     """
     parts = [escape(spell_invisible(part)) for part in (found.before, found.host, found.after)]
-    marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}" if found.host else parts[0]
+    marked = parts[0]
+    if found.host:
+        marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}"
+
     # A long URL scrolls, also with the keys of the keyboard.
     region = f'class="jp-nb-url" tabindex="0" role="region" aria-label="{ADDRESS_LABEL}"'
     block = f'<div {region}><bdo dir="ltr">{marked}</bdo></div>'
+
     for warning in list_address_warnings(found):
         block += f'<div class="jp-nb-warning">{escape(warning)}</div>'
+
     if found.link is None:
         return block
+
     label = escape(OPEN_ADDRESS.format(spell_invisible(found.host)))
     return (
         f'{block}<a class="jupyter-button jp-nb-open" target="_blank" rel="noopener noreferrer" '
@@ -263,11 +281,18 @@ def render_address(found: WebAddress) -> str:
 
 def format_titled_question(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
-    title = format_header(prompt)
-    asked = f"{title}: {format_question(prompt)}" if title else format_question(prompt)
+    asked = format_question(prompt)
+    if title := format_header(prompt):
+        asked = f"{title}: {asked}"
+
     if isinstance(prompt, ActionPrompt) and prompt.changes:
-        asked = f"{asked}: {'; '.join(one.line for one in summarize_changes(prompt.changes))}"
-    return f"{asked} ({by})" if (by := format_asking_tool(prompt)) else asked
+        changes = "; ".join(each.line for each in summarize_changes(prompt.changes))
+        asked = f"{asked}: {changes}"
+
+    if by := format_asking_tool(prompt):
+        asked = f"{asked} ({by})"
+
+    return asked
 
 
 def format_prompt_answer(prompt: SimplePrompt, end: Answered) -> str:
@@ -301,7 +326,8 @@ def make_editable_text(prompt: QuestionPrompt) -> EditableText:
     preset = get_preselected(prompt)
     text = preset if isinstance(preset, str) else ""
     shown = spell_editable(text)
-    return EditableText(shown, SPELLED_OUT if shown != text else None)
+    hint = SPELLED_OUT if shown != text else None
+    return EditableText(shown, hint)
 
 
 OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
@@ -311,10 +337,13 @@ def format_without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
     if isinstance(prompt, FormPrompt):
         lines = [*filter(None, [format_head_line(prompt.pages[0])])]
+
         for number, page in enumerate(prompt.pages, start=1):
-            lines += [f"{number}. {format_question(page)}", *_option_lines(page)]
+            lines += [f"{number}. {format_question(page)}", *_list_option_lines(page)]
         return "\n".join([*lines, OPEN_ONLY])
-    offered = [*_option_lines(prompt)] if isinstance(prompt, QuestionPrompt) else []
+
+    offered = [*_list_option_lines(prompt)] if isinstance(prompt, QuestionPrompt) else []
+
     if not offered:
         return f"{format_titled_question(prompt)} {OPEN_ONLY}"
     return "\n".join([format_titled_question(prompt), *offered, OPEN_ONLY])
@@ -327,12 +356,16 @@ def summarize_prompt(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
     """
     if not isinstance(prompt, FormPrompt):
         assert not isinstance(end, FormEnd)
-        return _record(format_titled_question(prompt), prompt, end, has_card=_has_card(prompt))
+        return _summarize_page(
+            format_titled_question(prompt), prompt, end, has_card=_has_card(prompt)
+        )
+
     ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
     records = [
-        _record(format_question(page), page, one, has_card=True)
+        _summarize_page(format_question(page), page, one, has_card=True)
         for page, one in zip(prompt.pages, ends, strict=True)
     ]
+
     head = [*filter(None, [format_head_line(prompt.pages[0])])]
     return PromptSummary(
         "\n".join([*head, *(record.plain for record in records)]),
@@ -344,29 +377,35 @@ def _has_card(prompt: SimplePrompt) -> bool:
     # True if the record lists options, an own text or fields below the question.
     if isinstance(prompt, ActionPrompt):
         return False
+
     kind = prompt.question.answer_type
+
     if isinstance(kind, SelectAnswer):
         is_bare = all(option.label is option.description is None for option in kind.options)
         is_long = len(kind.options) > MAX_ALTERNATIVES
         return kind.multi or kind.other or is_long or not is_bare
+
     return isinstance(kind, FormAnswer)
 
 
-def _record(
+def _summarize_page(
     asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], *, has_card: bool
 ) -> PromptSummary:
     card = QuestionCard()
+
     if isinstance(end, Answered):
         words = format_prompt_answer(prompt, end)
         if has_card and isinstance(prompt, QuestionPrompt):
-            card = _card(prompt, end)
+            card = _make_card(prompt, end)
             words = card.headline
+
         for_turn = ", for this turn" if end.remember else ""
         said = f"{words}{for_turn}{format_marks(get_outcome(end))}"
     elif isinstance(end, NotAnswered):
         said = f"{end_in_words(end.end, end.marks)}{format_author(end.by)}"
     else:
         said = f"not asked ({one_line(end.reason)})"
+
     below = (f"    {line}" for line in format_card_lines(card))
     head = f"{escape_markup(asked)} → **{escape_markup(said)}**"
     return PromptSummary(
@@ -375,18 +414,18 @@ def _record(
     )
 
 
-def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
+def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
     kind = page.question.answer_type
     answered = isinstance(end, Answered)
     answer = kind.redacted(end.value) if isinstance(end, Answered) else None
     return make_question_card(kind.to_record(), answer, answered=answered)
 
 
-def _option_lines(page: QuestionPrompt) -> Iterator[str]:
+def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:
     # Of a URL only the host: a page may make a link of the whole text.
     if (found := find_address(page)) is not None and found.host:
         yield f"    {ADDRESS_AT.format(spell_invisible(found.host))}"
-    yield from (f"    {line}" for line in format_card_lines(_card(page, None)))
+    yield from (f"    {line}" for line in format_card_lines(_make_card(page, None)))
 
 
 BACK_LABEL: Final = "Back"
@@ -454,14 +493,19 @@ def summarize_form(draft: FormDraft) -> list[SummaryLine]:
         kind = page.question.answer_type
         is_open = held.answer is None
         empty = None
+
         if held.empty and is_open:
             several = isinstance(kind, SelectAnswer) and kind.multi
             empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT_LABEL
-        given = upper_first(held.problem) or NOT_ANSWERED
+
         if held.answer:
             given = format_prompt_answer(page, held.answer)
         elif held.declined:
             given = REFUSED
             is_open = False
+        else:
+            given = upper_first(held.problem) or NOT_ANSWERED
+
         lines.append(SummaryLine(format_question(page), given, is_open, empty))
+
     return lines

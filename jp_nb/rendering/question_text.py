@@ -51,6 +51,7 @@ from jp_nb.text import (
     make_lookalike_key,
     one_line,
     plain,
+    pluralize,
     spell_invisible,
 )
 
@@ -98,10 +99,11 @@ class QuestionCard:
         """The answer in the line of the question. The fields of a form have their own lines."""
         if not self.fields or not self.answered:
             return self.words
+
         filled = sum(card.answered for _, card in self.fields)
         total = len(self.fields)
-        ending = "" if total == 1 else "s"
-        return f"{filled} of {total} field{ending}" if filled < total else f"{total} field{ending}"
+        fields = f"{total} {pluralize('field', total)}"
+        return f"{filled} of {fields}" if filled < total else fields
 
     @property
     def field_text(self) -> str:
@@ -118,58 +120,78 @@ def make_question_card(
     """
     kind = as_object(answer_type)
     if is_deeper(answer, MAX_SHOWN_LEVELS):
-        return QuestionCard(UNREADABLE if answered else "", answered=answered)
+        words = UNREADABLE if answered else ""
+        return QuestionCard(words, answered=answered)
+
     fields = kind.get("fields")
     if kind.get("type") == "form" and isinstance(fields, list):
-        return _form_card(fields, answer, answered=answered)
+        return _make_form_card(fields, answer, answered=answered)
     if kind.get("type") == "select" or isinstance(kind.get("options"), list):
-        return _select_card(kind, answer, answered=answered)
+        return _make_select_card(kind, answer, answered=answered)
+
     if not answered:
         return QuestionCard()
-    if isinstance(answer, str) and len(_own_lines(answer)) > 1:
-        return QuestionCard(_first_line(answer), own=answer, answered=True)
+
+    if isinstance(answer, str) and len(_split_own_text(answer)) > 1:
+        return QuestionCard(_cut_first_line(answer), own=answer, answered=True)
+
     if isinstance(answer, bool):
         yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
-        return QuestionCard(yes if answer else "No", answered=True)
-    return QuestionCard(one_line(_text(answer), limit=MAX_LINE_CHARS) or EMPTY, answered=True)
+        words = yes if answer else "No"
+        return QuestionCard(words, answered=True)
+
+    words = one_line(_format_value(answer), limit=MAX_LINE_CHARS) or EMPTY
+    return QuestionCard(words, answered=True)
 
 
-def _text(value: JsonValue) -> str:
+def _format_value(value: JsonValue) -> str:
     return value if isinstance(value, str) else sorted_json(value)
 
 
-def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
-    labels = _option_labels(kind.get("options"))
+def _make_select_card(
+    kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool
+) -> QuestionCard:
+    labels = _read_option_labels(kind.get("options"))
     # The values in the order of the picks, and the user's own text.
     picks = answer if answered else []
     own = None
+
     if isinstance(answer, dict) and answered and answer and answer.keys() <= _PICKS:
         picks = answer.get("selected", [])
         custom = answer.get("custom")
         own = custom if isinstance(custom, str) else None
-    chosen = {sorted_json(x): x for x in (picks if isinstance(picks, list) else [picks])}
+
+    if not isinstance(picks, list):
+        picks = [picks]
+    chosen = {sorted_json(pick): pick for pick in picks}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
-    foreign = [
-        CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
-    ]
+    unlisted = [value for key, value in chosen.items() if key not in labels]
+    foreign = [CardOption(_format_label(value), chosen=True) for value in unlisted]
 
     words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
     if own is not None:
-        is_long = len(_own_lines(own)) > 1
-        words.append(f'"{_first_line(own) if is_long else spell_invisible(own)}"')
-    said = one_line(", ".join(words), limit=MAX_LINE_CHARS) if words else NONE_OF_THESE
+        is_long = len(_split_own_text(own)) > 1
+        text = _cut_first_line(own) if is_long else spell_invisible(own)
+        words.append(f'"{text}"')
+
+    said = NONE_OF_THESE
+    if words:
+        said = one_line(", ".join(words), limit=MAX_LINE_CHARS)
 
     several = kind.get("multi") is True or isinstance(answer, list)
     if answered and len(options) > MAX_ALTERNATIVES:
         # The picks are in the line, and a long list of the others says little.
         count = sum(option.chosen for option in options)
         number = "one" if count == 1 and not several else str(count)
-        said = f"{said}, {number} of {len(options)}" if count else said
+        if count:
+            said = f"{said}, {number} of {len(options)}"
+
         return QuestionCard(said, several=several, own=own, answered=True)
 
     listed = options[:MAX_LISTED_LINES]
+    words_of_answer = said if answered else ""
     return QuestionCard(
-        said if answered else "",
+        words_of_answer,
         (*listed, *foreign),
         left=len(options) - len(listed),
         several=several,
@@ -178,11 +200,11 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     )
 
 
-def _first_line(text: str) -> str:
-    return f"{one_line(_own_lines(text)[0], limit=MAX_CELL_CHARS)} …"
+def _cut_first_line(text: str) -> str:
+    return f"{one_line(_split_own_text(text)[0], limit=MAX_CELL_CHARS)} …"
 
 
-def _option_labels(options: JsonValue) -> dict[str, str]:
+def _read_option_labels(options: JsonValue) -> dict[str, str]:
     # The keys are JSON, because 1 == True in Python.
     found: dict[str, str] = {}
     for option in options if isinstance(options, list) else ():
@@ -190,31 +212,43 @@ def _option_labels(options: JsonValue) -> dict[str, str]:
         value = shape.get("value") if "value" in shape else option
         if not is_deeper(value, MAX_SHOWN_LEVELS):
             label = shape.get("label")
-            found.setdefault(sorted_json(value), label if isinstance(label, str) else _text(value))
-    labels = (one_line(x, limit=MAX_CELL_CHARS) for x in spell_option_labels(tuple(found.values())))
+            if not isinstance(label, str):
+                label = _format_value(value)
+            found.setdefault(sorted_json(value), label)
+
+    spelled = spell_option_labels(tuple(found.values()))
+    labels = [one_line(label, limit=MAX_CELL_CHARS) for label in spelled]
     return dict(zip(found, labels, strict=True))
 
 
 def _format_label(value: JsonValue) -> str:
-    return one_line(spell_invisible(_text(value)), limit=MAX_CELL_CHARS) or EMPTY
+
+    return one_line(spell_invisible(_format_value(value)), limit=MAX_CELL_CHARS) or EMPTY
 
 
-def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
+def _make_form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
     given = as_object(answer)
     cards = []
     for field in map(as_object, fields):
         key = field.get("id")
         text = field.get("text")
         kind = field.get("answer_type")
-        if isinstance(key, str):
-            if as_object(kind).get("type") == "form":  # forms are not nested
-                kind = {}
-            card = make_question_card(kind, given.get(key), answered=answered and key in given)
-            name = text if isinstance(text, str) and text.strip() else key
-            cards.append((_format_label(name), card))
-    filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
-    words = one_line(filled, limit=MAX_LINE_CHARS) or (EMPTY if fields else CONFIRMED_ANSWER)
-    return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
+        if not isinstance(key, str):
+            continue
+
+        if as_object(kind).get("type") == "form":  # forms are not nested
+            kind = {}
+        card = make_question_card(kind, given.get(key), answered=answered and key in given)
+        name = text if isinstance(text, str) and text.strip() else key
+        cards.append((_format_label(name), card))
+
+    words = ""
+    if answered:
+        empty = EMPTY if fields else CONFIRMED_ANSWER
+        filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
+        words = one_line(filled, limit=MAX_LINE_CHARS) or empty
+
+    return QuestionCard(words, fields=tuple(cards), answered=answered)
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
@@ -225,14 +259,21 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
     about = format_marks(outcome)
     if outcome.is_secret:
         return f"→ {SECRET_ANSWER}{about}"
+
     words = CHANNEL_WORDS.get(outcome.channel or "")
     origin = f" ({words.origin})" if words is not None and words.origin else ""
+
     if outcome.is_answered:
         return f"→ {answer}{origin}{about}"
+
     cause = format_cause(outcome)
     if outcome.end == "declined":  # by the user, or by the answers file
         return f"— {cause}{origin}{about}"
-    return f"— {cause if outcome.end == 'open' else f'no answer: {cause}'}{about}"
+
+    if outcome.end == "open":
+        return f"— {cause}{about}"
+
+    return f"— no answer: {cause}{about}"
 
 
 def format_cause(outcome: QuestionOutcome) -> str:
@@ -244,62 +285,82 @@ def format_cause(outcome: QuestionOutcome) -> str:
 def format_marks(outcome: QuestionOutcome) -> str:
     """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
     said = []
+
     timed_out = "timed_out" in outcome.marks
     if "auto" in outcome.marks:
-        said.append(f"chosen automatically{' when time ran out' if timed_out else ''}")
+        when = " when time ran out" if timed_out else ""
+        said.append(f"chosen automatically{when}")
     elif timed_out:
         said.append("the input when time ran out")
+
     if "empty" in outcome.marks:
         said.append("left blank on purpose")
-    marks = f" ({'; '.join(said)})" if said else ""
+
+    marks = ""
+    if said:
+        listed = "; ".join(said)
+        marks = f" ({listed})"
+
     return f"{marks}{format_author(outcome.by)}"
 
 
 def format_card_lines(card: QuestionCard) -> list[str]:
     """Return the lines below a question as text, without indentation."""
-    lines = _option_lines(card)
+    lines = _list_options(card)
+
     if card.own is not None:
-        own = _own_lines(card.own)
-        lines += [f"{OWN_SIGN}{own[0]}"] if len(own) == 1 else [BAR + line for line in own]
+        own = _split_own_text(card.own)
+        if len(own) == 1:
+            lines.append(f"{OWN_SIGN}{own[0]}")
+        else:
+            lines += [f"{BAR}{line}" for line in own]
+
     for name, inner in card.fields:
-        lines.append(f"{name}: {inner.field_text}" if card.answered else name)
-        lines += [f"    {line}" for line in format_card_lines(_field_card(inner))]
+        field = f"{name}: {inner.field_text}" if card.answered else name
+        lines.append(field)
+        lines += [f"    {line}" for line in format_card_lines(_shorten_field_card(inner))]
+
     return lines
 
 
 def render_card(card: QuestionCard) -> str:
     """Return the lines below a question as Markdown; "" if there are none."""
-    blocks = ["\n".join(f"- {escape_markup(line)}" for line in _option_lines(card))]
+    blocks = ["\n".join(f"- {escape_markup(line)}" for line in _list_options(card))]
+
     if card.own is not None:
-        own = _own_lines(card.own)
-        shown = (
-            escape_markup(f"{OWN_SIGN}{own[0]}")
-            if len(own) == 1
-            else make_code_block("\n".join(own))
-        )
+        own = _split_own_text(card.own)
+        if len(own) == 1:
+            shown = escape_markup(f"{OWN_SIGN}{own[0]}")
+        else:
+            shown = make_code_block("\n".join(own))
         blocks.append(quote_markdown(shown))
     lines = []
+
     for name, inner in card.fields:
         answer = f": **{escape_markup(inner.field_text)}**" if card.answered else ""
         lines.append(f"- {escape_markup(name)}{answer}")
-        if below := render_card(_field_card(inner)):
-            lines += ["", *(f"  {line}" if line else "" for line in below.split("\n"))]
-    return "\n\n".join(filter(None, [*blocks, "\n".join(lines)]))
+        if below := render_card(_shorten_field_card(inner)):
+            lines.append("")
+            for line in below.split("\n"):
+                lines.append(f"  {line}" if line else "")
+
+    blocks.append("\n".join(lines))
+    return "\n\n".join(filter(None, blocks))
 
 
-def _field_card(card: QuestionCard) -> QuestionCard:
+def _shorten_field_card(card: QuestionCard) -> QuestionCard:
     # The line of an answered field has its answer, so only a long text is below it.
     return replace(card, options=(), left=0) if card.answered else card
 
 
-def _option_lines(card: QuestionCard) -> list[str]:
+def _list_options(card: QuestionCard) -> list[str]:
     lines = [f"{_SIGNS[card.several, option.chosen]}{option.label}" for option in card.options]
     if card.left:
-        lines.append(f"… {card.left} more option{'' if card.left == 1 else 's'}")
+        lines.append(f"… {card.left} more {pluralize('option', card.left)}")
     return lines
 
 
-def _own_lines(text: str) -> list[str]:
+def _split_own_text(text: str) -> list[str]:
     return bound_text(text, lines=50).split("\n") if text.strip() else [EMPTY]
 
 
@@ -317,8 +378,10 @@ def spell_option_labels(options: tuple[str, ...]) -> list[str]:
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
             twins[text] += 1
+
             label = f"{text} ({twins[text] + 1})"
         labels[label] = None
+
     return list(labels)
 
 
@@ -335,15 +398,13 @@ QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
 
 def render_question_table(answers: Sequence[LoggedAnswer]) -> Report:
     """Return `answers` as a table with shortened texts."""
-    rows = [
-        (
-            str(answer.id),
-            _cut(answer.question, QUESTION_CHARS),
-            _cut(answer.words, ANSWER_CHARS),
-            answer.answered_by if answer.is_trusted else NOT_YOURS,
-        )
-        for answer in answers
-    ]
+    rows = []
+    for answer in answers:
+        question = _cut_line(answer.question, QUESTION_CHARS)
+        words = _cut_line(answer.words, ANSWER_CHARS)
+        answered_by = answer.answered_by if answer.is_trusted else NOT_YOURS
+        rows.append((str(answer.id), question, words, answered_by))
+
     return make_table(QUESTION_COLUMNS, rows)
 
 
@@ -352,15 +413,19 @@ def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
     sheets = []
     for answer in answers:
         about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
-        about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
-        about += [f"in {answer.notebook}"] if answer.notebook else []
+        if answer.asker:
+            about.append(f"asked by {_ASKERS.get(answer.asker, answer.asker)}")
+        if answer.notebook:
+            about.append(f"in {answer.notebook}")
         if not answer.is_trusted:
             about.append(NOT_YOURS)
         elif answer.answered_by:
             about.append(f"answered by {answer.answered_by}")
+
         texts = [answer.question, answer.words]
         if answer.words != answer.answer:
             texts.append(f"value: {sorted_json(answer.answer)}")
+
         blocks = (Report(make_code_block(text), text) for text in map(plain, texts))
         sheets.append(join_reports([make_remark(" · ".join(about)), *blocks]))
     return join_reports(sheets, between="\n\n")
@@ -369,6 +434,6 @@ def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut_line(text: str, limit: int) -> str:
     line = one_line(text)
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -51,7 +52,7 @@ from jp_nb.rendering.report import (
     make_table,
 )
 from jp_nb.rendering.text_diff import compare_values, count_equal
-from jp_nb.text import escape_invisible, one_line
+from jp_nb.text import escape_invisible, one_line, pluralize
 
 _CONTENT_KEYS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
@@ -99,19 +100,23 @@ class TracedRequest:
         """The request body, with secret parameters masked."""
         body: dict[str, JsonValue] = json.loads(self.sent.body)
         content = _CONTENT_KEYS | self.sent.members
-        return {
-            key: value if key in content else mask_secrets(value, (key,))
-            for key, value in body.items()
-        }
+
+        for key, value in body.items():
+            if key not in content:
+                body[key] = mask_secrets(value, (key,))
+
+        return body
 
     @cached_property
     def parameters(self) -> dict[str, JsonValue]:
         """Members of the body other than messages, tools and schemas."""
         content = _CONTENT_KEYS | self.sent.members
         found = {key: value for key, value in self.body.items() if key not in content}
+
         output = self.body.get("output_config")
         if isinstance(output, dict) and "effort" in output:
             found["effort"] = output["effort"]
+
         return found
 
     @cached_property
@@ -121,6 +126,11 @@ class TracedRequest:
         hide = self.sent.hide
         if hide is str:  # the default, which hides nothing
             return request
+
+        schema = request.schema
+        if schema is not None:
+            schema = _hide_in_json(schema, hide)
+
         return replace(
             request,
             model=hide(request.model),
@@ -128,7 +138,7 @@ class TracedRequest:
             attachments=tuple(_hide_in(each, hide) for each in request.attachments),
             tools=tuple(_hide_in_tool(each, hide) for each in request.tools),
             tool_choice=hide(request.tool_choice),
-            schema=None if request.schema is None else _hidden_json(request.schema, hide),
+            schema=schema,
         )
 
     @cached_property
@@ -138,6 +148,7 @@ class TracedRequest:
         hide = self.sent.hide
         if front is None:
             return self.asked
+
         return replace(
             self.asked,
             system=tuple(map(hide, front.system)),
@@ -151,24 +162,28 @@ class TracedRequest:
         names: dict[str, str] = {}
         changes = deque(self.sent.changes)
         messages: list[MessageRow] = []
+
         for index, item in enumerate(self.request.thread):
             while changes and changes[0].items <= index:
-                messages.append(self._change_message(changes.popleft()))
-            messages.append(self._message(item, names))
-        return [*messages, *map(self._change_message, changes)]
+                messages.append(self._make_change_row(changes.popleft()))
+            messages.append(self._make_message_row(item, names))
 
-    def _change_message(self, change: AppendedChange) -> MessageRow:
+        return [*messages, *map(self._make_change_row, changes)]
+
+    def _make_change_row(self, change: AppendedChange) -> MessageRow:
         role = f"{change.part} (appended)"
         content = change.content
         hide = self.sent.hide
         if isinstance(content, str):
             return MessageRow(hide(role), hide(content), estimate_text_tokens(content))
+
         content = _hide_in(content, hide)
         return MessageRow(hide(role), _describe_file(content), estimate_attachment_tokens(content))
 
-    def _message(self, item: ContextItem, names: dict[str, str]) -> MessageRow:
+    def _make_message_row(self, item: ContextItem, names: dict[str, str]) -> MessageRow:
         entry = item.entry
         hide = self.sent.hide
+
         match entry:
             case ChatRequest():
                 role = "user"
@@ -189,13 +204,16 @@ class TracedRequest:
             case ChatResponse():
                 role = "assistant (data)"
                 text = compact_json(entry.data)
+
         text = hide(text)
-        tokens = estimate_text_tokens(text) + sum(
-            estimate_image_tokens(image.size) for image in item.images
-        )
-        shown = [text, *(hide(f"[{image.noun}: {image.words_with_size}]") for image in item.images)]
+        shown = [text] if text else []
+        tokens = estimate_text_tokens(text)
+        for image in item.images:
+            shown.append(hide(f"[{image.noun}: {image.words_with_size}]"))
+            tokens += estimate_image_tokens(image.size)
+
         digests = tuple(image.digest for image in item.images)
-        return MessageRow(hide(role), " ".join(filter(None, shown)), tokens, digests)
+        return MessageRow(hide(role), " ".join(shown), tokens, digests)
 
     @cached_property
     def reported_tokens(self) -> int | None:
@@ -203,42 +221,42 @@ class TracedRequest:
 
         Failed attempts before the response are included.
         """
-        counts = [
-            used.tokens.input_tokens
-            for metadata in self.answer
-            for used in read_usage(metadata)
-            if used.tokens.input_tokens is not None
-        ]
+        responses = chain.from_iterable(map(read_usage, self.answer))
+        reported = (used.tokens.input_tokens for used in responses)
+        counts = [count for count in reported if count is not None]
         return sum(counts) if counts else None
 
     @cached_property
     def estimated_tokens(self) -> dict[str, int]:
         """Estimated number of tokens of each part."""
-        shown, schema = self.shown, self.shown.schema
+        shown = self.shown
+        schema_tokens = 0
+        if shown.schema is not None:
+            schema_tokens = estimate_text_tokens(compact_json(shown.schema))
+
         return {
             "tools": sum(map(estimate_tool_tokens, shown.tools)),
             "system": sum(map(estimate_text_tokens, shown.system)),
             "attachments": sum(map(estimate_attachment_tokens, shown.attachments)),
             "messages": sum(message.tokens for message in self.messages),
-            "schema": estimate_text_tokens(compact_json(schema)) if schema is not None else 0,
+            "schema": schema_tokens,
         }
 
 
 def _hide_in(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
     content = attachment.content
-    return replace(
-        attachment,
-        source=hide(attachment.source),
-        content=hide(content) if isinstance(content, str) else content,
-    )
+    if isinstance(content, str):
+        content = hide(content)
+
+    return replace(attachment, source=hide(attachment.source), content=content)
 
 
 def _hide_in_tool(tool: ToolDefinition, hide: Callable[[str], str]) -> ToolDefinition:
-    parameters = _hidden_json(tool.parameters, hide)
+    parameters = _hide_in_json(tool.parameters, hide)
     return ToolDefinition(hide(tool.name), hide(tool.description), parameters)
 
 
-def _hidden_json(
+def _hide_in_json(
     value: Mapping[str, JsonValue], hide: Callable[[str], str]
 ) -> dict[str, JsonValue]:
     hidden: dict[str, JsonValue] = json.loads(hide(json.dumps(dict(value), ensure_ascii=False)))
@@ -249,10 +267,13 @@ def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
     # Such as `city: string` or `days?: integer`.
     required = schema.get("required")
     demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
+
     for name, node in as_object(schema.get("properties")).items():
         kind = as_object(node).get("type")
+        if not isinstance(kind, str):
+            kind = "any"
         mark = "" if name in demanded else "?"
-        yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
+        yield f"{name}{mark}: {kind}"
 
 
 MAX_MESSAGE_CHARS: Final = 160
@@ -269,12 +290,13 @@ def render_request(traced: TracedRequest, *, full: bool = False) -> Report:
     """Return a report of `traced`. With `full`, it has all messages and full texts."""
     parts: list[Report | str] = [
         make_heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
-        make_table(("item", "value"), list(_facts(traced)), limit=2_000),
-        *_content(traced, full=full),
+        make_table(("item", "value"), list(_list_facts(traced)), limit=2_000),
+        *_list_content(traced, full=full),
         make_remark(_format_tokens(traced)),
     ]
     if not full and _is_cut(traced):
         parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
+
     return join_reports(parts, between="\n\n")
 
 
@@ -291,28 +313,35 @@ def render_token_count(traced: TracedRequest, count: int) -> Report:
 def _format_tokens(traced: TracedRequest) -> str:
     counts = traced.estimated_tokens
     total = sum(counts.values())
-    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items() if count)
-    words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
+    words = f"estimated: about {total:,} tokens"
+    if parts := ", ".join(f"{part} {count:,}" for part, count in counts.items() if count):
+        words = f"{words} ({parts})"
+
     if traced.reported_tokens is None:
         return words
+
     return f"{words}; the provider counted {traced.reported_tokens:,}"
 
 
-def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
+def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     sent = traced.sent
     yield from (("note", each) for each in traced.remarks[1:])
-    yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
+
+    address = f"{sent.method} {sent.url}" if sent.method else sent.url
+    yield "sent to", address
     if sent.key is not None:
         yield "key", describe_key(sent)
     yield from sent.headers.items()
+
     yield "body", f"{len(sent.body):,} bytes"
     if not sent.is_exact:
         yield "hidden", "secrets were replaced by placeholders"
     for name, parameter in traced.parameters.items():
-        yield name, _escaped_json(parameter)
+        yield name, _format_escaped_json(parameter)
+
     yield "tool choice", traced.shown.tool_choice
     if traced.shown.schema is not None:
-        yield "response schema", _escaped_json(dict(traced.shown.schema))
+        yield "response schema", _format_escaped_json(dict(traced.shown.schema))
     for line in sent.omitted:
         yield "not sent", line
 
@@ -322,11 +351,12 @@ def describe_key(sent: SentRequest) -> str:
     key = sent.key
     if key is None:
         return "none"
+
     state = "" if key.is_set else ", which is not set"
     return f"{key.header}: {key.before}(the variable {key.variable}{state})"
 
 
-def _escaped_json(value: JsonValue) -> str:
+def _format_escaped_json(value: JsonValue) -> str:
     return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
@@ -340,38 +370,42 @@ class _Section(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
-def _content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    for read in (_system, _attachments, _tools, _messages):
-        part, word, columns, texts, rows = read(traced)
+def _list_content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    for read in (_read_system, _read_attachments, _read_tools, _read_messages):
+        part, noun, columns, texts, rows = read(traced)
+
         if texts:
-            many = f"{len(texts):,} {word}{'' if len(texts) == 1 else 's'}"
+            many = f"{len(texts):,} {pluralize(noun, len(texts))}"
             yield make_heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
-        elif read is _messages:
+        elif read is _read_messages:
             yield make_remark("no messages yet")
+
         if full:
-            yield from (
-                join_reports([make_remark(title), make_block(text)]) for title, text in texts
-            )
+            for title, text in texts:
+                yield join_reports([make_remark(title), make_block(text)])
         elif rows:
             more = ("…", f"… and {len(rows) - MAX_MESSAGE_ROWS:,} more", "", "")[: len(columns)]
             shown = [*rows[:MAX_MESSAGE_ROWS], more] if len(rows) > MAX_MESSAGE_ROWS else rows
             yield make_table(columns, shown, limit=MAX_MESSAGE_CHARS + 40)
 
 
-def _system(traced: TracedRequest) -> _Section:
+def _read_system(traced: TracedRequest) -> _Section:
     texts = [(str(number), text) for number, text in enumerate(traced.shown.system, start=1)]
     rows = [(number, _shorten(text), f"{estimate_text_tokens(text):,}") for number, text in texts]
     return _Section("system", "text", ("#", "text", "tokens"), texts, rows)
 
 
-def _attachments(traced: TracedRequest) -> _Section:
+def _read_attachments(traced: TracedRequest) -> _Section:
     texts = []
     rows = []
     for each in traced.shown.attachments:
         content = _describe_file(each)
-        tokens = estimate_attachment_tokens(each)
         texts.append((each.source, content))
-        rows.append((each.source, _shorten(content), f"{tokens:,}" if tokens else "not estimated"))
+
+        tokens = estimate_attachment_tokens(each)
+        estimate = f"{tokens:,}" if tokens else "not estimated"
+        rows.append((each.source, _shorten(content), estimate))
+
     return _Section("attachments", "file", ("source", "content", "tokens"), texts, rows)
 
 
@@ -383,34 +417,35 @@ def _describe_file(attachment: Attachment) -> str:
     return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
 
 
-def _tools(traced: TracedRequest) -> _Section:
+def _read_tools(traced: TracedRequest) -> _Section:
     texts = []
     rows = []
     for tool in traced.shown.tools:
-        schema = _escaped_json(dict(tool.parameters))
+        schema = _format_escaped_json(dict(tool.parameters))
         texts.append((tool.name, f"{tool.description}\n\n{schema}"))
+
         short = _shorten(tool.description.strip().partition("\n")[0])
         parameters = ", ".join(_format_parameters(tool.parameters)) or "-"
         rows.append((tool.name, short, parameters, f"{estimate_tool_tokens(tool):,}"))
+
     return _Section("tools", "tool", ("tool", "description", "parameters", "tokens"), texts, rows)
 
 
-def _messages(traced: TracedRequest) -> _Section:
+def _read_messages(traced: TracedRequest) -> _Section:
     numbered = list(enumerate(traced.messages, start=1))
     texts = [(f"{number} · {message.role}", message.text) for number, message in numbered]
-    rows = [_message_row(number, message) for number, message in numbered]
+    rows = [_format_message_row(number, message) for number, message in numbered]
+
     left = len(rows) - FIRST_MESSAGES - LAST_MESSAGES
     if left > 1:
-        tokens = sum(
-            each.tokens for each in traced.messages[FIRST_MESSAGES : FIRST_MESSAGES + left]
-        )
-        rows[FIRST_MESSAGES : FIRST_MESSAGES + left] = [
-            ("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")
-        ]
+        hidden = slice(FIRST_MESSAGES, FIRST_MESSAGES + left)
+        tokens = sum(each.tokens for each in traced.messages[hidden])
+        rows[hidden] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
+
     return _Section("messages", "message", MESSAGE_COLUMNS, texts, rows)
 
 
-def _message_row(number: int, message: MessageRow) -> tuple[str, str, str, str]:
+def _format_message_row(number: int, message: MessageRow) -> tuple[str, str, str, str]:
     return str(number), message.role, _shorten(message.text) or "(empty)", f"{message.tokens:,}"
 
 
@@ -418,6 +453,7 @@ def _is_cut(traced: TracedRequest) -> bool:
     request = traced.shown
     texts = [*request.system, *(each.text for each in traced.messages)]
     texts += [each.content for each in request.attachments if isinstance(each.content, str)]
+
     return (
         any(len(text) > MAX_MESSAGE_CHARS or "\n" in text for text in texts)
         or len(traced.messages) > FIRST_MESSAGES + LAST_MESSAGES + 1
@@ -428,6 +464,7 @@ def _is_cut(traced: TracedRequest) -> bool:
 def _shorten(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     if len(text) <= limit:
         return text
+
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
 
 
@@ -454,19 +491,22 @@ def format_curl_command(traced: TracedRequest) -> str:
             f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
             "`%jp request --json` shows its content"
         )
-    masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
-    lines = [NOT_EXACT] if not sent.is_exact or masked else []
-    lines.append(" \\\n  ".join(_curl_arguments(sent)))
+
+    is_masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
+    lines = [NOT_EXACT] if not sent.is_exact or is_masked else []
+    lines.append(" \\\n  ".join(_list_curl_arguments(sent)))
+
     # JSON escapes line breaks, so the body cannot contain the end marker.
     return "\n".join([*lines, format_body(traced), END_OF_BODY])
 
 
-def _curl_arguments(sent: SentRequest) -> Iterator[str]:
+def _list_curl_arguments(sent: SentRequest) -> Iterator[str]:
     # -g: curl must not expand brackets in the address.
     yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
     for name, value in sent.headers.items():
         header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)
         yield f"-H {shlex.quote(header)}"
+
     if (key := sent.key) is not None:
         if not _VARIABLE.fullmatch(key.variable):
             raise UsageError(
@@ -475,6 +515,7 @@ def _curl_arguments(sent: SentRequest) -> Iterator[str]:
             )
         # In double quotes, the shell replaces the variable with the key.
         yield f'-H "{key.header}: {key.before}${key.variable}"'
+
     yield f"--data-binary @- <<'{END_OF_BODY}'"
 
 
@@ -485,111 +526,135 @@ def render_request_difference(before: TracedRequest, after: TracedRequest) -> Re
     """Report the differences between two requests, and their common prefix."""
     parts = [
         make_heading(f"request {before.name} → request {after.name}"),
-        *_values(before, after),
-        *_diff_parts(before, after),
-        *_message_rows(before, after),
+        *_report_values(before, after),
+        *_report_parts(before, after),
+        *_report_messages(before, after),
     ]
     if len(parts) == 1:
         parts.append(make_remark("no differences"))
+
     parts.append(make_remark(describe_shared_prefix(before, after)))
     for each in (before, after):
         parts.append(make_remark(f"{each.name}: {_format_tokens(each)}; {each.remarks[0]}"))
+
     return join_reports(parts, between="\n\n")
 
 
-def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+def _report_values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     is_same_form = before.sent.members == after.sent.members
     if not is_same_form:
         yield make_remark(
             "the bodies have different forms, so only their content is compared; see each with "
             f"`%jp request {before.name} --json` and `%jp request {after.name} --json`"
         )
-    old, new = (
-        {
-            "model": each.model,
-            "sent to": each.sent.url,
-            **(each.sent.headers if is_same_form else {}),
-            **(each.parameters if is_same_form else {}),
-            "tool choice": each.shown.tool_choice,
-            "response schema": None if each.shown.schema is None else dict(each.shown.schema),
-        }
-        for each in (before, after)
-    )
+
+    old = _list_values(before, is_same_form=is_same_form)
+    new = _list_values(after, is_same_form=is_same_form)
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
-            yield from _changed_rows(key, old.get(key), new.get(key))
-    compared = _compared(before, after)
-    if compared[0].system != compared[1].system:
-        one, other = ("\n\n".join(each.system) or None for each in compared)
-        yield from _changed_rows("system", one, other)
+            yield from _report_change(key, old.get(key), new.get(key))
+
+    then, now = _select_compared(before, after)
+    if then.system != now.system:
+        old_text = "\n\n".join(then.system) or None
+        new_text = "\n\n".join(now.system) or None
+        yield from _report_change("system", old_text, new_text)
 
 
-def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
+def _list_values(traced: TracedRequest, *, is_same_form: bool) -> dict[str, JsonValue]:
+    values: dict[str, JsonValue] = {"model": traced.model, "sent to": traced.sent.url}
+    if is_same_form:
+        values.update(traced.sent.headers)
+        values.update(traced.parameters)
+
+    schema = traced.shown.schema
+    values["tool choice"] = traced.shown.tool_choice
+    values["response schema"] = None if schema is None else dict(schema)
+    return values
+
+
+def _report_change(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
     about, lines = compare_values(label, old, new, limit=400)
     yield make_remark(about)
     if lines:
         yield make_block("\n".join(lines), "diff")
 
 
-def _compared(before: TracedRequest, after: TracedRequest) -> tuple[ModelRequest, ModelRequest]:
+def _select_compared(
+    before: TracedRequest, after: TracedRequest
+) -> tuple[ModelRequest, ModelRequest]:
     # Bodies of one form append the same parts, which are among the messages.
     if before.sent.members == after.sent.members:
         return before.shown, after.shown
+
     return before.asked, after.asked
 
 
-def _diff_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    compared = _compared(before, after)
-    old, new = (
-        {
-            each.source: each.content
-            if isinstance(each.content, str)
-            else f"{each.media_type}, {format_bytes(len(each.content))}"
-            for each in request.attachments
-        }
-        for request in compared
-    )
-    yield from _members("attachment", old, new)
-    tools, others = ({tool.name: tool.to_json() for tool in request.tools} for request in compared)
-    yield from _members("tool", tools, others)
-    names = [[tool.name for tool in request.tools] for request in compared]
-    if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+def _report_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    then, now = _select_compared(before, after)
+    yield from _report_members("attachment", _index_attachments(then), _index_attachments(now))
+
+    old_tools = {tool.name: tool.to_json() for tool in then.tools}
+    new_tools = {tool.name: tool.to_json() for tool in now.tools}
+    yield from _report_members("tool", old_tools, new_tools)
+
+    old_names = [tool.name for tool in then.tools]
+    new_names = [tool.name for tool in now.tools]
+    if old_names != new_names and sorted(old_names) == sorted(new_names):
         yield make_remark("tools: the same in another order")
 
 
-def _members(
+def _index_attachments(request: ModelRequest) -> dict[str, JsonValue]:
+    contents: dict[str, JsonValue] = {}
+    for each in request.attachments:
+        content = each.content
+        if isinstance(content, str):
+            contents[each.source] = content
+        else:
+            contents[each.source] = f"{each.media_type}, {format_bytes(len(content))}"
+
+    return contents
+
+
+def _report_members(
     label: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
 ) -> Iterator[Report]:
     removed = [name for name in old if name not in new]
     added = [name for name in new if name not in old]
     for word, names in (("removed", removed), ("added", added)):
         if names:
-            yield make_remark(f"{label}s {word}: {_shorten(', '.join(names), 1_000)}")
+            listed = _shorten(", ".join(names), 1_000)
+            yield make_remark(f"{label}s {word}: {listed}")
+
     for name, value in old.items():
         if name in new and value != new[name]:
-            yield from _changed_rows(f"{label} {name}", value, new[name])
+            yield from _report_change(f"{label} {name}", value, new[name])
 
 
-def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+def _report_messages(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     old = before.messages
     new = after.messages
     same = count_equal(old, new)
     if same == len(old) == len(new):
         return
+
     yield make_remark(
         f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
         f"{len(new) - same:,} in {after.name}"
     )
+
     for traced, messages in ((before, old), (after, new)):
         rest = messages[same : same + 10]  # from the first difference on
-        rows = [_message_row(number, each) for number, each in enumerate(rest, same + 1)]
+        rows = [_format_message_row(number, each) for number, each in enumerate(rest, same + 1)]
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))
+
         if rows:
             yield make_remark(f"from message {same + 1} on in {traced.name}:")
             yield make_table(MESSAGE_COLUMNS, rows)
+
     if same < min(len(old), len(new)) and old[same].role == new[same].role:
-        yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
+        yield from _report_change(f"message {same + 1}", old[same].text, new[same].text)
 
 
 def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
@@ -599,8 +664,10 @@ def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
         return f"{begins} none, because each model has its own cache"
     if not (before.sent.parts and after.sent.parts):
         return f"{begins} unknown, because this provider does not list the parts of its requests"
+
     shared = compare_parts(before.sent.parts, after.sent.parts)
     if not shared.part:
         return f"{begins} all of request {before.name}"
+
     kept = f"{shared.percent} % of request {before.name}; then" if shared.kept else "none;"
     return f"{begins} {kept} {shared.part} differs"

@@ -27,12 +27,12 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
-from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
+from jp_nb.config.schema import PathKeys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.text import MAX_FEW_NAMES, MAX_ITEMS_IN_LINE, one_line
+from jp_nb.text import MAX_FEW_NAMES, MAX_ITEMS_IN_LINE, one_line, pluralize
 
 QUIET_SECONDS = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
@@ -115,6 +115,7 @@ class Waiting:
                 self._note_interrupt(event)
             case CodeAsks():
                 self._asking[event.call_id] = event.waits
+
         self._measure_user(now)
 
     def _measure_user(self, now: float) -> None:
@@ -130,6 +131,7 @@ class Waiting:
     def _waits_only_for_user(self) -> bool:
         if self._interrupt is not None and self._interrupt.then == "menu":
             return True
+
         waits = [wait.what for wait in self._waits.values()]
         return bool(waits) and all(wait.person or self._asking.get(wait.key) for wait in waits)
 
@@ -140,9 +142,13 @@ class Waiting:
             self._is_reasoning = False
             self._received_chars = 0
         before = self._waits.pop(event.key, None)
-        if event.text:
-            same = before is not None and before.what.text == event.text
-            self._waits[event.key] = _Wait(event, before.since if before and same else now)
+        if not event.text:
+            return
+
+        since = now
+        if before is not None and before.what.text == event.text:
+            since = before.since
+        self._waits[event.key] = _Wait(event, since)
 
     def _note_interrupt(self, event: InterruptReceived) -> None:
         previous = self._interrupt
@@ -161,52 +167,62 @@ class Waiting:
     def line(self, now: float) -> str:
         """Return the status line at `now`; "" if nothing is awaited."""
         if self._interrupt is None:
-            return self._waiting_line(now)
+            return self._format_waiting_line(now)
 
         notice = describe_interrupt(self._interrupt, self._function)
         if self._interrupt.then != "continue":
             return notice
-        return " · ".join(filter(None, [notice, self._waiting_line(now)]))
+        return " · ".join(filter(None, [notice, self._format_waiting_line(now)]))
 
-    def _waiting_line(self, now: float) -> str:
+    def _format_waiting_line(self, now: float) -> str:
         # Reasoning may be hidden, so the model still counts as awaited.
         last = None if self._is_reasoning else self._last_text_at
         waits = list(self._waits.values())
         if last is not None and now - last < QUIET_SECONDS:
             waits = [wait for wait in waits if wait.what.key != MODEL_WAITS]
             if not waits:
-                return self._arriving_line(now)
+                return self._format_arriving_line(now)
+
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
         sentences = [
             describe_retry(wait.what, now) for wait in waits if wait.what.until is not None
         ]
         behind = self._count_decisions()
+
         if not others and not sentences:
             others = waits
             behind = 0
+
         if behind:
-            sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
+            sentences.append(f"then {behind} {pluralize('decision', behind)} by you")
         if not others:
             return "; ".join(sentences)
+
         names = [self._name(wait.what) for wait in others]
         more = len(names) - MAX_WAITS
-        named = ", ".join(names[:MAX_WAITS]) + (f" and {more} more" if more > 0 else "")
+        named = ", ".join(names[:MAX_WAITS])
+        if more > 0:
+            named = f"{named} and {more} more"
+
         seconds = int(now - min(wait.since for wait in others))
-        return f"{'; '.join([f'Waiting for {named}', *sentences])} · {seconds} s"
+        waiting = "; ".join([f"Waiting for {named}", *sentences])
+        return f"{waiting} · {seconds} s"
 
     def _name(self, what: Waits) -> str:
         if what.key == MODEL_WAITS and self._is_reasoning:
             return f"{what.text} (reasoning)"
         return f"{what.text} ({what.progress})" if what.progress else what.text
 
-    def _arriving_line(self, now: float) -> str:
+    def _format_arriving_line(self, now: float) -> str:
         # A sign that more text comes. The server reports the exact number of tokens at the end.
         response = self._waits.get(MODEL_WAITS)
         if response is None:
             return ""
+
         tokens = ceil(self._received_chars / CHARS_PER_TOKEN)
-        ending = "" if tokens == 1 else "s"
-        return f"Answering … · {int(now - response.since)} s · about {tokens:,} token{ending}"
+
+        seconds = int(now - response.since)
+        return f"Answering … · {seconds} s · about {tokens:,} {pluralize('token', tokens)}"
 
     def status(self, now: float) -> str:
         """Return `line` and the number of tokens of the turn so far, if known."""
@@ -218,13 +234,17 @@ class Waiting:
         user_s = self._user_s
         if self._user_since is not None:
             user_s += now - self._user_since
+
         return TurnCounts(int(now - self._began - user_s), self._sent, self._received)
 
     def queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now."""
         count = self._count_decisions() - 1
+        if count <= 0:
+            return ""
+
         words = "decision follows" if count == 1 else "decisions follow"
-        return f"{count} more {words}" if count > 0 else ""
+        return f"{count} more {words}"
 
     def _count_decisions(self) -> int:
         return sum(wait.what.person for wait in self._waits.values())
@@ -232,22 +252,35 @@ class Waiting:
 
 def format_tokens(sent: int | None, received: int | None) -> str:
     """Return the number of tokens of a turn so far; "" if it is unknown."""
-    parts = [] if sent is None else [f"{sent:,} tokens in"]
-    parts += [] if received is None else [f"{received:,} {'out' if parts else 'tokens out'}"]
+    parts = []
+    if sent is not None:
+        parts.append(f"{sent:,} tokens in")
+    if received is not None:
+        noun = "out" if parts else "tokens out"
+        parts.append(f"{received:,} {noun}")
+
     return ", ".join(parts)
 
 
 def describe_interrupt(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
     """Return the notice of an interrupt, the tool `function` that it stops, and its effect."""
-    after = [_AFTER[heard.then]] if heard.then is not None else []
-    held = [f"stopping {function.name}"] if function is not None else []
-    return ": ".join(filter(None, ["Interrupt received", "; ".join([*held, *after])]))
+    effects = []
+    if function is not None:
+        effects.append(f"stopping {function.name}")
+    if heard.then is not None:
+        effects.append(_AFTER[heard.then])
+    if not effects:
+        return "Interrupt received"
+
+    listed = "; ".join(effects)
+    return f"Interrupt received: {listed}"
 
 
 def describe_retry(wait: Waits, now: float) -> str:
     """Return the reason for a retry, and the seconds until the retry."""
     left = ceil((wait.until or now) - now)
-    return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
+    when = f"in {left} s" if left > 0 else "now"
+    return f"{wait.text}, retrying {when}"
 
 
 def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
@@ -255,17 +288,22 @@ def describe_interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = 
 
     `finished` are the names of the tools whose results the journal kept.
     """
-    begins = [f"turn {to_shown_turn(found.turn)} was interrupted."]
-    begins += [describe_finished_calls(finished)] if finished else []
-    return " ".join([*begins, *_format_states(found.open_calls), "Continue it: `%jp resume`"])
+    sentences = [f"turn {to_shown_turn(found.turn)} was interrupted."]
+    if finished:
+        sentences.append(describe_finished_calls(finished))
+    sentences += _describe_open_calls(found.open_calls)
+    sentences.append("Continue it: `%jp resume`")
+
+    return " ".join(sentences)
 
 
 def describe_finished_calls(names: Sequence[str]) -> str:
     """Return the sentence about calls that finished before the interruption."""
-    has, result, runs = (
-        ("have", "results are", "they do") if len(names) > 1 else ("has", "result is", "it does")
-    )
-    return f"{_list_tools(names)} {has} finished: the {result} kept, and {runs} not run again."
+    tools = _list_tools(names)
+    if len(names) > 1:
+        return f"{tools} have finished: the results are kept, and they do not run again."
+
+    return f"{tools} has finished: the result is kept, and it does not run again."
 
 
 def describe_skipped_calls(names: Sequence[str]) -> str:
@@ -273,21 +311,24 @@ def describe_skipped_calls(names: Sequence[str]) -> str:
     return f"{_list_tools(names)} skipped; the model is informed"
 
 
-def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
+def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
     asked = list[str]()
     ready = list[str]()
     unclear = list[str]()
     for call in calls:
         names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
         names.append(call.request.name)
+
     if asked:
         were = "were" if len(asked) > 1 else "was"
         yield (
             f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
             'cell still shows "Waiting for your permission".'
         )
+
     if ready:
         yield f"{_list_tools(ready)} did not start."
+
     if unclear:
         yield f"{_list_tools(unclear)} may have run, fully or partly."
 
@@ -324,23 +365,32 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 
 
 def _join_settings(change: Change, toolsets: Toolsets) -> str:
+
     words, delta = split_change(change.delta, toolsets)
     found = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
+
     more = len(found) - MAX_ITEMS_IN_LINE
-    found[MAX_ITEMS_IN_LINE:] = [f"and {more} more"] if more > 0 else []
-    return "; ".join([*words, ", ".join(found)] if found else words)
+    if more > 0:
+        found[MAX_ITEMS_IN_LINE:] = [f"and {more} more"]
+    if found:
+        words.append(", ".join(found))
+
+    return "; ".join(words)
 
 
 def _format_settings(delta: Partial) -> Iterator[str]:
-    shown: dict[Keys, None] = {}
+    shown: dict[PathKeys, None] = {}
     for keys, _ in iter_leaves(delta):
         above = node_at(keys[:-1])
         is_model = above is not None and above.required_fields == ["provider", "name"]
-        shown[keys[:-1] if is_model else keys] = None
+        place = keys[:-1] if is_model else keys
+        shown[place] = None
+
     for keys in shown:
         path = format_path(keys)
         value = mask_secrets(get_path(delta, path), parse_path(path))
         if isinstance(value, dict) and {"provider", "name"} <= value.keys():
             value = f"{value['provider']}/{value['name']}"
+
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield f"{one_line(path, limit=200)}={one_line(text, limit=60)}"

@@ -16,7 +16,7 @@ from jp_nb.agent.compaction_plan import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks
-from jp_nb.config.tree.server_settings import MCP
+from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import SENT_WHOLE, TurnRange, format_treatment, list_turn_treatments
 from jp_nb.record.document import Document, get_events
@@ -35,7 +35,7 @@ from jp_nb.rendering.report import (
 )
 from jp_nb.rendering.status import format_tokens
 from jp_nb.storage.trust import PendingConsent
-from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
+from jp_nb.text import escape_invisible, one_line, plain, pluralize, spell_invisible
 
 UNKNOWN_VALUE: Final = "-"
 ALL_MODELS_LABEL: Final = "all"
@@ -68,19 +68,22 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 def render_usage(document: Document, last: int) -> Report:
     """Return the tokens of the active conversation: by request of `last` turns, and by model."""
     stream = document.conversation
-    parts = list[Report]()
-    models = _group_by_model(
-        one for entry in stream.raw for one in read_usage(as_object(entry).get("metadata"))
-    )
-    notebook_total = _total_of_all(document)
+    metadata = (as_object(entry).get("metadata") for entry in stream.raw)
+    models = _group_by_model(chain.from_iterable(map(read_usage, metadata)))
+    notebook_total = _sum_all_conversations(document)
     if not models and notebook_total is None:
         return make_remark(NO_TOKENS_REPORTED)
+
     turns = list(stream.turns())
+    parts = list[Report]()
     if models:
-        rows = list(chain.from_iterable(map(_turn_rows, turns[-last:])))
-        tables = make_table(_BY_REQUEST, rows), make_table(_BY_MODEL, list(_model_rows(models)))
-        parts.append(join_reports(tables, between="\n\n"))
-    return join_reports([*parts, *map(make_note, _notes(stream, len(turns), last, notebook_total))])
+        rows = list(chain.from_iterable(map(_list_turn_rows, turns[-last:])))
+        by_request = make_table(_BY_REQUEST, rows)
+        by_model = make_table(_BY_MODEL, list(_list_model_rows(models)))
+        parts.append(join_reports([by_request, by_model], between="\n\n"))
+
+    parts += map(make_note, _list_usage_notes(stream, len(turns), last, notebook_total))
+    return join_reports(parts)
 
 
 def render_input_changes(document: Document, last: int) -> Report:
@@ -88,21 +91,15 @@ def render_input_changes(document: Document, last: int) -> Report:
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
-        asked = next(
-            (read_words(each) for each in turn.entries if isinstance(each, ChatRequest)), ""
-        )
-        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_TABLE_ROWS)):
-            number, request = ("", "") if row else (str(to_shown_turn(turn.number)), asked)
+        begin = _format_turn_cells(turn)
+        for (reason, is_dropped), count in counts.most_common(MAX_TABLE_ROWS):
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
-            what = "no" if is_dropped else "yes"
-            short = one_line(request, limit=_REQUEST_CHARS)
-            rows.append((number, short, _format_number(count), what, why))
-    told = make_note(REPORTED_BY_BETA)
-    return (
-        join_reports([make_table(_BY_REASON, rows), told])
-        if rows
-        else join_reports([make_remark(ALL_USED), told])
-    )
+            is_used = "no" if is_dropped else "yes"
+            rows.append((*begin, _format_number(count), is_used, why))
+            begin = ("", "")
+
+    report = make_table(_BY_REASON, rows) if rows else make_remark(ALL_USED)
+    return join_reports([report, make_note(REPORTED_BY_BETA)])
 
 
 def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
@@ -112,12 +109,19 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
     return found
 
 
-def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
+def _format_turn_cells(turn: TurnEntries) -> tuple[str, str]:
+    # The number and the request of the turn, for the first of its rows.
+    requests = (read_words(each) for each in turn.entries if isinstance(each, ChatRequest))
+    request = one_line(next(requests, ""), limit=_REQUEST_CHARS)
+    return str(to_shown_turn(turn.number)), request
+
+
+def _list_turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     # One row for each request of the turn to a model.
-    asked = next((read_words(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
-    first = str(to_shown_turn(turn.number)), one_line(asked, limit=_REQUEST_CHARS)
-    used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
-    for row, one in enumerate(used[:MAX_TABLE_ROWS] or [ModelUsage("", Usage())]):
+    begin = _format_turn_cells(turn)
+    used = list(chain.from_iterable(read_usage(entry.metadata) for entry in turn.entries))
+
+    for one in used[:MAX_TABLE_ROWS] or [ModelUsage("", Usage())]:
         took = one.tokens
         counts = (
             took.input_tokens,
@@ -126,30 +130,32 @@ def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
             took.output_tokens,
             took.reasoning_tokens,
         )
-        yield (
-            *(("", "") if row else first),
-            one.model or UNKNOWN_VALUE,
-            *map(_format_number, counts),
-        )
+        yield *begin, one.model or UNKNOWN_VALUE, *map(_format_number, counts)
+        begin = ("", "")
+
     if len(used) > MAX_TABLE_ROWS:
         yield "", f"{len(used) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
 
 
-def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
+def _list_model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
     most = sorted(models.items(), key=lambda item: -(sum(item[1], Usage()).input_tokens or 0))
     for model, each in most[:MAX_TABLE_ROWS]:
-        yield _model_row(model or UNKNOWN_VALUE, each)
+        yield _format_model_row(model or UNKNOWN_VALUE, each)
+
     if len(models) > MAX_TABLE_ROWS:
         yield (f"{len(models) - MAX_TABLE_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
+
     if len(models) > 1:
-        yield _model_row(ALL_MODELS_LABEL, [tokens for each in models.values() for tokens in each])
+        responses = list(chain.from_iterable(models.values()))
+        yield _format_model_row(ALL_MODELS_LABEL, responses)
 
 
-def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
+def _format_model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
     took = sum(responses, Usage())
     share = UNKNOWN_VALUE
     if took.cache_read_tokens is not None and took.input_tokens:
         share = f"{took.cache_read_tokens / took.input_tokens:.0%}"
+
     sent = map(_format_number, (len(responses), took.input_tokens, took.cache_read_tokens))
     counts = took.cache_write_tokens, took.output_tokens, took.reasoning_tokens
     return (model, *sent, share, *map(_format_number, counts))
@@ -159,11 +165,12 @@ def _format_number(count: int | None, unknown: str = UNKNOWN_VALUE) -> str:
     return unknown if count is None else f"{count:,}"
 
 
-def _notes(
+def _list_usage_notes(
     stream: ConversationStream, turns: int, last: int, notebook_total: Usage | None
 ) -> Iterator[str]:
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
+
     parent = as_object(stream.head.get("parent"))
     turn = parent.get("turn")
     name = parent.get("id")
@@ -171,22 +178,25 @@ def _notes(
         copied = "Turn 1 was" if turn == 0 else f"Turns 1 to {to_shown_turn(turn)} were"
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
+
     took = sum_usage(entry for entry in stream.entries if isinstance(entry, Compaction))
     if took != Usage():
         told = format_tokens(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
+
     if notebook_total is not None:
         told = format_tokens(notebook_total.input_tokens, notebook_total.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
 
 
-def _total_of_all(document: Document) -> Usage | None:
+def _sum_all_conversations(document: Document) -> Usage | None:
     # None if the other conversations add no usage.
     seen: set[str] = set()
     total = _sum_unseen(document.conversation.raw, seen)
     here = len(seen)
     for other in document.others:
         total += _sum_unseen(get_events(other), seen)
+
     return total if len(seen) > here else None
 
 
@@ -195,10 +205,15 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
     total = Usage()
     for entry in map(as_object, raw):
         metadata = as_object(entry.get("metadata"))
+        if USAGE_KEY not in metadata:
+            continue
+
         identity = [entry.get("event_id"), entry.get("timestamp"), metadata.get(USAGE_KEY)]
-        if USAGE_KEY in metadata and (key := compact_json(identity)) not in seen:
+        key = compact_json(identity)
+        if key not in seen:
             seen.add(key)
             total += sum((one.tokens for one in read_usage(metadata)), Usage())
+
     return total
 
 
@@ -215,13 +230,8 @@ _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "reasoning": lambda model: _format_flag(model.reasoning),
     "$/M in": lambda model: _format_price(model.input_price),
     "$/M out": lambda model: _format_price(model.output_price),
-    "size": lambda model: ", ".join(
-        filter(None, (model.parameters, model.quantization, _format_size(model.size_bytes)))
-    ),
-    "ends": lambda model: (
-        (f"{model.state} {model.ends}".strip() if model.state == "retired" else model.ends)
-        or model.state
-    ),
+    "size": lambda model: _format_model_size(model),
+    "ends": lambda model: _format_end(model),
 }
 """Columns of the table of models. A column is omitted if it is empty for all models."""
 
@@ -240,50 +250,84 @@ def render_model_table(
     aliases of each model.
     """
     named = aliases or {}
-    found = [
-        model
-        for model in listed.models
-        if all(word.lower() in f"{model.id} {model.name}".lower() for word in words)
-    ]
+    found = [model for model in listed.models if _has_words(model, words)]
+
     if not found:
         if words and listed.models:
             count = len(listed.models)
             sought = " ".join(words)
             return make_note(f"None of the {count} models of {provider} matches {sought!r}.")
+
         return make_note(f"{provider} lists no models.")
+
     # Models in use first, then available ones, then the newest, then by name.
     found.sort(key=lambda model: (-(model.created or 0.0), model.id))
     found.sort(key=lambda x: (x.id != current, x.id not in named, x.state == "retired"))
     shown = found[:MAX_TABLE_ROWS]
-    columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
-    columns = {head: cells for head, cells in columns.items() if any(cells)}
-    uses = [
-        ", ".join([*([CURRENT] if model.id == current else []), *named.get(model.id, ())])
-        for model in shown
-    ]
+
+    columns: dict[str, list[str]] = {}
+    for head, read in _COLUMNS.items():
+        cells = [read(model) for model in shown]
+        if any(cells):
+            columns[head] = cells
+
+    uses = []
+    for model in shown:
+        names = list(named.get(model.id, ()))
+        if model.id == current:
+            names.insert(0, CURRENT)
+        uses.append(", ".join(names))
     if any(uses):
         columns["used as"] = uses
+
     ids = [f"{provider}/{model.id}" for model in shown]
     rows = list(zip(ids, *columns.values(), strict=True))
-    return add_note(make_table(("model", *columns), rows), _note(found, listed, provider))
+    return add_note(make_table(("model", *columns), rows), _format_note(found, listed, provider))
 
 
-def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
-    of_all = "" if len(found) == len(listed.models) else f" of {len(listed.models)}"
-    total = f"{provider}: {len(found)}{of_all} {'model' if len(listed.models) == 1 else 'models'}"
+def _has_words(model: ModelInfo, words: Sequence[str]) -> bool:
+    names = f"{model.id} {model.name}".lower()
+    return all(word.lower() in names for word in words)
+
+
+def _format_note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
+    count = len(listed.models)
+    of_all = "" if len(found) == count else f" of {count}"
+    note = f"{provider}: {len(found)}{of_all} {pluralize('model', count)}"
+
     hidden = len(found) - MAX_TABLE_ROWS
-    search = f"search with `%jp models {provider} WORD`"
-    more = f"; {hidden} are not shown: {search}" if hidden > 0 else ""
-    cut = "; the list of the provider was truncated" if listed.is_cut else ""
-    return f"{total}{more}{cut}. Use one: `%%jp -m {provider}/NAME`"
+    if hidden > 0:
+        note = f"{note}; {hidden} are not shown: search with `%jp models {provider} WORD`"
+    if listed.is_cut:
+        note = f"{note}; the list of the provider was truncated"
+
+    return f"{note}. Use one: `%%jp -m {provider}/NAME`"
 
 
 def _format_flag(value: bool | None) -> str:
-    return NOT_KNOWN if value is None else "yes" if value else "no"
+    if value is None:
+        return NOT_KNOWN
+
+    return "yes" if value else "no"
 
 
 def _format_price(price: float | None) -> str:
-    return NOT_KNOWN if price is None else "free" if price == 0 else f"{price:,.4g}"
+    if price is None:
+        return NOT_KNOWN
+
+    return "free" if price == 0 else f"{price:,.4g}"
+
+
+def _format_model_size(model: ModelInfo) -> str:
+    parts = (model.parameters, model.quantization, _format_size(model.size_bytes))
+    return ", ".join(filter(None, parts))
+
+
+def _format_end(model: ModelInfo) -> str:
+    if model.state == "retired":
+        return f"{model.state} {model.ends}".strip()
+
+    return model.ends or model.state
 
 
 def _format_size(size: int | None) -> str:
@@ -295,10 +339,10 @@ PENDING_HEAD: Final = ("path", "value", "file")
 
 def list_pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
     """Return the settings that wait for consent: path, value, and file."""
+    leaves = chain.from_iterable(pending.leaves for pending in found)
     return [
         (spell_invisible(path), format_consent_value(path, value), spell_invisible(file))
-        for pending in found
-        for path, value, file in pending.leaves
+        for path, value, file in leaves
     ]
 
 
@@ -309,10 +353,15 @@ def format_consent_value(path: str, value: JsonValue) -> str:
     """
     keys = parse_path(path)
     shown = escape_invisible(format_masked(path, value))
-    if len(keys) <= len(MCP) + 1 or keys[: len(MCP)] != MCP:
+    if len(keys) <= len(MCP_PATH) + 1 or keys[: len(MCP_PATH)] != MCP_PATH:
         return shown
-    risks = describe_setting_risks(keys[len(MCP) + 1 :], value)
-    return f"{shown} [{'; '.join(risks)}]" if risks else shown
+
+    risks = describe_setting_risks(keys[len(MCP_PATH) + 1 :], value)
+    if not risks:
+        return shown
+
+    listed = "; ".join(risks)
+    return f"{shown} [{listed}]"
 
 
 def render_treatment(stream: ConversationStream) -> Report:
@@ -321,12 +370,16 @@ def render_treatment(stream: ConversationStream) -> Report:
         list(map(format_treatment, list_turn_treatments(stream)))
         or [SENT_WHOLE] * stream.turn_count
     )
+
     rows = []
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         first, *more = (str(turn) for turn, _ in grouped)
-        rows.append((f"{first} to {more[-1]}" if more else first, said))
+        turns = f"{first} to {more[-1]}" if more else first
+        rows.append((turns, said))
+
     if len(rows) > MAX_TABLE_ROWS:
         rows[MAX_TABLE_ROWS:] = [("…", f"{len(rows) - MAX_TABLE_ROWS} more")]
+
     return make_table(("turns", "sent"), rows)
 
 
@@ -344,6 +397,7 @@ def render_compactions(
             turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
             said = entry.summary.summary
             parts.append(join_reports([turns, Report(sanitize_markdown(said), plain(said))]))
+
     note = (
         f"About {now:,} tokens of messages are sent instead of {plan.before:,}. The record keeps "
         "everything. Undo: `%jp compact --undo`"
@@ -356,4 +410,5 @@ def render_compaction_preview(plan: CompactionPlan) -> Report:
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(cut.rule.summary is not None for cut in plan.steps):
         note += ", plus the summary, which is not written yet"
+
     return add_note(render_treatment(plan.outcome), f"{note}. Nothing has changed.")

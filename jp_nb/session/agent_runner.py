@@ -304,7 +304,7 @@ class AgentRunner:
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
         """Return the answers of the run's answers file, or of the one in `config`."""
-        file = os.environ.get(environment.ANSWERS) or config.prompt.answers
+        file = os.environ.get(environment.ANSWERS_VARIABLE) or config.prompt.answers
         self._answers.load(file, self._active.files)
         return self._answers
 

@@ -23,25 +23,25 @@ from jp_nb.agent.prepared_answers import (
 )
 from jp_nb.errors import ConfigError
 from jp_nb.storage.answers_file import (
-    DECISIONS,
-    SKIP,
+    SECTION_DECISIONS,
+    SKIP_WORD,
     AnswersFile,
+    AnswersSection,
     EnvironmentVariable,
     PreparedAnswer,
-    Section,
     decode_answers,
     parse_answers,
     read_answers,
 )
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.files import Stamp, stamp
+from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.run_events import append_run_event
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import AnswerType
 from jp_nb.toolkit.question import FormAnswer, Question
 
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
-_SECTIONS: Final[Mapping[DecisionKind, Section]] = {
+_SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
     "permission": "permissions",
     "result": "results",
     "change": "changes",
@@ -81,7 +81,7 @@ class SessionAnswers:
         needs_consent = not expanded.is_absolute() and files.trust is not None
         current = None
         with suppress(OSError):  # the read raises the error
-            current = file, stamp(file)
+            current = file, make_stamp(file)
 
         is_unchanged = current is not None and current == self._read
         if is_unchanged and not needs_consent:  # consent can be revoked
@@ -139,7 +139,7 @@ class SessionAnswers:
             event["question"] = decision.question.model_dump(mode="json")
         append_run_event(**event)
 
-    def _use(self, section: Section, *names: str) -> PreparedAnswer | None:
+    def _use(self, section: AnswersSection, *names: str) -> PreparedAnswer | None:
         found = self._file.find(section, *names)
         if found is not None and found.key not in self._used:
             self._used.add(found.key)
@@ -149,9 +149,9 @@ class SessionAnswers:
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     if answer.key[0] != "questions":
-        return SKIP if answer.skip else DECISIONS[cast(Section, answer.key[0])]
+        return SKIP_WORD if answer.skip else SECTION_DECISIONS[cast(AnswersSection, answer.key[0])]
     if answer.skip:
-        return {SKIP: True}
+        return {SKIP_WORD: True}
     if isinstance(answer.value, Mapping):
         return {name: _format_variable(value) for name, value in answer.value.items()}
     return _format_variable(answer.value)

@@ -23,14 +23,14 @@ from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
-    as_replacement,
+    apply_change,
     build_partial,
     get_path,
-    merge,
+    make_replacement,
+    merge_partials,
     strip_strategies,
 )
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
@@ -73,7 +73,7 @@ def requested_changes(
         # Models in place of aliases, because an alias can have another meaning later.
         delta, aliases = resolve_references(change.delta, {})
         if aliases or len(found) > 1:
-            current = apply(current, change)
+            current = apply_change(current, change)
             delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
 
@@ -98,12 +98,12 @@ def base_config(files: ConfigFiles) -> Partial:
 @lru_cache(maxsize=4)
 def _base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
-    validate(partial)
+    validate_config(partial)
     stored = strip_untrusted(to_store(partial), "record")[0]
 
     model = get_path(partial, MODEL)
     if isinstance(model, dict) and model.get("provider") == "scripted":
-        stored = merge(stored, build_partial(MODEL, model))
+        stored = merge_partials(stored, build_partial(MODEL, model))
     return stored
 
 
@@ -117,7 +117,7 @@ def is_reproducible(files: ConfigFiles) -> bool:
     """Return True if headless runs are reproducible (`record.reproducible`)."""
     below = merge_layers(files.load_valid_layers()[0])
     with suppress(ConfigError):  # reported when the conversation begins
-        below = merge(below, apply_overrides({}, files))
+        below = merge_partials(below, apply_overrides({}, files))
 
     return get_path(below, "record.reproducible") is True
 
@@ -125,12 +125,12 @@ def is_reproducible(files: ConfigFiles) -> bool:
 def keeps_journal(files: ConfigFiles, base: Partial) -> bool:
     """Return True if the journal is on (`record.journal`) for `base` on top of `files`."""
     below = merge_layers(files.layers())
-    return get_path(merge(below, base), "record.journal") is not False
+    return get_path(merge_partials(below, base), "record.journal") is not False
 
 
 def to_store(partial: Partial) -> Partial:
     """Return `partial` as stored in a record: replacing values, without settings of files."""
-    return _without_file_settings(as_replacement(partial))
+    return _without_file_settings(make_replacement(partial))
 
 
 def _without_file_settings(partial: Partial) -> Partial:
@@ -139,12 +139,14 @@ def _without_file_settings(partial: Partial) -> Partial:
 
 def with_model(partial: Partial) -> Partial:
     """Return `partial` with its model resolved, or with the default model."""
-    return merge(partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
+    return merge_partials(
+        partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial)
+    )
 
 
 def read_overrides() -> list[Directive]:
     """Return the `-c` arguments of the runner."""
-    value = json.loads(os.environ.get(environment.OVERRIDES) or "[]")
+    value = json.loads(os.environ.get(environment.OVERRIDES_VARIABLE) or "[]")
     return [Directive("cfg", str(item)) for item in value]
 
 
@@ -155,10 +157,10 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
     below = merge_layers(files.layers())
     for directive in directives:
-        for change, _ in requested_changes(directive.text, merge(below, base), files):
-            base = apply(base, change)
+        for change, _ in requested_changes(directive.text, merge_partials(below, base), files):
+            base = apply_change(base, change)
 
-    validate(merge(below, base))
+    validate_config(merge_partials(below, base))
     return base
 
 
@@ -172,8 +174,8 @@ def registered_functions() -> Partial:
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     """Return warnings about access rules in `base` on top of `files`, without invalid files."""
     functions: Partial = {"conversation": {"tools": registered_functions()}}
-    below = merge(functions, merge_layers(files.load_valid_layers()[0]))
-    return find_odd_rules_in(merge(below, base))
+    below = merge_partials(functions, merge_layers(files.load_valid_layers()[0]))
+    return find_odd_rules_in(merge_partials(below, base))
 
 
 def find_odd_rules_in(partial: Partial) -> list[str]:

@@ -294,7 +294,7 @@ def raise_for_end(run: BenchRun) -> None:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
 
     reason = run.turn.unavailable_reason
-    if reason is not None and os.environ.get(environment.STRICT) == "1":
+    if reason is not None and os.environ.get(environment.STRICT_VARIABLE) == "1":
         raise user_required_error(reason)
 
 

@@ -46,14 +46,14 @@ from jp_nb.record.context import RequestContext
 from jp_nb.rendering.cassette_miss import format_mismatch
 from jp_nb.storage.cassette_file import (
     CassetteContent,
+    CassetteResults,
     CassetteWriter,
-    RecordedResults,
     StoredExchange,
     default_cassette_path,
     parse_cassette,
-    read_bytes,
+    read_cassette_bytes,
     refuse_unless_cassette,
-    refuse_unsafe_link,
+    refuse_unsafe_cassette_link,
 )
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.run_events import append_run_event
@@ -165,15 +165,15 @@ class Cassettes:
         if not self._files.has_configuration():
             return CassetteConfig()
 
-        from jp_nb.config.partial import Partial, get_path, merge
-        from jp_nb.config.validation import validate
+        from jp_nb.config.partial import Partial, get_path, merge_partials
+        from jp_nb.config.validation import validate_config
 
         partial: Partial = {}
         for layer in self._files.layers():  # only this table, as each request needs it
             if (table := get_path(layer.partial, PATH)) is not None:
-                partial = merge(partial, {"providers": {"cassette": table}})
+                partial = merge_partials(partial, {"providers": {"cassette": table}})
 
-        return validate(partial).providers.cassette if partial else CassetteConfig()
+        return validate_config(partial).providers.cassette if partial else CassetteConfig()
 
     def _choose(
         self, configured: CassetteConfig, mode: CassetteMode, file: str | None
@@ -310,8 +310,8 @@ class OpenCassette:
         return found if found or self.is_offline else None
 
     @cached_property
-    def _results(self) -> RecordedResults:
-        return RecordedResults(self.content)
+    def _results(self) -> CassetteResults:
+        return CassetteResults(self.content)
 
     def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
         # A tool continues with an error if its question to a model is missing. The next request is
@@ -399,7 +399,7 @@ def _read_content(
     assert path is not None
 
     if choice.mode != "replay":
-        refuse_unsafe_link(path, choice.folder)
+        refuse_unsafe_cassette_link(path, choice.folder)
     if choice.mode == "record":
         refuse_unless_cassette(path)
         return None
@@ -412,7 +412,7 @@ def _read_content(
             "--record`, or with `%jp cassette record` before the first request"
         )
 
-    content = read_bytes(path)
+    content = read_cassette_bytes(path)
     if check_content is not None:
         check_content(content)
     return parse_cassette(path, content)

@@ -249,7 +249,9 @@ class ActiveConversation:
 
         If it is not valid and the extension `is_loading`, it is empty, with a notice.
         """
-        if not self.files.has_configuration() and not os.environ.get(environment.OVERRIDES):
+        if not self.files.has_configuration() and not os.environ.get(
+            environment.OVERRIDES_VARIABLE
+        ):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 

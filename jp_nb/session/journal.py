@@ -38,11 +38,11 @@ from jp_nb.storage.journal_file import (
     JournalFolder,
     JournalHead,
     JournalRelation,
-    file_identity,
-    file_name,
     format_call_lines,
     format_entry_lines,
-    format_line,
+    format_journal_line,
+    get_file_identity,
+    make_file_name,
     read_journal,
     take_journal,
 )
@@ -135,7 +135,7 @@ class Recovery:
         """Keep the journal open if it can be resumed; else close it, and maybe offer it."""
         head = file.head()
         if head is None:
-            names = tuple(f"{file_name(each)}." for each in self._known)
+            names = tuple(f"{make_file_name(each)}." for each in self._known)
             if file.size and file.path.name.startswith(names):
                 self._add_notice(
                     f"{file.path} is damaged, or is not a journal that this version "
@@ -183,12 +183,12 @@ class Recovery:
         if not (head.notebook and notebook):
             return "unknown"
 
-        identity = file_identity(head.notebook)
+        identity = get_file_identity(head.notebook)
         if not identity:
             return "elsewhere"
 
         # The same file can have several paths.
-        return "own" if identity == file_identity(notebook) else None
+        return "own" if identity == get_file_identity(notebook) else None
 
     def _read(self, file: JournalFile) -> JournalContents | None:
         try:
@@ -326,7 +326,9 @@ def is_of_place(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
     """
     if not notebook:
         return not head.notebook and kernel_folder != "" and head.folder == kernel_folder
-    return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))
+    return head.notebook == notebook or (
+        head.file != "" and head.file == get_file_identity(notebook)
+    )
 
 
 class InterruptSafeLock:
@@ -466,7 +468,7 @@ class ConversationJournal:
                 "reached the notebook when its kernel ended"
             )
 
-        here = (self._notebook, file_identity(self._notebook))
+        here = (self._notebook, get_file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
             try:
@@ -673,9 +675,9 @@ class ConversationJournal:
             self._saved_base = self._base
         else:
             same_head = stream.head == self._written_head[0]
-            head = b"" if same_head else format_line(conversation=stream.head)
+            head = b"" if same_head else format_journal_line(conversation=stream.head)
             new = format_entry_lines(raw[self._written :])
-            self._file.append(head + new + format_line(signature=signature))
+            self._file.append(head + new + format_journal_line(signature=signature))
             self._written, self._written_head = len(raw), (dict(stream.head), signature)
 
     def _forget_answered_calls(self) -> None:
@@ -709,12 +711,12 @@ class ConversationJournal:
                 stream.head,
                 stream.base_config,
                 self._notebook,
-                file_identity(self._notebook),
+                get_file_identity(self._notebook),
                 base,
                 mark.at(raw, base),
                 "" if self._notebook else self._kernel_folder,
             )
-            entries = format_entry_lines(raw[base:]) + format_line(signature=signature)
+            entries = format_entry_lines(raw[base:]) + format_journal_line(signature=signature)
             calls = format_call_lines(signature, self.calls)
             self._file.rewrite(head.line() + entries + calls)
             self._written_head, written = (dict(stream.head), signature), len(raw)

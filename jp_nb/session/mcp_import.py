@@ -16,7 +16,7 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.server_keys import replace_keys
 from jp_nb.config.server_risks import describe_command_risks, describe_variable
 from jp_nb.config.server_secrets import find_literal_secrets, hide_arguments, hide_url
-from jp_nb.config.tree.server_settings import MCP, McpServer
+from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.storage.config_files import ConfigFiles
@@ -202,7 +202,7 @@ def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice)
             without = replace_keys(entry.name, settings)
             settings = without.settings
             variables |= dict.fromkeys(without.variables.values())
-        path = format_path((*MCP, entry.name))
+        path = format_path((*MCP_PATH, entry.name))
         directives.append(Directive("unset", path))
         directives.append(Directive("cfg", f"{path}:={compact_json(settings)}"))
 

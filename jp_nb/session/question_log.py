@@ -44,13 +44,18 @@ from jp_nb.record.signing import NoKeyError, Trust
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.settings import Settings
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.files import MAX_BYTES, ForeignFileError, is_owned_folder, read_owned_file
+from jp_nb.storage.files import (
+    MAX_OWNED_FILE_BYTES,
+    ForeignFileError,
+    is_owned_folder,
+    read_owned_file,
+)
 from jp_nb.storage.question_log_file import (
     EntryTooLongError,
     LogContents,
     LogEntry,
     QuestionLogFile,
-    decode_entry,
+    decode_log_entry,
 )
 from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW_NAMES
@@ -114,7 +119,7 @@ def _read_log_lines(text: str) -> Iterator[tuple[int, LogEntry | str, Sequence[J
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
-        entry = decode_entry(line.encode("utf-8", "replace"))
+        entry = decode_log_entry(line.encode("utf-8", "replace"))
         if entry is None or (when := read_entry_time(entry)) is None:
             yield number, "not a log entry", ()
         elif is_answered(entry):
@@ -202,8 +207,8 @@ def import_rows(
             "with `%jp trust --workspace`"
         )
 
-    if len(data) > MAX_BYTES:
-        raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
+    if len(data) > MAX_OWNED_FILE_BYTES:
+        raise StorageError(f"{path} has more than {MAX_OWNED_FILE_BYTES} bytes")
 
     try:
         text = data.decode("utf-8-sig")

@@ -37,7 +37,7 @@ from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial, get_path, merge
+from jp_nb.config.partial import Partial, get_path, merge_partials
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
@@ -53,7 +53,7 @@ from jp_nb.config.tree.model_settings import (
     QuestionAssistant,
 )
 from jp_nb.config.tree.tool_settings import STAR
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.scripted import SCRIPTED_NAME as SCRIPTED
@@ -452,7 +452,7 @@ def _is_tool_of(source: ToolSource, name: str) -> bool:
 
 def _attachments_of(layer: Layer) -> list[str]:
     given = get_path(layer.partial, ATTACHMENTS) or []
-    return validate({"conversation": {"attachments": given}}).conversation.attachments
+    return validate_config({"conversation": {"attachments": given}}).conversation.attachments
 
 
 def _read_tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
@@ -694,4 +694,4 @@ def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
     if not changes:
         return assistant
     below = {"assistant": assistant.model_dump(mode="json")}
-    return Assistant.model_validate(merge(below, {"assistant": changes})["assistant"])
+    return Assistant.model_validate(merge_partials(below, {"assistant": changes})["assistant"])

@@ -122,5 +122,5 @@ class ServerSources:
 
     def _has_user(self, config: AppConfig) -> bool:
         """Return True if a user, or prepared answers, can answer questions of servers."""
-        answers = os.environ.get(environment.ANSWERS) or config.prompt.answers
+        answers = os.environ.get(environment.ANSWERS_VARIABLE) or config.prompt.answers
         return not self._active.headless or bool(answers)

@@ -43,7 +43,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
     """
     if not notebook.headless:
         return utc_now
-    if epoch := os.environ.get(environment.EPOCH):
+    if epoch := os.environ.get(environment.EPOCH_VARIABLE):
         return make_epoch_clock(epoch)
     if _is_configured(files):
         from jp_nb.session.base_config import is_reproducible
@@ -54,7 +54,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
 
 
 def _is_configured(files: ConfigFiles) -> bool:
-    return files.has_configuration() or bool(os.environ.get(environment.OVERRIDES))
+    return files.has_configuration() or bool(os.environ.get(environment.OVERRIDES_VARIABLE))
 
 
 RELOAD_TIMEOUT = 2.0  # seconds to wait for the page's record when the extension is loaded again

@@ -43,7 +43,7 @@ from jp_nb.config.schema import (
 from jp_nb.config.tool_toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_changes import (
     ChangedPaths,
@@ -444,8 +444,8 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
         kinds = [REGISTRATIONS_LAYER, MCP_FILE_LAYER, USER_FILE_LAYER, *weaker]
         layers.insert(sum(other.name in kinds for other in layers), layer)
 
-    config = validate(merge_layers(layers), layer=layer.name, file=layer.file)
-    resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)
+    config = validate_config(merge_layers(layers), layer=layer.name, file=layer.file)
+    resolve_model(validate_config(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
 
 def _paths_of_secrets(file: ConfigFile) -> list[str]:

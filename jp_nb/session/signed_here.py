@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
-from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
+from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
 from jp_nb.config.partial import Change, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
@@ -165,7 +165,7 @@ def _has_authority(change: Change) -> bool:
 def _may_unset(path: str) -> bool:
     try:
         keys = parse_path(path)
-        return untrusted_record_may_unset(keys) and not paths_overlap(keys, MODEL_KEYS)
+        return may_untrusted_record_unset(keys) and not paths_overlap(keys, MODEL_KEYS)
     except ConfigError:
         return True  # a malformed path has no effect
 

@@ -363,7 +363,7 @@ class TurnRunner:
         return TurnLoop(
             self.runner.turn_context(record, resolved.basis.config, recorded),
             resolve=self.resolver.for_turn(resolved),
-            strict=strict or os.environ.get(environment.STRICT) == "1",
+            strict=strict or os.environ.get(environment.STRICT_VARIABLE) == "1",
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
             config_changes=config_changes,

@@ -36,18 +36,18 @@ from jp_nb.errors import ConfigError
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.text import one_line
 
-SUFFIX: Final = ".answers.toml"
+ANSWERS_SUFFIX: Final = ".answers.toml"
 """Suffix of the answers file of a notebook, instead of `.ipynb`."""
-Section = Literal["questions", "permissions", "results", "changes"]
-DECISIONS: Final[Mapping[Section, str]] = {
+AnswersSection = Literal["questions", "permissions", "results", "changes"]
+SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
 }
 """The word for consent, by section. The opposite is `skip`."""
-SKIP: Final = "skip"
-MAX_LINES: Final = 10_000
-MAX_BYTES: Final = 1_000_000
+SKIP_WORD: Final = "skip"
+MAX_ANSWERS_LINES: Final = 10_000
+MAX_ANSWERS_BYTES: Final = 1_000_000
 _TOKEN: Final = re.compile(
     r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
     r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
@@ -56,7 +56,7 @@ _TOKEN: Final = re.compile(
 """Strings, comments, brackets, and line ends of TOML."""
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
 
-Key = tuple[str, ...]
+AnswerKey = tuple[str, ...]
 """Section, tool, and the id if it is a question."""
 
 
@@ -77,7 +77,7 @@ class PreparedAnswer:
         value: The answer. For a form, an object with a value for each field.
     """
 
-    key: Key
+    key: AnswerKey
     line: int
     skip: bool = False
     value: JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable] = None
@@ -90,7 +90,7 @@ class AnswersFile:
     name: str
     answers: tuple[PreparedAnswer, ...] = ()
 
-    def find(self, section: Section, *names: str) -> PreparedAnswer | None:
+    def find(self, section: AnswersSection, *names: str) -> PreparedAnswer | None:
         """Return the decision about a tool (`names`: its name) or a question (tool and id)."""
         key = (section, *names)
         matches = [each for each in self.answers if _matches(each.key, key)]
@@ -109,7 +109,7 @@ class AnswersFile:
         return f"{self.name}, line {answer.line}"
 
 
-def _matches(pattern: Key, key: Key) -> bool:
+def _matches(pattern: AnswerKey, key: AnswerKey) -> bool:
     if len(pattern) != len(key):
         return False
     pairs = zip(pattern, key, strict=True)
@@ -130,10 +130,10 @@ def read_answers(path: Path) -> bytes:
     """Return the bytes of the owned file at `path`.
 
     Raises:
-        ConfigError: The file cannot be read, is not owned, or has more than `MAX_BYTES`.
+        ConfigError: The file cannot be read, is not owned, or has more than `MAX_ANSWERS_BYTES`.
     """
     try:
-        return read_owned_file(path, max_bytes=MAX_BYTES)
+        return read_owned_file(path, max_bytes=MAX_ANSWERS_BYTES)
     except ForeignFileError as exc:
         raise ConfigError(f"the answers file is not used: {exc}", file=str(path)) from exc
     except FileNotFoundError as exc:
@@ -158,8 +158,10 @@ def decode_answers(path: Path, content: bytes) -> str:
         text = content.decode("utf-8-sig")  # editors on Windows may write a byte order mark
     except UnicodeDecodeError as exc:
         raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
-    if text.count("\n") > MAX_LINES:
-        raise ConfigError(f"the answers file has more than {MAX_LINES} lines", file=str(path))
+    if text.count("\n") > MAX_ANSWERS_LINES:
+        raise ConfigError(
+            f"the answers file has more than {MAX_ANSWERS_LINES} lines", file=str(path)
+        )
     return text
 
 
@@ -185,8 +187,8 @@ class _Lines:
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
-        self._found: dict[Key, int] = {}
-        table: Key = ()
+        self._found: dict[AnswerKey, int] = {}
+        table: AnswerKey = ()
         for number, statement in _statements(text):
             paths = list(_paths(tomllib.loads(statement)))
             if statement.lstrip().startswith("["):
@@ -196,13 +198,13 @@ class _Lines:
                 for path in paths:
                     self._found.setdefault((*table, *path), number)
 
-    def of(self, key: Key) -> int:
+    def of(self, key: AnswerKey) -> int:
         """Return the line of `key` or its nearest parent, from 1."""
         while key and key not in self._found:
             key = key[:-1]
         return self._found.get(key, 1)
 
-    def make_error(self, key: Key, message: str) -> ConfigError:
+    def make_error(self, key: AnswerKey, message: str) -> ConfigError:
         return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
 
 
@@ -222,7 +224,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         begin = token.end()
 
 
-def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
+def _paths(table: Mapping[str, Any], above: AnswerKey = ()) -> Iterator[AnswerKey]:
     for key, value in table.items():
         yield (*above, key)
         if isinstance(value, dict) and len(above) < 3:
@@ -234,9 +236,9 @@ def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
 
 def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
     for section, value in tree.items():
-        known = {"questions", *DECISIONS}
+        known = {"questions", *SECTION_DECISIONS}
         if section not in known:
-            expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
+            expected = ", ".join(f"[{each}]" for each in ("questions", *SECTION_DECISIONS))
             near = get_close_matches(section[:80], known, n=1)
             meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
             make_error = f"unknown table [{one_line(section)}]: {meant} {expected}"
@@ -246,7 +248,7 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
         if section == "questions":
             yield from _read_questions(value, lines)
         else:
-            yield from _read_decisions(cast(Section, section), value, lines)
+            yield from _read_decisions(cast(AnswersSection, section), value, lines)
 
 
 def _read_questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
@@ -261,19 +263,19 @@ def _read_questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[Prepare
 
 
 def _read_decisions(
-    section: Section, tools: Mapping[str, Any], lines: _Lines
+    section: AnswersSection, tools: Mapping[str, Any], lines: _Lines
 ) -> Iterator[PreparedAnswer]:
-    word = DECISIONS[section]
+    word = SECTION_DECISIONS[section]
     for tool, value in tools.items():
         key = (section, tool)
-        if value not in (word, SKIP):
+        if value not in (word, SKIP_WORD):
             raise lines.make_error(
-                key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP}"'
+                key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP_WORD}"'
             )
-        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP)
+        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP_WORD)
 
 
-def _read_answer(key: Key, value: Any, lines: _Lines) -> PreparedAnswer:
+def _read_answer(key: AnswerKey, value: Any, lines: _Lines) -> PreparedAnswer:
     line = lines.of(key)
     how = "answer"
     what = value
@@ -292,7 +294,7 @@ def _read_answer(key: Key, value: Any, lines: _Lines) -> PreparedAnswer:
 
 
 def _read_fields(
-    form: Mapping[str, Any], key: Key, lines: _Lines
+    form: Mapping[str, Any], key: AnswerKey, lines: _Lines
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
     given: dict[str, JsonValue | EnvironmentVariable] = {}
@@ -310,7 +312,7 @@ def is_answer_table(keys: Collection[str]) -> bool:
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
-def _read_variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
+def _read_variable(name: Any, key: AnswerKey, lines: _Lines) -> EnvironmentVariable:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
         raise lines.make_error(
             key, 'expected { env = "NAME" }, the name of an environment variable'
@@ -318,7 +320,7 @@ def _read_variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
     return EnvironmentVariable(name)
 
 
-def _to_json(value: Any, key: Key, lines: _Lines) -> JsonValue:
+def _to_json(value: Any, key: AnswerKey, lines: _Lines) -> JsonValue:
     """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:

@@ -19,13 +19,13 @@ from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_
 from jp_nb.errors import JpNbError
 from jp_nb.file_reading import open_regular
 from jp_nb.images import detect_media_type
-from jp_nb.storage.file_search import FileSearchError, error_text, find_matching_files
+from jp_nb.storage.file_search import FileSearchError, describe_os_error, find_matching_files
 from jp_nb.text import escape_invisible
 
-MAX_FILES = 500
-MAX_LOOKED_AT = 20_000
+MAX_ATTACHED_FILES = 500
+MAX_SEARCHED_FILES = 20_000
 """Directory entries that one pattern may visit."""
-MAX_BYTES = 20_000_000
+MAX_ATTACHMENT_BYTES = 20_000_000
 """Total size of all attachments. No model accepts more."""
 
 
@@ -71,8 +71,8 @@ class Attachments:
         for url in urls:
             for file in _find(url, folder):
                 found.setdefault(file.path, file)
-                if len(found) > MAX_FILES:
-                    raise AttachmentError(url, f"more than {MAX_FILES} files are attached")
+                if len(found) > MAX_ATTACHED_FILES:
+                    raise AttachmentError(url, f"more than {MAX_ATTACHED_FILES} files are attached")
         files = list(found.values())
         if files != self._files:
             self._read = tuple(_read_all(files))
@@ -98,7 +98,7 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
         yield _file(url, path, parts.path)
         return
     try:
-        matches = find_matching_files(path, max_entries=MAX_LOOKED_AT)
+        matches = find_matching_files(path, max_entries=MAX_SEARCHED_FILES)
     except FileSearchError as exc:
         raise AttachmentError(url, str(exc)) from exc
     if not matches:
@@ -118,7 +118,7 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     except FileNotFoundError:
         raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
-        raise AttachmentError(url, f"{shown}: {error_text(exc)}") from exc
+        raise AttachmentError(url, f"{shown}: {describe_os_error(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
@@ -140,8 +140,8 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
 
 def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     def check_total_size(file: _AttachedFile, total: int) -> int:
-        if total > MAX_BYTES:
-            many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
+        if total > MAX_ATTACHMENT_BYTES:
+            many = f"the attachments have more than {MAX_ATTACHMENT_BYTES // 1000000} MB"
             raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
         return total
 
@@ -158,10 +158,10 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
 def _read_bytes(file: _AttachedFile) -> bytes:
     try:
         with os.fdopen(open_regular(Path(file.path)), "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            data = stream.read(MAX_ATTACHMENT_BYTES + 1)
     except OSError as exc:
         raise AttachmentError(
-            file.url, f"{escape_invisible(file.source)}: {error_text(exc)}"
+            file.url, f"{escape_invisible(file.source)}: {describe_os_error(exc)}"
         ) from exc
     if data and not file.size:  # as in /proc, where a change cannot be noticed
         raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")

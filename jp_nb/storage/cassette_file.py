@@ -56,25 +56,25 @@ from jp_nb.json_values import (
 )
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 
-SUFFIX: Final = ".cassette.jsonl"
-KIND: Final = "cassette"
-VERSION: Final = 1
-MAX_BYTES: Final = 50_000_000
+CASSETTE_SUFFIX: Final = ".cassette.jsonl"
+CASSETTE_KIND: Final = "cassette"
+CASSETTE_VERSION: Final = 1
+MAX_CASSETTE_BYTES: Final = 50_000_000
 """Size limit of a cassette, which is read as a whole."""
-HEADER: Final[JsonObject] = {"jp_nb": KIND, "version": VERSION}
-PARTS: Final = ("system", "attachment", "tool", "message")
+CASSETTE_HEADER: Final[JsonObject] = {"jp_nb": CASSETTE_KIND, "version": CASSETTE_VERSION}
+PART_KINDS: Final = ("system", "attachment", "tool", "message")
 _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
 """Kinds of parts that a request lists, by the key of the list."""
 _SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
 _REQUIRED: Final = ("provider", "model", "messages")
 IMPORTANT_KEYS: Final = ("provider", "model", "schema", "tool_choice")
 """Keys with a double weight in the comparison of requests."""
-AGAIN: Final = "record it again, or restore the original file"
+RECORD_AGAIN_HINT: Final = "record it again, or restore the original file"
 
 
 def default_cassette_path(notebook: Path) -> Path:
     """Return the default cassette path of a notebook."""
-    return notebook.with_suffix(SUFFIX)
+    return notebook.with_suffix(CASSETTE_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class CassetteContent:
         return min(stored, key=distance, default=None)
 
 
-def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
+def refuse_unsafe_cassette_link(path: Path, folder: Path | None = None) -> None:
     """Check that `path` may be written.
 
     Raises:
@@ -177,7 +177,7 @@ def refuse_unless_cassette(path: Path) -> None:
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
     try:
-        is_ours = not first or as_object(read_json(first.decode())).get("jp_nb") == KIND
+        is_ours = not first or as_object(read_json(first.decode())).get("jp_nb") == CASSETTE_KIND
     except ValueError:
         is_ours = False
     if not is_ours:
@@ -187,18 +187,18 @@ def refuse_unless_cassette(path: Path) -> None:
 
 
 def read_cassette(path: Path) -> CassetteContent:
-    """Read the cassette at `path`. Raises what `read_bytes` and `parse_cassette` raise."""
-    return parse_cassette(path, read_bytes(path))
+    """Read the cassette at `path`. Raises what `read_cassette_bytes` and `parse_cassette` raise."""
+    return parse_cassette(path, read_cassette_bytes(path))
 
 
-def read_bytes(path: Path) -> bytes:
+def read_cassette_bytes(path: Path) -> bytes:
     """Return the content of the cassette at `path`.
 
     Raises:
         StorageError: The file does not exist, belongs to another user, or is too long.
     """
     try:
-        return read_owned_file(path, max_bytes=MAX_BYTES)
+        return read_owned_file(path, max_bytes=MAX_CASSETTE_BYTES)
     except FileNotFoundError:
         raise StorageError(f"there is no cassette {path}") from None
     except ForeignFileError as exc:
@@ -240,7 +240,7 @@ class _CassetteReader:
         if self._line == 1 and not content.strip():
             raise self._error("the file is empty", "a cassette begins with a header line")
         if self._request is not None:
-            raise self._error("the file ends in the middle of a response", AGAIN)
+            raise self._error("the file ends in the middle of a response", RECORD_AGAIN_HINT)
         return self._cassette
 
     def _parse_line(self, line: bytes) -> JsonObject:
@@ -248,39 +248,39 @@ class _CassetteReader:
             value = read_json(line.decode(), max_levels=MAX_STORED_LEVELS + 10)
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
-            raise self._error(why, AGAIN) from exc
+            raise self._error(why, RECORD_AGAIN_HINT) from exc
         if not isinstance(value, dict):
-            raise self._error("expected a JSON object", AGAIN)
+            raise self._error("expected a JSON object", RECORD_AGAIN_HINT)
         return value
 
     def _read_header(self, line_value: JsonObject) -> None:
-        if line_value.get("jp_nb") != KIND:
-            begins = compact_json(HEADER)
+        if line_value.get("jp_nb") != CASSETTE_KIND:
+            begins = compact_json(CASSETTE_HEADER)
             raise self._error("this is not a cassette", f"a cassette begins with the line {begins}")
         version = line_value.get("version")
-        if version != VERSION:
+        if version != CASSETTE_VERSION:
             raise self._error(
                 f"this cassette has version {compact_json(version)[:40]}, and this "
-                f"jp_nb reads version {VERSION}",
+                f"jp_nb reads version {CASSETTE_VERSION}",
                 "install a jp_nb that reads it, or record the cassette again",
             )
-        if line_value != HEADER:
-            raise self._error("the header line has unknown keys", AGAIN)
+        if line_value != CASSETTE_HEADER:
+            raise self._error("the header line has unknown keys", RECORD_AGAIN_HINT)
 
     def _read_part(self, line_value: JsonObject) -> None:
-        kind = next((each for each in PARTS if each in line_value), None)
+        kind = next((each for each in PART_KINDS if each in line_value), None)
         if kind is None:
-            raise self._error("the line is not a part, a request, or a response", AGAIN)
+            raise self._error("the line is not a part, a request, or a response", RECORD_AGAIN_HINT)
         given = line_value[kind]
         value = {key: each for key, each in line_value.items() if key != kind}
         after = value.pop("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         if not isinstance(after, str):
-            raise self._error("`after` of the message is not a text", AGAIN)
+            raise self._error("`after` of the message is not a text", RECORD_AGAIN_HINT)
         part = make_part(kind, value, after)
         if part.id != given:
             raise self._changed_error(f"this {kind}")
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
-            raise self._error("the previous message is missing", AGAIN)
+            raise self._error("the previous message is missing", RECORD_AGAIN_HINT)
         self._cassette.parts[kind, part.id] = part
 
     def _read_request(self, line_value: JsonObject) -> None:
@@ -289,15 +289,15 @@ class _CassetteReader:
         if not isinstance(request, str) or digest(summary) != request:
             raise self._changed_error("this request")
         if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
-            raise self._error(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
+            raise self._error(f"unknown key `{odd[0][:60]}` in a request", RECORD_AGAIN_HINT)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
-            raise self._error(f"the request has no {missing[0]}", AGAIN)
+            raise self._error(f"the request has no {missing[0]}", RECORD_AGAIN_HINT)
         parts = [(kind, x) for key, kind in _LISTED.items() for x in _texts(summary.get(key))]
         if (last := summary["messages"]) != NO_MESSAGE:
             parts.append(("message", str(last)))
         for kind, part in parts:
             if (kind, part) not in self._cassette.parts:
-                raise self._error(f"a {kind} of this request is missing", AGAIN)
+                raise self._error(f"a {kind} of this request is missing", RECORD_AGAIN_HINT)
         self._request = (self._line, request, summary)
         self._response = []
 
@@ -306,7 +306,9 @@ class _CassetteReader:
         line, request, summary = self._request
         if "end" not in line_value:
             if "event" not in line_value:
-                raise self._error("the response to the request above is incomplete", AGAIN)
+                raise self._error(
+                    "the response to the request above is incomplete", RECORD_AGAIN_HINT
+                )
             self._response.append(line_value)
             return
         given = line_value.pop("seal", None)
@@ -316,13 +318,15 @@ class _CassetteReader:
             events = tuple(event_from_json(each, "event") for each in self._response)
             end: End = event_from_json(line_value, "end")
         except ValueError as exc:
-            raise self._error(f"the response to the request of line {line}: {exc}", AGAIN) from exc
+            raise self._error(
+                f"the response to the request of line {line}: {exc}", RECORD_AGAIN_HINT
+            ) from exc
         number = len(self._cassette.exchanges)
         self._cassette.exchanges.append(StoredExchange(line, request, summary, events, end, number))
         self._request = None
 
     def _changed_error(self, what: str) -> StorageError:
-        return self._error(f"{what} was changed after it was recorded", AGAIN)
+        return self._error(f"{what} was changed after it was recorded", RECORD_AGAIN_HINT)
 
     def _error(self, what: str, fix: str) -> StorageError:
         return StorageError(f"{what}: {fix}", place=f"{self._name}:{self._line}")
@@ -374,7 +378,7 @@ class CassetteWriter:
     def _add(self, exchange: Exchange) -> None:
         if not self._began:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, _line(HEADER), folder=self._folder)
+            replace_file(self.path, _line(CASSETTE_HEADER), folder=self._folder)
             status = self.path.stat()
             self._settled_bytes = self._bytes = status.st_size
             self._inode = status.st_ino
@@ -400,10 +404,10 @@ class CassetteWriter:
 
     def _write(self, block: bytes, place: int) -> None:
         """Write `block` at the byte offset `place`, and truncate the file after it."""
-        if place + len(block) > MAX_BYTES:
+        if place + len(block) > MAX_CASSETTE_BYTES:
             raise StorageError(
                 f"the cassette {self.path} is full: the limit is "
-                f"{MAX_BYTES // 10**6} MB. Record the rest of the conversation on "
+                f"{MAX_CASSETTE_BYTES // 10**6} MB. Record the rest of the conversation on "
                 "another cassette"
             )
         descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
@@ -458,10 +462,10 @@ def _block(
     return b"".join(map(_line, lines)), added
 
 
-RESULTS: Final = ("result", "error")
+RESULT_KINDS: Final = ("result", "error")
 
 
-class RecordedResults:
+class CassetteResults:
     """Recorded tool results, by the id of the message before them.
 
     The id covers all earlier messages, so a result is found only after the same conversation.
@@ -496,4 +500,4 @@ class RecordedResults:
 
 
 def _is_result(part: RequestPart) -> bool:
-    return part.value.get("role") in RESULTS
+    return part.value.get("role") in RESULT_KINDS

@@ -26,7 +26,7 @@ from pydantic import JsonValue
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
-from jp_nb.storage.files import config_folder, is_owned_folder
+from jp_nb.storage.files import get_config_folder, is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.text import MAX_LISTED_LINES
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # the schema loads slowly, and only if something is configure
     from jp_nb.storage.mcp_layers import ServerLayers
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
-SUFFIXES = ("", ".toml", ".json")
+CONFIG_SUFFIXES = ("", ".toml", ".json")
 
 
-def user_file() -> Path:
+def get_user_file() -> Path:
     """Return the path of the user's configuration file. It may not exist."""
-    return config_folder() / "config.toml"
+    return get_config_folder() / "config.toml"
 
 
 def format_paths(paths: Iterable[str]) -> str:
@@ -84,7 +84,7 @@ class ConfigFiles:
 
     def file_of(self, where: Literal["user", "workspace"]) -> Path:
         """Return the configuration file of the user or of the notebook's workspace."""
-        return user_file() if where == "user" else self.root / WORKSPACE_FILE
+        return get_user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
         """Return True if settings of `file_of(where)` are ignored until the user consents."""
@@ -165,7 +165,7 @@ class ConfigFiles:
                 continue
             taken.update(mcp_layers.list_server_names(layer))
 
-            path = mcp_layers.locate(listed, self.root)
+            path = mcp_layers.locate_servers(listed, self.root)
             is_inside = path.is_relative_to(self.root)  # it may come with the folder
             is_own = mcp_layers.is_listed_by_user(path, layers, self.root) and not is_inside
             leaves = list(mcp_layers.list_leaves(layer))
@@ -208,7 +208,7 @@ class ConfigFiles:
 
     def _find(self) -> tuple[list[tuple[str, Path]], bool]:
         """Return name and path of the files, and True if a variable exists."""
-        own = user_file()
+        own = get_user_file()
         files = [("user file", own)] if own.is_file() else []
         files += [("workspace file", path) for path in self.workspace_files()]
         return files, any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
@@ -253,12 +253,12 @@ class ConfigFiles:
     def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
-        if self.trust is not None and not path.is_relative_to(config_folder()):
-            from jp_nb.storage.config_reading import digest_of, split_group
+        if self.trust is not None and not path.is_relative_to(get_config_folder()):
+            from jp_nb.storage.config_reading import compute_digest, split_group
 
             kept, leaves = split_group(tuple(group))
             folder = self._consent_folder(path)
-            digest = digest_of(group)
+            digest = compute_digest(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return list(kept)
@@ -328,17 +328,23 @@ class ConfigFiles:
             ) from exc
         if found:
             return self._load_agreed(direct)
-        roots = (config_folder() / "config", self.root)
+        roots = (get_config_folder() / "config", self.root)
         candidates = (
-            (root / folder / f"{name}{suffix}" for folder in load_paths for suffix in SUFFIXES)
+            (
+                root / folder / f"{name}{suffix}"
+                for folder in load_paths
+                for suffix in CONFIG_SUFFIXES
+            )
             for root in roots
         )
         hits = [hit for each in candidates if (hit := next(filter(Path.is_file, each), None))]
         if name.startswith("@") or not hits:
             places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
+            searched = ", ".join(places)
+            suffixes = " and ".join(CONFIG_SUFFIXES[1:])
             raise ConfigError(
-                f"configuration file {name!r} not found; searched: {', '.join(places)} "
-                f"(also with {' and '.join(SUFFIXES[1:])}; config_load_paths lists the folders)",
+                f"configuration file {name!r} not found; searched: {searched} "
+                f"(also with {suffixes}; config_load_paths lists the folders)",
                 kind="value",
             )
         return [layer for hit in hits for layer in self._load_agreed(hit)]

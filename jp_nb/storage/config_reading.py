@@ -27,10 +27,10 @@ from jp_nb.config.layers import (
 )
 from jp_nb.errors import ConfigError
 from jp_nb.storage.file_search import FileSearchError, find_matching_files
-from jp_nb.storage.files import ForeignFileError, Stamp, read_owned_file, stamp
+from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_file
 from jp_nb.storage.trust import PendingLeaf
 
-MAX_DEPTH = 255
+MAX_INCLUDE_DEPTH = 255
 """Levels of files that include files."""
 MAX_INCLUDE_ENTRIES = 5_000
 """Directory entries that one pattern of `extends` may visit."""
@@ -66,7 +66,7 @@ class ConfigReader:
             chain = " -> ".join(str(p) for p in (*above[above.index(resolved) :], resolved))
             text = f"these files include each other: {chain}"
             raise ConfigError(text, path="extends", layer=name, file=str(path))
-        if len(above) > MAX_DEPTH:
+        if len(above) > MAX_INCLUDE_DEPTH:
             raise ConfigError("too many levels of included files", path="extends", file=str(path))
         try:
             own = self._read(path, name)
@@ -104,7 +104,7 @@ class ConfigReader:
 
     def _read(self, path: Path, name: str) -> ReadFile:
         try:
-            now = stamp(path)
+            now = make_stamp(path)
             known = self._known.get((path, name))
             if known is None or known[0] != now:
                 data = read_owned_file(path)
@@ -116,7 +116,7 @@ class ConfigReader:
         return known[1]
 
 
-def digest_of(group: Iterable[ReadFile]) -> str:
+def compute_digest(group: Iterable[ReadFile]) -> str:
     """Return a digest of the paths and contents of `group`."""
     whole = hashlib.sha256()
     for layer, digest in group:

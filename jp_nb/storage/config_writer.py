@@ -18,14 +18,21 @@ from tomlkit.exceptions import TOMLKitError
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import Layer, parse_layer
-from jp_nb.config.partial import Change, Partial, apply, is_wrapper, remove_empty, strip_strategies
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply_change,
+    is_wrapper,
+    remove_empty,
+    strip_strategies,
+)
 from jp_nb.config.schema import (
     JSON,
     ROOT,
-    Keys,
+    PathKeys,
     SchemaNode,
     format_path,
-    lookup,
+    look_up,
     node_at,
     parse_path,
     require_node,
@@ -34,7 +41,7 @@ from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.file_writing import replace_file, resolve_write_target
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 
-BOM = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class ConfigFile:
@@ -55,9 +62,9 @@ class ConfigFile:
         """Paths of the changed settings, in order."""
         self._layer = layer
         text = self._text()
-        self._mark = BOM if text.startswith(BOM) else ""
+        self._mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
         self._partial = parse_layer(text, layer, str(self.path)).partial
-        self._document = tomlkit.parse(text.removeprefix(BOM))
+        self._document = tomlkit.parse(text.removeprefix(BYTE_ORDER_MARK))
 
     def _text(self) -> str:
         try:
@@ -88,7 +95,7 @@ class ConfigFile:
                 raise UsageError(
                     "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE, and --unset PATH"
                 )
-        after = apply(self._partial, change)
+        after = apply_change(self._partial, change)
         paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
         if not paths:
             raise UsageError(f"{directive.text!r} sets nothing that a file can store")
@@ -112,20 +119,20 @@ class ConfigFile:
             f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
         )
 
-    def _put(self, keys: Keys, after: Partial, *, inline: bool) -> None:
+    def _put(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
         """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
         table: Any = self._document
         for place, key in enumerate(keys):
             found = table.get(str(key))
             node = node_at(keys[: place + 1])
-            value: JsonValue = lookup(after, keys[: place + 1])
+            value: JsonValue = look_up(after, keys[: place + 1])
             is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
             is_new = found is None and inline
             if is_whole or is_new or not isinstance(found, MutableMapping | None):
                 self._set(table, str(key), _short(value, node))
                 return
             if found is None:
-                if lookup(after, keys) is None:
+                if look_up(after, keys) is None:
                     return  # nothing to unset
                 table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
             table = table[str(key)]
@@ -161,8 +168,8 @@ class ConfigFile:
 
 
 def _units(
-    partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
-) -> Iterator[Keys]:
+    partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: PathKeys = ()
+) -> Iterator[PathKeys]:
     """Yield the keys of each value of `partial` that is written as a whole."""
     for key, value in partial.items():
         keys = (*above, key)

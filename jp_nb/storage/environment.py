@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-PATH = "JP_NB_PATH"
+PATH_VARIABLE = "JP_NB_PATH"
 """Absolute path of the running notebook."""
 
-STRICT = "JP_NB_STRICT"
+STRICT_VARIABLE = "JP_NB_STRICT"
 """`1`: a question that no user can answer fails the cell."""
 
-CONTINUE = "JP_NB_CONTINUE"
+CONTINUE_VARIABLE = "JP_NB_CONTINUE"
 """`1`: append to the notebook's conversation instead of starting a new one."""
 
-OVERRIDES = "JP_NB_OVERRIDES"
+OVERRIDES_VARIABLE = "JP_NB_OVERRIDES"
 """A JSON list of `-c` arguments for the whole run."""
 
-EPOCH = "SOURCE_DATE_EPOCH"
+EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
 """Start time of headless records, in seconds since 1970."""
 
-PAGE = "JPY_SESSION_NAME"
+PAGE_VARIABLE = "JPY_SESSION_NAME"
 """Set by Jupyter Server: the path of the kernel's notebook."""
 
-ANSWERS = "JP_NB_ANSWERS"
+ANSWERS_VARIABLE = "JP_NB_ANSWERS"
 """Absolute path of the answers file of this run. It has priority over `prompt.answers`."""
 
-EVENTS = "JP_NB_EVENTS"
+EVENTS_VARIABLE = "JP_NB_EVENTS"
 """File to which the kernel appends events for the runner (`jp_nb/storage/run_events.py`)."""
 
-KEY_FILE = "JP_NB_KEY_FILE"
+KEY_FILE_VARIABLE = "JP_NB_KEY_FILE"
 """Path of the key that signs records, instead of the one in the user's data folder."""
 
-TRUST_FOLDERS = "JP_NB_TRUST_FOLDERS"
+TRUST_FOLDERS_VARIABLE = "JP_NB_TRUST_FOLDERS"
 """Trusted folders, separated as in `PATH`. Their files and subfolders need no consent."""

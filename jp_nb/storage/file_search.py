@@ -61,7 +61,9 @@ class _Search:
         except (FileNotFoundError, NotADirectoryError):
             return  # also for a dangling link
         except (OSError, ValueError) as exc:
-            raise FileSearchError(f"{escape_invisible(str(path))}: {error_text(exc)}") from exc
+            raise FileSearchError(
+                f"{escape_invisible(str(path))}: {describe_os_error(exc)}"
+            ) from exc
         if rest and stat.S_ISDIR(mode):
             yield from self.walk(path, rest)
         elif not rest and stat.S_ISREG(mode):
@@ -79,9 +81,11 @@ class _Search:
                         )
                     yield entry
         except OSError as exc:
-            raise FileSearchError(f"{escape_invisible(str(folder))}: {error_text(exc)}") from exc
+            raise FileSearchError(
+                f"{escape_invisible(str(folder))}: {describe_os_error(exc)}"
+            ) from exc
 
 
-def error_text(exc: OSError | ValueError) -> str:
+def describe_os_error(exc: OSError | ValueError) -> str:
     """Return the reason of a failed access to a file."""
     return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

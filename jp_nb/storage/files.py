@@ -55,7 +55,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def file_lock(
+def hold_file_lock(
     path: Path, *, make: bool = True, timeout_s: float = LOCK_TIMEOUT_S
 ) -> Iterator[None]:
     """Hold an exclusive lock on the file at `path`, among processes and threads.
@@ -99,7 +99,7 @@ def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-MAX_BYTES: Final = 10_000_000
+MAX_OWNED_FILE_BYTES: Final = 10_000_000
 """Size limit of configuration files, and the default limit of `read_owned_file`."""
 
 Stamp = tuple[tuple[int, ...], ...]
@@ -124,7 +124,7 @@ def is_owned_folder(path: Path) -> bool:
         return False
 
 
-def stamp(path: Path) -> Stamp:
+def make_stamp(path: Path) -> Stamp:
     """Return the stamp of the file at `path`, its folder, and links to both.
 
     Raises:
@@ -138,7 +138,7 @@ def stamp(path: Path) -> Stamp:
     )
 
 
-def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+def read_owned_file(path: Path, *, max_bytes: int = MAX_OWNED_FILE_BYTES) -> bytes:
     """Read an owned file of at most `max_bytes`.
 
     Raises:
@@ -236,16 +236,16 @@ def _is_private_group(group: int) -> bool:
     return own and set(found.gr_mem) <= {user.pw_name}
 
 
-NOWHERE: Final = Path(os.devnull) / "jp"
+NO_FOLDER: Final = Path(os.devnull) / "jp"
 """Replaces the folder of a user without a home directory: nothing can be read or written there."""
 
 
-def data_folder() -> Path:
+def get_data_folder() -> Path:
     """Return the folder for keys, consents, and journals. It may not exist."""
     return _platform_folder(platformdirs.user_data_path)
 
 
-def config_folder() -> Path:
+def get_config_folder() -> Path:
     """Return the folder of the user's configuration. It may not exist."""
     return _platform_folder(platformdirs.user_config_path)
 
@@ -254,5 +254,5 @@ def _platform_folder(path: Callable[[str], Path]) -> Path:
     try:
         found = path("jp")
     except RuntimeError:  # containers may run as a user without an entry in the password database
-        return NOWHERE
-    return found if found.is_absolute() else NOWHERE
+        return NO_FOLDER
+    return found if found.is_absolute() else NO_FOLDER

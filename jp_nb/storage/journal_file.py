@@ -32,22 +32,22 @@ from jp_nb.file_writing import sync_folder
 from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
 from jp_nb.record.events import RawEntry
 from jp_nb.record.turn_view import CallProgress, read_progress
-from jp_nb.storage.files import data_folder, try_lock
+from jp_nb.storage.files import get_data_folder, try_lock
 
-SUFFIX: Final = ".jsonl"
+JOURNAL_SUFFIX: Final = ".jsonl"
 MAX_JOURNAL_BYTES: Final = 256_000_000
 """Maximum size of a file that is read. It is larger than any notebook."""
 MAX_HEAD_BYTES: Final = 10_000_000
 """Limit of the first line, which describes the conversation."""
-MAX_AGE_S: Final = 30 * 24 * 3600.0
+MAX_JOURNAL_AGE_S: Final = 30 * 24 * 3600.0
 """An unused file is removed after this time without a write."""
-MAX_ALL_BYTES: Final = 1_000_000_000
+MAX_ALL_JOURNAL_BYTES: Final = 1_000_000_000
 """Limit for all files together. The oldest unused files are removed first."""
 REMOVE_EVERY: Final = 32
 """Old files are removed before the first new file of a kernel, and then before each 32nd."""
-MAX_FILES: Final = 16
+MAX_JOURNAL_FILES: Final = 16
 """Maximum number of files of one conversation in one notebook."""
-NEW: Final = ".new"
+NEW_SUFFIX: Final = ".new"
 """Suffix of a temporary file that replaces a journal. A killed kernel may leave one behind."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
@@ -85,7 +85,7 @@ class JournalFile:
     def head(self) -> JournalHead | None:
         """Return the head; None if it is invalid, or the file cannot be read."""
         with suppress(OSError):
-            return read_head(_first_line(self._open_descriptor))
+            return read_journal_head(_first_line(self._open_descriptor))
         return None
 
     def append(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class JournalFile:
         if not self.size:
             self.append(data)
             return
-        replacement = self.path.with_suffix(NEW)
+        replacement = self.path.with_suffix(NEW_SUFFIX)
         replacement.unlink(missing_ok=True)
         made = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -185,13 +185,13 @@ class JournalFolder:
     @cached_property
     def path(self) -> Path:
         """Path of the folder. It may not exist."""
-        return self._path or data_folder() / "journal"
+        return self._path or get_data_folder() / "journal"
 
     def has_journals(self) -> bool:
         """Return True if there is a journal of any kernel, running or ended."""
         try:
             with os.scandir(self.path) as entries:
-                return any(entry.name.endswith(SUFFIX) for entry in entries)
+                return any(entry.name.endswith(JOURNAL_SUFFIX) for entry in entries)
         except OSError:  # no folder, or no permission, which a later write reports
             return False
 
@@ -202,7 +202,8 @@ class JournalFolder:
         notebooks may have the same id.
 
         Raises:
-            StorageError: The folder is not private, or the conversation has `MAX_FILES` journals.
+            StorageError: The folder is not private, or the conversation has `MAX_JOURNAL_FILES`
+                journals.
             OSError: The file cannot be created.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -210,9 +211,9 @@ class JournalFolder:
         if self._created % REMOVE_EVERY == 0:
             self.remove_old()
         self._created += 1
-        name = f"{file_name(conversation)}.{_digest(notebook)[:8]}"
-        for number in range(MAX_FILES):
-            path = self.path / f"{name}.{number}{SUFFIX}"
+        name = f"{make_file_name(conversation)}.{_digest(notebook)[:8]}"
+        for number in range(MAX_JOURNAL_FILES):
+            path = self.path / f"{name}.{number}{JOURNAL_SUFFIX}"
             with suppress(FileExistsError):
                 descriptor = os.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
                 try:
@@ -223,7 +224,9 @@ class JournalFolder:
                     path.unlink()
                     raise
                 os.close(descriptor)
-        raise StorageError(f"this conversation already has {MAX_FILES} journals in {self.path}")
+        raise StorageError(
+            f"this conversation already has {MAX_JOURNAL_FILES} journals in {self.path}"
+        )
 
     def abandoned(self) -> Iterator[JournalFile]:
         """Yield the journals that no process has open, newest first and locked.
@@ -251,32 +254,35 @@ class JournalFolder:
         Raises:
             OSError: The folder cannot be read.
         """
-        for _, _, path in self._files(f"{file_name(conversation)}."):
+        for _, _, path in self._files(f"{make_file_name(conversation)}."):
             if besides is None or path != besides.path:
                 with (
                     suppress(OSError),
                     open(open_regular(path, _OPEN_FLAGS), "rb", buffering=0) as file,
                 ):
                     is_open = not try_lock(file.fileno())
-                    if is_open and (head := read_head(_first_line(file.fileno()))) is not None:
+                    if (
+                        is_open
+                        and (head := read_journal_head(_first_line(file.fileno()))) is not None
+                    ):
                         yield head
 
     def remove_old(self) -> None:
-        """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`.
+        """Remove unused files that are too old, or that exceed `MAX_ALL_JOURNAL_BYTES` together.
 
         Raises:
             OSError: The folder cannot be read.
         """
         kept = 0
-        oldest = time.time() - MAX_AGE_S
-        for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
+        oldest = time.time() - MAX_JOURNAL_AGE_S
+        for written, size, path in self._files(suffixes=(JOURNAL_SUFFIX, NEW_SUFFIX)):
             kept += size
-            is_over = written < oldest * 1e9 or kept > MAX_ALL_BYTES
+            is_over = written < oldest * 1e9 or kept > MAX_ALL_JOURNAL_BYTES
             if is_over and (found := take_journal(path)) is not None:
                 found.close(remove=True)
 
     def _files(
-        self, begins: str = "", suffixes: tuple[str, ...] = (SUFFIX,)
+        self, begins: str = "", suffixes: tuple[str, ...] = (JOURNAL_SUFFIX,)
     ) -> list[tuple[int, int, Path]]:
         """Return modification time in ns, size in bytes, and path of files, newest first."""
         found = []
@@ -296,14 +302,14 @@ class JournalFolder:
             raise StorageError(f"{self.path} {why}: make it private (`chmod 700`)")
 
 
-def file_name(conversation: str) -> str:
+def make_file_name(conversation: str) -> str:
     """Return the prefix of a conversation's file names: its id, or a digest of an unusual id."""
     if _NAME.fullmatch(conversation):
         return conversation
     return _digest(conversation)
 
 
-def file_identity(notebook: str) -> str:
+def get_file_identity(notebook: str) -> str:
     """Return device and inode, which a rename keeps and a copy changes; "" if there is no file."""
     try:
         status = os.stat(notebook)
@@ -360,7 +366,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 # --- content ----------------------------------------------------------------------------------
 
-FORMAT: Final = 1
+JOURNAL_FORMAT: Final = 1
 
 JournalRelation = Literal["covered", "continues", "branch", "gap"]
 """Relation of a journal to a copy of its conversation.
@@ -405,7 +411,7 @@ class JournalHead:
         stored: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
         if not self.folder:
             del stored["folder"]
-        return format_line(journal=FORMAT, **stored)
+        return format_journal_line(journal=JOURNAL_FORMAT, **stored)
 
 
 @dataclass(slots=True)
@@ -442,19 +448,22 @@ class JournalContents:
         return "continues" if self.length > len(raw) else "covered"
 
 
-def format_line(**content: JsonValue) -> bytes:
+def format_journal_line(**content: JsonValue) -> bytes:
     """Return a line with an object."""
     return format_storable_line(content) + b"\n"
 
 
 def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
     """Return the lines of `entries`."""
-    return b"".join(format_line(entry=entry) for entry in entries)
+    return b"".join(format_journal_line(entry=entry) for entry in entries)
 
 
 def format_call_lines(signature: JsonValue, progress: Mapping[str, CallProgress]) -> bytes:
     """Return the lines with the `progress` of calls, by their event ids."""
-    lines = (format_line(signature=signature, call=x.to_json(call)) for call, x in progress.items())
+    lines = (
+        format_journal_line(signature=signature, call=x.to_json(call))
+        for call, x in progress.items()
+    )
     return b"".join(lines)
 
 
@@ -464,7 +473,7 @@ def read_journal(data: bytes) -> JournalContents | None:
     Lines after a damaged line are not read, because their order is unknown.
     """
     first, _, rest = data.partition(b"\n")
-    head = read_head(first)
+    head = read_journal_head(first)
     if head is None:
         return None
     found = JournalContents(head, size=len(first) + 1)
@@ -519,7 +528,7 @@ def _is_same_entry(one: RawEntry, other: RawEntry) -> bool:
         return False
 
 
-def read_head(line: bytes) -> JournalHead | None:
+def read_journal_head(line: bytes) -> JournalHead | None:
     """Return the head in the first `line` of a journal; None if it is invalid."""
     match _read_line(line):
         case {

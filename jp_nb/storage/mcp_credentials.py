@@ -21,15 +21,15 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.storage.files import ForeignFileError, data_folder, file_lock, read_owned_file
+from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
 
 MAX_CREDENTIAL_BYTES: Final = 5_000_000
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def credentials_path() -> Path:
+def get_credentials_path() -> Path:
     """Return the path of the stored credentials. It may not exist."""
-    return data_folder() / "mcp-credentials.json"
+    return get_data_folder() / "mcp-credentials.json"
 
 
 class StoredCredentials:
@@ -98,7 +98,7 @@ class StoredCredentials:
 
 
 def _read() -> JsonObject:
-    path = credentials_path()
+    path = get_credentials_path()
     try:
         if sys.platform != "win32" and path.stat().st_mode & _OTHERS:
             raise StorageError(
@@ -118,10 +118,10 @@ def _read() -> JsonObject:
 
 
 def _change(change: Callable[[JsonObject], object]) -> None:
-    path = credentials_path()
+    path = get_credentials_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file_lock(path.with_suffix(".lock")):
+        with hold_file_lock(path.with_suffix(".lock")):
             servers = _read()
             change(servers)
             text = json.dumps({"version": 1, "servers": servers}, indent=1)

@@ -20,7 +20,12 @@ from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import build_partial, get_path
 from jp_nb.config.references import list_references
 from jp_nb.config.tree.base import describe_found
-from jp_nb.config.tree.server_settings import MAX_SERVER_NAME, MCP, is_server_name, read_transport
+from jp_nb.config.tree.server_settings import (
+    MAX_SERVER_NAME_CHARS,
+    MCP_PATH,
+    is_server_name,
+    read_transport,
+)
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.text import one_line
@@ -84,7 +89,7 @@ class ServerEntry:
     problem: str = ""
 
 
-def read_entry(
+def read_server_entry(
     original_name: str, entry: JsonValue, inputs: Mapping[str, str] | None = None
 ) -> ServerEntry:
     """Return the server of `entry`, an item of a file.
@@ -129,7 +134,7 @@ def make_server_name(original: str) -> str:
     if is_server_name(similar) and not re.search(r"[^ -~]", original):
         return similar
     digest = hashlib.sha256(original.encode("utf-8", "replace")).hexdigest()[:6]
-    beginning = similar[: MAX_SERVER_NAME - len(digest) - 1].strip("-") or "server"
+    beginning = similar[: MAX_SERVER_NAME_CHARS - len(digest) - 1].strip("-") or "server"
     return f"{beginning}-{digest}"
 
 
@@ -138,7 +143,7 @@ def _validate(name: str, settings: JsonObject) -> JsonObject:
         raise ValueError("it has a command and an address, so its kind is unclear")
     if "command" not in settings and "url" not in settings:
         raise ValueError("it has neither a command nor an address")
-    path = (*MCP, name)
+    path = (*MCP_PATH, name)
     try:
         checked = get_path(read_partial(build_partial(path, settings)), path)
     except ConfigError as exc:

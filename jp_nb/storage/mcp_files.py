@@ -24,14 +24,14 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, JsonObject, as_object, is_deeper, sorted_json
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.storage.json_with_comments import read_json_with_comments
-from jp_nb.storage.mcp_entries import ServerEntry, read_entry
+from jp_nb.storage.mcp_entries import ServerEntry, read_server_entry
 from jp_nb.text import one_line
 
 MAX_SERVER_FILE_BYTES: Final = 32_000_000
 """Claude Code keeps its history in the same file."""
 MAX_FILE_SERVERS: Final = 200
 
-Scope = Literal["workspace", "user"]
+ServerScope = Literal["workspace", "user"]
 
 _WORKSPACE_FILES: Final = (
     (".mcp.json", "project file"),
@@ -65,7 +65,7 @@ class ServerFile:
 
     path: Path
     application: str
-    scope: Scope
+    scope: ServerScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def read_servers(content: Mapping[str, JsonValue]) -> list[ServerEntry]:
     for table in (content, nested if isinstance(nested, dict) else {}):
         for key in _CONTAINERS:
             items = list(_list_items(table.get(key)))
-            servers += [read_entry(name, entry, inputs) for name, entry in items]
+            servers += [read_server_entry(name, entry, inputs) for name, entry in items]
     return servers
 
 

@@ -24,15 +24,15 @@ from jp_nb.config.layers import (
 )
 from jp_nb.config.partial import build_partial, get_path, iter_leaves
 from jp_nb.config.schema import format_path
-from jp_nb.config.tree.server_settings import MCP
+from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, sorted_json
-from jp_nb.storage.files import Stamp, stamp
+from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.mcp_entries import ServerEntry
 from jp_nb.storage.mcp_files import ServerFile, read_server_file
 from jp_nb.text import one_line
 
-MCP_FILES: Final = ("providers", "mcp_files")
+MCP_FILES_PATH: Final = ("providers", "mcp_files")
 
 
 class ServerLayers:
@@ -48,7 +48,7 @@ class ServerLayers:
 
         Return None if it has none. An unchanged file keeps its layer.
         """
-        path = locate(listed, root)
+        path = locate_servers(listed, root)
         try:
             entries = self._read_entries(path, root)
         except StorageError as exc:
@@ -65,7 +65,7 @@ class ServerLayers:
         if not servers:
             return None
 
-        partial = build_partial(MCP, servers)
+        partial = build_partial(MCP_PATH, servers)
         known = self._layers.get(path)
         if known is None or known.partial != partial:
             known = Layer(MCP_FILE_LAYER, partial, str(path))
@@ -74,7 +74,7 @@ class ServerLayers:
 
     def _read_entries(self, path: Path, root: Path) -> list[ServerEntry]:
         try:
-            now = stamp(path)
+            now = make_stamp(path)
         except OSError as exc:
             raise StorageError(f"{path} was not read: {exc.strerror or exc}") from exc
         known = self._entries.get((path, root))
@@ -86,26 +86,28 @@ class ServerLayers:
         return known[1]
 
 
-def locate(listed: str, root: Path) -> Path:
+def locate_servers(listed: str, root: Path) -> Path:
     """Return the path of a file in `providers.mcp_files`, relative to the workspace `root`."""
     return Path(os.path.normpath(root / os.path.expanduser(listed)))
 
 
 def list_files(layers: Iterable[Layer]) -> list[str]:
     """Return the files that the merged `layers` list."""
-    listed = get_path(merge_layers(layers), MCP_FILES)
+    listed = get_path(merge_layers(layers), MCP_FILES_PATH)
     return list(map(str, listed)) if isinstance(listed, list) else []
 
 
 def is_listed_by_user(path: Path, layers: Iterable[Layer], root: Path) -> bool:
     """Return True if the user's own configuration lists the file at `path`."""
     own = [layer for layer in layers if layer.name in (USER_FILE_LAYER, ENVIRONMENT_LAYER)]
-    return any(locate(listed, root) == path for layer in own for listed in list_files([layer]))
+    return any(
+        locate_servers(listed, root) == path for layer in own for listed in list_files([layer])
+    )
 
 
 def list_server_names(layer: Layer) -> list[str]:
     """Return the names of the servers that `layer` configures."""
-    servers = get_path(layer.partial, MCP)
+    servers = get_path(layer.partial, MCP_PATH)
     return list(servers) if isinstance(servers, dict) else []
 
 

@@ -22,7 +22,7 @@ from jp_nb.agent.permission_rules import KeptRule
 from jp_nb.config.argument_rules import check_conditions
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.files import ForeignFileError, data_folder, file_lock, read_owned_file
+from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
 
 MAX_NOTEBOOKS: Final = 500
 """Maximum number of notebooks with rules."""
@@ -34,9 +34,9 @@ _Notebooks = dict[str, list[KeptRule]]
 """Rules by the digest of the notebook, the one that changed last at the end."""
 
 
-def permission_rules_path() -> Path:
+def get_permission_rules_path() -> Path:
     """Return the path of the file. It may not exist."""
-    return data_folder() / "permission-rules.json"
+    return get_data_folder() / "permission-rules.json"
 
 
 class NotebookRules:
@@ -83,10 +83,10 @@ class NotebookRules:
 
 
 def _change(change: Callable[[_Notebooks], None]) -> None:
-    path = permission_rules_path()
+    path = get_permission_rules_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
+        with hold_file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
             notebooks = _load()
             change(notebooks)
             replace_file(path, _encode(notebooks), mode=0o600)
@@ -95,7 +95,7 @@ def _change(change: Callable[[_Notebooks], None]) -> None:
 
 
 def _load() -> _Notebooks:
-    path = permission_rules_path()
+    path = get_permission_rules_path()
     try:
         return _parse(read_owned_file(path))
     except (FileNotFoundError, NotADirectoryError):  # perhaps the user has no home folder

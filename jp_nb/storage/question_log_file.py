@@ -45,28 +45,28 @@ from jp_nb.json_values import (
 from jp_nb.record.outcomes import SEEN_ENDS, is_answered, read_entry_time
 from jp_nb.storage.files import (
     LOCK_TIMEOUT_S,
-    MAX_BYTES,
+    MAX_OWNED_FILE_BYTES,
     ForeignFileError,
-    data_folder,
-    file_lock,
+    get_data_folder,
+    hold_file_lock,
     is_owned_folder,
     read_owned_file,
 )
 
-FOLDER: Final = Path(".jp") / "context"
-ACTIVE: Final = "qna.jsonl"
-LOCK: Final = ".qna.lock"
-NEWEST: Final = "question-logs"
+LOG_FOLDER: Final = Path(".jp") / "context"
+ACTIVE_LOG_NAME: Final = "qna.jsonl"
+LOG_LOCK_NAME: Final = ".qna.lock"
+NEWEST_LOGS_FOLDER: Final = "question-logs"
 """Folder in the user's data folder that stores the newest signed line of each log."""
-MAX_LINES: Final = 100
+MAX_LOG_LINES: Final = 100
 """Lines of one file, blank ones included, before it is archived."""
-MAX_FILE_BYTES: Final = MAX_BYTES // 4
+MAX_LOG_FILE_BYTES: Final = MAX_OWNED_FILE_BYTES // 4
 """Size of one file before it is archived."""
 MAX_LOG_BYTES: Final = 200_000_000
 """Size of all files together. A larger log is not read."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-AFTER: Final = "after"
+AFTER_KEY: Final = "after"
 """Key of the chain value of the lines before an entry."""
 _SCHEME: Final = 2
 _PURPOSE: Final = f"jp_nb question {_SCHEME}"
@@ -84,13 +84,13 @@ LogEntry = JsonObject
 # --- lines -------------------------------------------------------------------------------------
 
 
-def encode_entry(entry: LogEntry) -> bytes:
+def encode_log_entry(entry: LogEntry) -> bytes:
     """Return `entry` as one line."""
     text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_LINE_BREAKS).encode() + b"\n"
 
 
-def decode_entry(line: bytes) -> LogEntry | None:
+def decode_log_entry(line: bytes) -> LogEntry | None:
     """Return the entry in `line`, or None if it is damaged.
 
     Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
@@ -175,7 +175,7 @@ def mark_own_lines(
     for line in lines:
         entry = line.entry
         is_own = entry is not None and has_valid_signature(entry, key, workspace)
-        if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
+        if is_own and entry is not None and (after := str(entry.get(AFTER_KEY))) != value:
             value = after
             run = run + 1  # the lines before it have changed
         value = extend_chain(value, line.data)
@@ -212,7 +212,7 @@ class LogContents:
         self.count = len(lines) - (not self.is_torn)
         for line in filter(bytes.strip, lines):
             number: int | None = None
-            entry = decode_entry(line)
+            entry = decode_log_entry(line)
             if entry is None:
                 self.last += 1
             elif is_answered(entry):
@@ -276,8 +276,8 @@ class QuestionLogFile:
         self.max_archives = max_archives
         self.timeout_s = timeout_s
         self.workspace = os.path.realpath(root)  # its name in signatures
-        self.folder = root / FOLDER
-        self.path = self.folder / ACTIVE
+        self.folder = root / LOG_FOLDER
+        self.path = self.folder / ACTIVE_LOG_NAME
         self._known: dict[Path, tuple[object, int]] = {}
 
     def exists(self) -> bool:
@@ -403,9 +403,9 @@ class QuestionLogFile:
                 last += 1
                 entry = {"id": last, **entry}
             if key is not None:
-                entry = sign_entry({**entry, AFTER: chain}, key, self.workspace)
-            line = encode_entry(entry)
-            if len(line) > MAX_FILE_BYTES:
+                entry = sign_entry({**entry, AFTER_KEY: chain}, key, self.workspace)
+            line = encode_log_entry(entry)
+            if len(line) > MAX_LOG_FILE_BYTES:
                 raise EntryTooLongError(
                     f"the entry has {len(line)} bytes, which is too long for the project log"
                 )
@@ -419,14 +419,14 @@ class QuestionLogFile:
         """Write `lines`, archive full files, and return messages about problems."""
         problems: dict[str, None] = {}
         while lines:
-            if contents.count >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
+            if contents.count >= MAX_LOG_LINES or contents.size >= MAX_LOG_FILE_BYTES:
                 try:
                     self._archive_active()
                     contents.begin_file()
                 except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
-            written = lines[: max(MAX_LINES - contents.count, 1)]
+            written = lines[: max(MAX_LOG_LINES - contents.count, 1)]
             data = b"".join(line for line, _ in written)
             data = b"\n" + data if contents.is_torn else data
             self._append(data)
@@ -477,7 +477,7 @@ class QuestionLogFile:
 
     def _newest_path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
-        return data_folder() / NEWEST / f"{name}.json"
+        return get_data_folder() / NEWEST_LOGS_FOLDER / f"{name}.json"
 
     def _archive_active(self) -> None:
         """Rename the active file to the next archive, and delete archives over the limit."""
@@ -490,7 +490,7 @@ class QuestionLogFile:
                 os.unlink(self.folder / name)
 
     def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
-        return file_lock(self.folder / LOCK, make=make, timeout_s=self.timeout_s)
+        return hold_file_lock(self.folder / LOG_LOCK_NAME, make=make, timeout_s=self.timeout_s)
 
     def _check_folder(self) -> None:
         """Raise `StorageError` if the folder is a link or is not owned."""

@@ -31,12 +31,12 @@ _failed: set[str] = set()
 
 def has_runner() -> bool:
     """Return True if a runner set a file for events."""
-    return bool(os.environ.get(environment.EVENTS))
+    return bool(os.environ.get(environment.EVENTS_VARIABLE))
 
 
 def append_run_event(**event: JsonValue) -> None:
     """Append `event`, if a runner set a file. A failure is logged once for each file."""
-    path = os.environ.get(environment.EVENTS)
+    path = os.environ.get(environment.EVENTS_VARIABLE)
     if not path or path in _failed:
         return
     try:

@@ -20,7 +20,7 @@ from typing import Final
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
-from jp_nb.storage.files import ForeignFileError, data_folder, file_lock, read_owned_file
+from jp_nb.storage.files import ForeignFileError, get_data_folder, hold_file_lock, read_owned_file
 
 MAX_WORKSPACES: Final = 500
 MAX_SIGNED: Final = 200
@@ -39,9 +39,9 @@ _Workspaces = dict[str, _Workspace]
 """By the digest of the path without links, the one that changed last at the end."""
 
 
-def signed_conversations_path() -> Path:
+def get_signed_conversations_path() -> Path:
     """Return the path of the list. It may not exist."""
-    return data_folder() / "signed-conversations.json"
+    return get_data_folder() / "signed-conversations.json"
 
 
 class SignedConversations:
@@ -130,10 +130,10 @@ def _digest(text: str) -> str:
 
 
 def _change(change: Callable[[_Workspaces], None]) -> None:
-    path = signed_conversations_path()
+    path = get_signed_conversations_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
+        with hold_file_lock(path.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S):
             workspaces = _load()
             before = _encode(workspaces)
             change(workspaces)
@@ -145,7 +145,7 @@ def _change(change: Callable[[_Workspaces], None]) -> None:
 
 
 def _load() -> _Workspaces:
-    path = signed_conversations_path()
+    path = get_signed_conversations_path()
     try:
         return _parse(read_owned_file(path))
     except (FileNotFoundError, NotADirectoryError):  # perhaps the user has no home folder

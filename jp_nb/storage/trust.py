@@ -26,7 +26,13 @@ from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
-from jp_nb.storage.files import ForeignFileError, Stamp, data_folder, read_owned_file, stamp
+from jp_nb.storage.files import (
+    ForeignFileError,
+    Stamp,
+    get_data_folder,
+    make_stamp,
+    read_owned_file,
+)
 from jp_nb.storage.signed_conversations import forget_workspaces
 
 PendingLeaf = tuple[str, JsonValue, str]
@@ -60,18 +66,18 @@ def revoke_consent(folder: Path) -> list[str]:
     for each in forget_workspaces([resolved, *resolved.parents]):
         lines.append(f"the conversations that you signed in {each} need your consent again")
     if is_trusted_by_environment(folder):
-        lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
+        lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS_VARIABLE} lists it")
     return lines or [f"you have not trusted {folder}"]
 
 
-def consents_path() -> Path:
+def get_consents_path() -> Path:
     """Return the path of the stored consents."""
-    return data_folder() / "trusted-folders.json"
+    return get_data_folder() / "trusted-folders.json"
 
 
 def is_trusted_by_environment(folder: Path) -> bool:
     """Return True if `JP_NB_TRUST_FOLDERS` lists `folder` or a parent."""
-    listed = os.environ.get(environment.TRUST_FOLDERS, "").split(os.pathsep)
+    listed = os.environ.get(environment.TRUST_FOLDERS_VARIABLE, "").split(os.pathsep)
     resolved = folder.resolve()
     return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
 
@@ -122,9 +128,9 @@ class FolderTrust:
     # --- the file ----------------------------------------------------------------------------
 
     def _load(self) -> dict[str, list[str]]:
-        path = consents_path()
+        path = get_consents_path()
         try:
-            now = stamp(path)
+            now = make_stamp(path)
             if self._known is None or self._known[0] != now:
                 self._known = now, _parsed(read_owned_file(path))
         except FileNotFoundError:
@@ -136,7 +142,7 @@ class FolderTrust:
         return self._known[1]
 
     def _store(self, kept: dict[str, list[str]]) -> None:
-        path = consents_path()
+        path = get_consents_path()
         text = json.dumps({"version": 1, "folders": kept}, indent=1)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -167,14 +173,14 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-def key_path() -> Path:
+def get_key_path() -> Path:
     """Return the path of the user's key. It may not exist."""
-    named = os.environ.get(environment.KEY_FILE)
-    return Path(named) if named else data_folder() / "notebook-key"
+    named = os.environ.get(environment.KEY_FILE_VARIABLE)
+    return Path(named) if named else get_data_folder() / "notebook-key"
 
 
 class KeyFile:
-    """Key file, by default at `key_path()`. It is read anew by each call."""
+    """Key file, by default at `get_key_path()`. It is read anew by each call."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -182,7 +188,7 @@ class KeyFile:
     @property
     def path(self) -> Path:
         """Path of the key file. It may not exist."""
-        return self._path or key_path()
+        return self._path or get_key_path()
 
     def read(self) -> SecretBytes | None:
         """Return the key; None if there is no file.

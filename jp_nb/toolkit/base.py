@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Protocol, TypedDict, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tool_settings import Covers, RunMode, ToolConfig
+from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode, ToolConfig
 from jp_nb.images import Image
 from jp_nb.record.events import InquirySource
 from jp_nb.record.outcomes import QuestionHistory, QuestionOutcome
@@ -368,7 +368,7 @@ class Tool(ABC):
     description = ""
     routes_exclusive_questions = False
     waits_for_cell = False
-    covers: Covers = "tool"
+    covers: RuleCoverage = "tool"
     folder: str | None = None
     hints: Mapping[str, bool] = {}
     server_entry: str = ""

@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tool_settings import Command, Covers, ToolConfig
+from jp_nb.config.tree.tool_settings import Command, RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.toolkit.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
@@ -57,7 +57,7 @@ class CommandTool(Tool):
         self.source_name = name_in_source(name, config)
 
     @property
-    def covers(self) -> Covers:  # type: ignore[override]
+    def covers(self) -> RuleCoverage:  # type: ignore[override]
         """`arguments` if an argument of the call is executed (`runs_arguments`)."""
         return "arguments" if self.command and runs_arguments(self.command) else "tool"
 

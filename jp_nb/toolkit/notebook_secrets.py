@@ -20,7 +20,7 @@ from jp_nb.config.secrets import (
     hide_secrets,
     is_secret,
     is_secret_name,
-    redact,
+    redact_secret,
 )
 from jp_nb.values.base import Privacy, apply_privacy
 from jp_nb.values.containers import MAX_CONTAINER_DEPTH
@@ -77,7 +77,7 @@ class NotebookSecrets(Privacy):
     def __call__(self, text: str, *, code: bool = False) -> str:
         """Return `text` without secrets. The number of lines stays. `code` means Python code."""
         for secret in self._texts:
-            text = text.replace(secret, redact(secret))
+            text = text.replace(secret, redact_secret(secret))
         return hide_secrets(text, code=code)
 
     def name(self, name: str, value: object) -> str | None:

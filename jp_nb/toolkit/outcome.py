@@ -123,11 +123,11 @@ def _omit_large_structured(data: dict[str, object]) -> None:
 def _refuse_large_proposal(data: dict[str, object]) -> None:
     proposed = [data.get("config"), data.get("unset")]
     if is_larger(proposed, items=MAX_PROPOSED, chars=MAX_PROPOSED, levels=MAX_STORED_LEVELS):
-        from jp_nb.config.proposal import TOO_LARGE  # few proposals are too large
+        from jp_nb.config.proposal import TOO_LARGE_REASON  # few proposals are too large
 
         data["config"] = None
         data["unset"] = ()
-        data["malformed"] = TOO_LARGE
+        data["malformed"] = TOO_LARGE_REASON
 
 
 class NeedsInput(BaseModel):

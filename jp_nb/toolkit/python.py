@@ -21,7 +21,7 @@ from typing import Any, Final, TypedDict, Unpack, overload
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tool_settings import ConfigRule, Covers, RunMode, ToolConfig
+from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
 from jp_nb.toolkit.base import CellThread, PendingResult, Tool, ToolContext, ToolSource
@@ -52,7 +52,7 @@ class _Options(TypedDict, total=False):
 
     name: str | None
     run: RunMode | None
-    covers: Covers | None
+    covers: RuleCoverage | None
     access: Sequence[ConfigRule]
     thread: bool
     toolset: str | None
@@ -354,7 +354,7 @@ def tool(
     *,
     name: str | None = None,
     run: RunMode | None = None,
-    covers: Covers | None = None,
+    covers: RuleCoverage | None = None,
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
     toolset: str | None = None,

@@ -9,10 +9,10 @@ from typing import Any
 from jp_nb.agent.display import Notice
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.config.authority import Grants
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
 from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
@@ -75,9 +75,9 @@ def make_bench(
 ) -> Bench:
     """A turn that calls all tools in one cycle, and then ends."""
     tools = [proposer.tool for proposer in proposers]
-    whole = merge(OPUS, config or {})
+    whole = merge_partials(OPUS, config or {})
     for tool in tools if rule is not None else ():
-        whole = merge(whole, for_tool(tool.name, access={"config": [dict(rule or {})]}))
+        whole = merge_partials(whole, for_tool(tool.name, access={"config": [dict(rule or {})]}))
     calls = [call(tool.name, f"c{i}", index=i) for i, tool in enumerate(tools)]
     return Bench(
         scripts or [reply(*calls), DONE],
@@ -131,10 +131,10 @@ def reviewed(
     config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
 ) -> Proposal:
     """Return the review of a change by a tool with `rules`."""
-    whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
+    whole = merge_partials(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
     grants = Grants([ConfigRule(**rule) for rule in rules])
-    basis = ConfigSnapshot(whole, {}, validate(whole))
+    basis = ConfigSnapshot(whole, {}, validate_config(whole))
     found = review_proposal(json.loads(json.dumps(config)), unset or [], grants, basis)
     assert isinstance(found, Proposal)
     return found

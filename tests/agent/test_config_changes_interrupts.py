@@ -12,7 +12,7 @@ from jp_nb.agent.call_decisions import INTERRUPT_FIRST
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.agent.result_delivery import UNDELIVERED
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.stream import read_proposed_by
 from jp_nb.toolkit.base import ToolContext
@@ -223,7 +223,7 @@ def asking_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
         first,
         Proposer(ask, name="second"),
         person=person,
-        config=merge(MENU, for_tool("first", result="ask")),
+        config=merge_partials(MENU, for_tool("first", result="ask")),
     )
     return bench, first
 

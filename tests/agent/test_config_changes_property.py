@@ -22,10 +22,10 @@ from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     get_path,
     iter_changed_leaves,
-    merge,
+    merge_partials,
     strip_strategies,
 )
 from jp_nb.config.schema import parse_path
@@ -233,7 +233,7 @@ class Batches:
             entry: Any = {"access": {"config": rules}}
             if self.skips[place]:
                 entry["result"] = "skip"
-            config = merge(config, {"conversation": {"tools": {tool.name: entry}}})
+            config = merge_partials(config, {"conversation": {"tools": {tool.name: entry}}})
         calls = [
             reply(*(call(f"t{b}_{i}", f"t{b}_{i}", index=i) for i in range(size)))
             for b, size in enumerate(self.sizes)
@@ -405,7 +405,7 @@ class Batches:
             assert (batch in made) == bool(approved)
             if approved:
                 operations = [proposed for _, _, proposed in approved]
-                now = reduce(lambda a, b: apply(a, b.change, defaults), operations, now)
+                now = reduce(lambda a, b: apply_change(a, b.change, defaults), operations, now)
                 self._check_delta(made[batch], [(name, p) for _, name, p in approved])
         assert self.bench.projection.partial() == strip_strategies(now), "one by one, in call order"
 

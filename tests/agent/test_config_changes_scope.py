@@ -12,8 +12,8 @@ import pytest
 
 from jp_nb.agent.change_review import NOT_APPLIED
 from jp_nb.agent.display import ToolBegins
-from jp_nb.config.partial import Partial, merge
-from jp_nb.config.validation import validate
+from jp_nb.config.partial import Partial, merge_partials
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.toolkit.base import Tool, ToolContext
@@ -97,7 +97,7 @@ def command_bench(
     bench = Bench(
         [reply(call("change", "c0")), DONE],
         person=person or FakePrompter(),
-        config=merge(OPUS, config),
+        config=merge_partials(OPUS, config),
     )
     bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
@@ -241,7 +241,7 @@ def granted_to(source: str) -> Partial:
 @pytest.mark.parametrize("source", ["mcp.s", "mcp.s.t"])
 def test_mcp_tool_cannot_be_granted_configuration(source: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate(granted_to(source))
+        validate_config(granted_to(source))
     assert str(caught.value) == (
         "conversation.tools.t.access: conversation.tools.t: `access` is only supported on local "
         "tools, but 't' is a mcp tool"
@@ -258,7 +258,7 @@ def test_no_builtin_may_propose_changes(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.req("R078-137")
 def test_functions_and_commands_may_propose_changes() -> None:
-    validate(granted_to("local"))
+    validate_config(granted_to("local"))
     assert PythonTool.may_propose
     assert CommandTool.may_propose
 

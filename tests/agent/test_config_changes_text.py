@@ -11,10 +11,10 @@ from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, SimplePrompt
 from jp_nb.config import partial, proposal, validation
 from jp_nb.config.authority import Grants
-from jp_nb.config.partial import Change, merge
+from jp_nb.config.partial import Change, merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
 from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.record.events import ConfigDelta
 from jp_nb.toolkit.outcome import Success
 from tests.agent.proposers import (
@@ -38,7 +38,7 @@ async def test_prompt_shows_current_and_proposed_values() -> None:
     unset = ["assistant.name", 'conversation.attachments["file://a"]']
     bench = make_bench(
         Proposer(Success("Changed.", config=config, unset=unset)),
-        config=merge(
+        config=merge_partials(
             {"conversation": {"attachments": ["file://a"]}},
             for_tool("change", access={"config": [
                 {"path": "conversation", "write": "insecure_allow", "delete": True}]}),
@@ -147,7 +147,7 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
         (proposal, "apply"),
     ):
         count(module, name)
-    basis = ConfigSnapshot(OPUS, {}, validate(OPUS))
+    basis = ConfigSnapshot(OPUS, {}, validate_config(OPUS))
     found = review_proposal(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
     assert isinstance(found, Proposal)
     assert not has_no_effect(found)

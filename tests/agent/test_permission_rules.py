@@ -16,7 +16,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     QuestionPrompt,
 )
-from jp_nb.config.partial import merge
+from jp_nb.config.partial import merge_partials
 from jp_nb.errors import StorageError
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.toolkit.outcome import Success
@@ -50,7 +50,7 @@ class Fetch:
 
         config = for_tool("fetch", **settings)
         if star is not None:
-            config = merge(config, for_tool("*", **star))
+            config = merge_partials(config, for_tool("*", **star))
         options: dict[str, Any] = {} if covers is None else {"covers": covers}
         calls = [call("fetch", f"c{n}", text=json.dumps(x)) for n, x in enumerate(arguments)]
         self.bench = Bench(

@@ -21,7 +21,7 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     Unavailable,
 )
-from jp_nb.config.partial import merge
+from jp_nb.config.partial import merge_partials
 from jp_nb.record.events import ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.prompt_text import format_asking_tool
 from jp_nb.toolkit.base import ToolContext
@@ -400,7 +400,7 @@ async def tools_asked_about(change: Any) -> list[str]:
         ],
         tools=[PythonTool(changes)],
         person=FakePrompter(yes("run_turn"), yes("apply"), yes("skip"), yes("skip")),
-        config=merge(made, for_tool("changes", access={"config": rules})),
+        config=merge_partials(made, for_tool("changes", access={"config": rules})),
     )
     await bench.run()
     return texts(bench.person.asked)
@@ -451,7 +451,7 @@ async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> 
         ],
         executors={"python": tools},
         person=FakePrompter(yes("run_turn"), yes("skip")),
-        config=merge(
+        config=merge_partials(
             for_tool("greet", source="python", run="ask"),
             for_tool("redefine", source="python", access={"config": rules}),
         ),

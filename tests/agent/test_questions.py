@@ -15,7 +15,7 @@ from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import Partial
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.transcript import Transcript
@@ -170,7 +170,9 @@ def test_prompt_labels_merge_across_layers() -> None:
     def label(*partials: Partial) -> str | None:
         registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
         layers = [Layer("builtin", {"conversation": {"tools": registered}})]
-        config = validate(merge_layers([*layers, *(Layer("", partial) for partial in partials)]))
+        config = validate_config(
+            merge_layers([*layers, *(Layer("", partial) for partial in partials)])
+        )
         return config.conversation.tools["ask_user"].questions["answer"].prompt_label
 
     user_file = for_tool("ask_user", questions={"answer": {"prompt_label": "File"}})

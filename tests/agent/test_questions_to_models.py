@@ -13,7 +13,7 @@ from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.display import QuestionEnds, ShowText, ToolEnds
 from jp_nb.agent.inquiry import InquiryError, LlmInquiryBackend
 from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
@@ -74,7 +74,7 @@ def by_model(*names: str, **questions: Partial) -> Partial:
     """A partial in which a model answers these questions of all `names`."""
     partial: Partial = {}
     for name in names:
-        partial = merge(partial, for_tool(name, questions=dict(questions)))
+        partial = merge_partials(partial, for_tool(name, questions=dict(questions)))
     return partial
 
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.display import ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Answered, FormEnd, PromptDetail, QuestionPrompt
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply
+from jp_nb.config.partial import Partial, apply_change
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
 from tests.agent.turn_bench import (
     DONE,
@@ -313,7 +313,7 @@ async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:
         parameters = {"n": {"type": "integer"}}
         config = for_tool("t", source="local", run="unattended", parameters=parameters)
         for text in texts:
-            config = apply(config, parse_assignment(f"conversation.tools.t.{text}", config))
+            config = apply_change(config, parse_assignment(f"conversation.tools.t.{text}", config))
         bench = make_bench(tmp_path, config, reply(call("t", text='{"n": 3}')))
         await bench.run()
         assert only_response(bench) == (printed, False)

@@ -13,18 +13,13 @@ from hypothesis import strategies as st
 
 from jp_nb.config import authority
 from jp_nb.config.aliases import resolve_references
-from jp_nb.config.authority import (
-    SENSITIVE,
-    Grants,
-    find_rule_problems,
-    overlaps_sensitive,
-)
+from jp_nb.config.authority import SENSITIVE_PATHS, Grants, find_rule_problems, overlaps_sensitive
 from jp_nb.config.partial import Partial, build_partial, get_path, iter_changed_leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.config.validation import validate, validate_layer
+from jp_nb.config.validation import validate_config, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.config_strategies import partials
 from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
@@ -35,7 +30,7 @@ from tests.config.grants import RULES, format_rights, format_sensitive_problem, 
 @pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
 def test_rule_grants_nothing_by_default() -> None:
     partial = build_partial(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
-    access = validate(partial).conversation.tools["x"].access
+    access = validate_config(partial).conversation.tools["x"].access
     assert access is not None
     assert [rule.model_dump() for rule in access.config] == [
         {"path": "user", "read": False, "write": False, "delete": False, "apply": "ask"},
@@ -298,7 +293,7 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
     for path, apply in rows:
         rule = ConfigRule(path, write="insecure_allow", apply=apply)
         assert list(find_rule_problems("X", [rule])) == []
-        validate(build_partial(RULES, [rule.model_dump()]))
+        validate_config(build_partial(RULES, [rule.model_dump()]))
         inside = path.replace("*", "y")
         assert format_rights(grants(rule), inside) == "w"
         assert grants(rule).needs_approval(parse_path(inside)) is (apply == "ask")
@@ -319,14 +314,14 @@ def test_plain_write_never_covers_a_sensitive_path() -> None:
 
 @pytest.mark.req("R078-15")
 def test_sensitive_paths_cannot_be_configured() -> None:
-    assert isinstance(SENSITIVE, tuple)
-    assert SENSITIVE == (("conversation", "tools", "*", "access"),)
+    assert isinstance(SENSITIVE_PATHS, tuple)
+    assert SENSITIVE_PATHS == (("conversation", "tools", "*", "access"),)
     assert "sensitive" not in json.dumps(AppConfig.model_json_schema()).lower()
 
 
 def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    more = (*SENSITIVE, ("user", "name"))
-    monkeypatch.setattr(authority, "SENSITIVE", more)
+    more = (*SENSITIVE_PATHS, ("user", "name"))
+    monkeypatch.setattr(authority, "SENSITIVE_PATHS", more)
     (found,) = find_rule_problems("X", [ConfigRule("user", write=True)])
     assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
     assert format_rights(grants(ConfigRule("user", write=True)), "user.name") == ""
@@ -359,7 +354,7 @@ def values(config: AppConfig) -> Partial:
 
 
 def visible(*rules: ConfigRule) -> Partial:
-    return Grants(rules).select_readable(values(validate(CONFIG)))
+    return Grants(rules).select_readable(values(validate_config(CONFIG)))
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
@@ -416,7 +411,7 @@ EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
 
 def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
     options: Partial = {"k": {"value": 1, "strategy": "append"}}
-    config = validate(
+    config = validate_config(
         build_partial(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
     )
     seen = grants(ConfigRule(f"{TOOL}.options", read=True)).select_readable(values(config))
@@ -425,7 +420,7 @@ def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
 
 @given(partials)
 def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
-    config = validate(validate_layer(partial, layer="test"))
+    config = validate_config(validate_layer(partial, layer="test"))
     dumped = config.model_dump(mode="json", exclude_none=True)
     seen = Grants(EVERYTHING).select_readable(values(config))
     resolved, _ = resolve_references(dumped, {})
@@ -434,7 +429,7 @@ def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
 
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
-    config = validate(validate_layer(partial, layer="test"))
+    config = validate_config(validate_layer(partial, layer="test"))
     everything = dict(iter_changed_leaves(Grants(EVERYTHING).select_readable(values(config))))
     seen = dict(
         iter_changed_leaves(

@@ -19,7 +19,7 @@ from jp_nb.config.layers import merge_layers, parse_layer, read_environment
 from jp_nb.config.partial import Partial, build_partial, strip_strategies
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.config.validation import validate, validate_layer
+from jp_nb.config.validation import validate_config, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
 
@@ -67,7 +67,9 @@ def test_rule_needs_a_valid_path() -> None:
 
 
 def test_unknown_path_of_a_rule_matches_nothing_and_has_a_warning() -> None:
-    given_all = validate({"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}})
+    given_all = validate_config(
+        {"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}}
+    )
     for path in ("asistant.model", "user.name.first", "conversation.attachments.0",
                  "conversation.tools.x.y"):  # fmt: skip
         rule = ConfigRule(path, read=True, write=True)
@@ -174,7 +176,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
     for (rule, message), source in product(wrong, sources):
         tool: Partial = {"access": {"config": [rule]}, **source}
         with pytest.raises(ConfigError) as caught:
-            validate(build_partial("conversation.tools.x", tool))
+            validate_config(build_partial("conversation.tools.x", tool))
         assert message in str(caught.value)
 
 
@@ -182,7 +184,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
 def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None:
     tool: Partial = {"source": source, "access": {"config": [{"path": "user", "read": True}]}}
     with pytest.raises(ConfigError) as caught:
-        validate(build_partial("conversation.tools.x", tool))
+        validate_config(build_partial("conversation.tools.x", tool))
     assert str(caught.value) == (
         "conversation.tools.x.access: conversation.tools.x: `access` is only supported on local "
         f"tools, but 'x' is a {kind} tool"

@@ -15,7 +15,7 @@ from jp_nb.config.aliases import (
     resolve_model,
     resolve_references,
 )
-from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, PathKeys, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
@@ -122,7 +122,7 @@ ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 def list_model_references(config: AppConfig) -> list[tuple[str, Any]]:
     references: list[tuple[str, Any]] = []
 
-    def collect(keys: Keys, reference: Any) -> Any:
+    def collect(keys: PathKeys, reference: Any) -> Any:
         model = reference if isinstance(reference, str) else ModelId(**reference)
         if keys[:3] != ("providers", "llm", "aliases"):
             references.append((format_path(keys), model))

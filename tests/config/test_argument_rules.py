@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from jp_nb.config.argument_rules import (
     JudgedCall,
     check_conditions,
-    exact_conditions,
     format_conditions,
-    matches,
+    make_exact_conditions,
+    matches_conditions,
 )
 
 SCALARS = st.one_of(
@@ -42,7 +42,7 @@ ARGUMENTS = st.dictionaries(st.text(min_size=1, max_size=4), VALUES, max_size=4)
 def is_met(condition: JsonValue, value: JsonValue, root: Path = Path("/ws")) -> bool:
     """Return True if the argument `x` with this `value` meets `condition`."""
     when = check_conditions({"x": condition})
-    return matches(when, JudgedCall({"x": value}, root))
+    return matches_conditions(when, JudgedCall({"x": value}, root))
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -73,17 +73,17 @@ def test_exact_value_matches_only_itself(condition: Any, others: list[Any]) -> N
 
 @given(ARGUMENTS)
 def test_exact_conditions_match_their_own_arguments(arguments: dict[str, JsonValue]) -> None:
-    when = check_conditions(exact_conditions(arguments))
-    assert matches(when, JudgedCall(arguments, Path("/ws")), only_these=True)
+    when = check_conditions(make_exact_conditions(arguments))
+    assert matches_conditions(when, JudgedCall(arguments, Path("/ws")), only_these=True)
 
 
 @given(ARGUMENTS, ARGUMENTS)
 def test_exact_conditions_match_no_other_arguments(
     arguments: dict[str, JsonValue], others: dict[str, JsonValue]
 ) -> None:
-    when = check_conditions(exact_conditions(arguments))
+    when = check_conditions(make_exact_conditions(arguments))
     is_same = repr(sorted(arguments.items())) == repr(sorted(others.items()))
-    is_match = matches(when, JudgedCall(others, Path("/ws")), only_these=True)
+    is_match = matches_conditions(when, JudgedCall(others, Path("/ws")), only_these=True)
     assert is_match <= (is_same or arguments == others)
 
 
@@ -98,8 +98,8 @@ def test_missing_and_further_arguments() -> None:
     ]
     for arguments, is_match, is_only in calls:
         call = JudgedCall(arguments, Path("/ws"))
-        assert matches(when, call) is is_match
-        assert matches(when, call, only_these=True) is is_only
+        assert matches_conditions(when, call) is is_match
+        assert matches_conditions(when, call, only_these=True) is is_only
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,11 @@ def test_hint_of_a_server_is_no_argument() -> None:
             "hint": {"read_only": True},
             "read_only": True,
         }
-        assert not matches(checked, JudgedCall(claimed, Path("/ws")))
-        assert matches(checked, JudgedCall({}, Path("/ws"), hints={"read_only": True}))
-        assert not matches(checked, JudgedCall({}, Path("/ws"), hints={"read_only": False}))
+        assert not matches_conditions(checked, JudgedCall(claimed, Path("/ws")))
+        assert matches_conditions(checked, JudgedCall({}, Path("/ws"), hints={"read_only": True}))
+        assert not matches_conditions(
+            checked, JudgedCall({}, Path("/ws"), hints={"read_only": False})
+        )
 
 
 # --- patterns ----------------------------------------------------------------------------------
@@ -246,11 +248,13 @@ def test_path_is_resolved_in_each_folder_in_which_the_tool_may_run(workspace: Pa
         (str(workspace / "data" / "a.txt"), True, True),
         ("../../data/a.txt", False, False),
     ]:
-        assert matches(when, JudgedCall({"path": path}, workspace)) is in_root
+        assert matches_conditions(when, JudgedCall({"path": path}, workspace)) is in_root
         elsewhere = workspace.parent
-        assert matches(when, JudgedCall({"path": path}, workspace, (elsewhere,))) is in_both
+        assert (
+            matches_conditions(when, JudgedCall({"path": path}, workspace, (elsewhere,))) is in_both
+        )
     below = JudgedCall({"path": "data/x"}, workspace, (other,))
-    assert matches(when, below)  # `data/deep/data/x` is also in the folder
+    assert matches_conditions(when, below)  # `data/deep/data/x` is also in the folder
 
 
 @given(st.lists(st.sampled_from(["..", ".", "data", "up", "out", "x", "", "inner"]), max_size=8))
@@ -300,4 +304,4 @@ def test_rule_with_too_many_conditions_is_an_error() -> None:
 
 @given(ARGUMENTS)
 def test_conditions_are_written_in_one_line(arguments: dict[str, JsonValue]) -> None:
-    assert "\n" not in format_conditions(exact_conditions(arguments))
+    assert "\n" not in format_conditions(make_exact_conditions(arguments))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
-from jp_nb.config.validation import validate
+from jp_nb.config.partial import Partial, apply_change, get_path, merge_partials, strip_strategies
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -141,7 +141,7 @@ def test_assignment_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests
         with subtests.test(text=text):
             before = repr(NOW)
             change = parse_assignment(text, NOW)
-            assert get_path(strip_strategies(apply(NOW, change)), path) == value
+            assert get_path(strip_strategies(apply_change(NOW, change)), path) == value
             assert repr(NOW) == before
 
 
@@ -200,10 +200,10 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
 
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
-    now = merge(NOW, {"assistant": {"model": {"id": "fast"}}})
+    now = merge_partials(NOW, {"assistant": {"model": {"id": "fast"}}})
     with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast"'):
         parse_assignment("assistant.model.id.name=x", now)
-    now = merge(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
+    now = merge_partials(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
     with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
         parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
 
@@ -220,10 +220,10 @@ def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
     tool: Partial = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
     now: Partial = {"conversation": {"tools": {"t": tool}}}
     with pytest.raises(ConfigError, match="only supported on local tools"):
-        validate(now)
+        validate_config(now)
     for text in ("user.name=A", f"{TOOL}.source=local"):
-        now = apply(now, parse_assignment(text, now))
-    assert validate(now).conversation.tools["t"].source == "local"
+        now = apply_change(now, parse_assignment(text, now))
+    assert validate_config(now).conversation.tools["t"].source == "local"
 
 
 def test_all_problems_of_an_object_are_reported_at_once() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import merge
+from jp_nb.config.partial import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_settings import Assistant, ModelId, QuestionAssistant
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.session.resolver import build_inquiry_assistant, build_question_assistant
 
 OWN: dict[str, Any] = {
@@ -41,16 +41,16 @@ def config(override: Any = None, own: Any = None) -> AppConfig:
     partial: dict[str, Any] = {"assistant": merge_plain(OWN, own or {})}
     if override is not None:
         partial["conversation"] = {"inquiry": {"assistant": override}}
-    return validate(partial)
+    return validate_config(partial)
 
 
 def merge_plain(base: Any, over: Any) -> Any:
-    return merge({"assistant": base}, {"assistant": over})["assistant"]
+    return merge_partials({"assistant": base}, {"assistant": over})["assistant"]
 
 
 def question(override: Any) -> QuestionAssistant:
     tool: Any = {"source": "python", "questions": {"q": {"target": override}}}
-    found = validate({"conversation": {"tools": {"t": tool}}})
+    found = validate_config({"conversation": {"tools": {"t": tool}}})
     target = found.conversation.tools["t"].questions["q"].target
     assert isinstance(target, QuestionAssistant)
     return target

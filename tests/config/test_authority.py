@@ -14,9 +14,9 @@ from jp_nb.config.authority import (
     always_needs_user,
     has_authority,
     is_path_in_workspace,
+    may_untrusted_record_unset,
     needs_user,
     strip_untrusted,
-    untrusted_record_may_unset,
 )
 from jp_nb.config.partial import Partial, build_partial, get_path
 from jp_nb.config.schema import parse_path
@@ -149,7 +149,7 @@ def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
     locks = [path for path in BY_VALUE if path.endswith(".state")]
     for keys in expand_paths([*AUTHORITY, *locks], ["t"]):
         assert not any(
-            untrusted_record_may_unset(keys[:length]) for length in range(1, len(keys) + 1)
+            may_untrusted_record_unset(keys[:length]) for length in range(1, len(keys) + 1)
         )
 
 
@@ -161,7 +161,7 @@ def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
         assert not has_authority(keys), keys
     tables = ("conversation.tools", "conversation.toolsets")
     for keys in expand_paths([path for path in HARMLESS if path not in tables], ["t"]):
-        assert untrusted_record_may_unset(keys), keys
+        assert may_untrusted_record_unset(keys), keys
 
 
 def test_untrusted_record_may_set_only_some_values(subtests: pytest.Subtests) -> None:

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
-    as_replacement,
+    apply_change,
     build_partial,
-    diff,
+    diff_partials,
     get_path,
     iter_leaf_paths,
-    merge,
+    make_replacement,
+    merge_partials,
     strip_strategies,
-    unset,
+    unset_path,
 )
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from tests.config.config_strategies import A, B, C, partials
 
 PROMPT = "assistant.system_prompt"
@@ -43,7 +43,7 @@ def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
 def folded(path: str, parts: Sequence[Any]) -> Any:
     partial: Partial = {}
     for part in parts:
-        partial = merge(partial, build_partial(path, part))
+        partial = merge_partials(partial, build_partial(path, part))
     return get_path(strip_strategies(partial), path)
 
 
@@ -155,8 +155,8 @@ def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
     before = repr(partials)
     together: Partial = {}
     for partial in partials:
-        together = merge(together, partial)
-    validate(together)
+        together = merge_partials(together, partial)
+    validate_config(together)
     assert repr(partials) == before
 
 
@@ -174,18 +174,18 @@ def plain(partial: Partial) -> Partial:
 
 
 def normal(partial: Any) -> Partial:
-    return plain(strip_strategies(merge({}, partial)))
+    return plain(strip_strategies(merge_partials({}, partial)))
 
 
 @given(partials)
 def test_partial_does_not_differ_from_itself(partial: Any) -> None:
-    assert not diff(strip_strategies(partial), strip_strategies(partial))
+    assert not diff_partials(strip_strategies(partial), strip_strategies(partial))
 
 
 def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
-    before = strip_strategies(merge({}, before))
-    after = strip_strategies(merge({}, after))
-    made = apply(before, diff(before, after))
+    before = strip_strategies(merge_partials({}, before))
+    after = strip_strategies(merge_partials({}, after))
+    made = apply_change(before, diff_partials(before, after))
     # Free JSON may look like a value with a strategy, within another one: both are stripped again.
     assert plain(strip_strategies(made)) == plain(strip_strategies(after))
 
@@ -198,19 +198,23 @@ def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> N
 
 @given(partials, partials)
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
-    over = plain(strip_strategies(merge(merge({}, below), as_replacement(merge({}, partial)))))
+    over = plain(
+        strip_strategies(
+            merge_partials(merge_partials({}, below), make_replacement(merge_partials({}, partial)))
+        )
+    )
     for path, value in iter_leaf_paths(normal(partial)):
         assert get_path(over, path) == value
 
 
 @given(partials, partials)
 def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, below: Any) -> None:
-    config = validate(merge({}, partial))
+    config = validate_config(merge_partials({}, partial))
     assume(getattr(config.assistant.model.parameters, "other_thing", 0) is not None)  # not written
-    written = as_replacement(config.model_dump(mode="json", exclude_none=True))
-    assert validate(written) == config
-    foreign = merge(merge({}, below), written)
-    again = validate(foreign)
+    written = make_replacement(config.model_dump(mode="json", exclude_none=True))
+    assert validate_config(written) == config
+    foreign = merge_partials(merge_partials({}, below), written)
+    again = validate_config(foreign)
     lists = ("assistant.system_prompt_sections", "assistant.instructions")
     for field in map(attrgetter, (*lists, "conversation.attachments")):
         assert field(again) == field(config) or not field(config)  # an empty list sets nothing
@@ -220,14 +224,18 @@ def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, bel
 
 @given(partials, partials, partials)
 def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
-    assert merge(merge(one, two), three) == merge(one, merge(two, three))
+    assert merge_partials(merge_partials(one, two), three) == merge_partials(
+        one, merge_partials(two, three)
+    )
 
 
 def test_merge_with_strategies_depends_on_the_order() -> None:
     one = build_partial(SECTIONS, [A])
     two = build_partial(SECTIONS, wrapped([B], "prepend"))
     three = build_partial(SECTIONS, [C])
-    assert get_path(strip_strategies(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
+    assert get_path(
+        strip_strategies(merge_partials(merge_partials(one, two), three)), SECTIONS
+    ) == [B, A, C]
 
 
 @pytest.mark.parametrize(
@@ -245,9 +253,9 @@ def test_merge_with_strategies_depends_on_the_order() -> None:
 def test_difference_is_written_in_the_shortest_form(
     path: str, before: Any, after: Any, delta: Any
 ) -> None:
-    change = diff(build_partial(path, before), build_partial(path, after))
+    change = diff_partials(build_partial(path, before), build_partial(path, after))
     assert change == Change(build_partial(path, delta))
-    assert strip_strategies(apply(build_partial(path, before), change)) == build_partial(
+    assert strip_strategies(apply_change(build_partial(path, before), change)) == build_partial(
         path, after
     )
 
@@ -265,9 +273,12 @@ def test_empty_list_sets_nothing_unless_it_replaces() -> None:
 
 def test_unset_removes_a_path_and_everything_below() -> None:
     partial: Partial = {"assistant": {"name": "x", "model": {"id": "a"}}, "user": {"name": "y"}}
-    assert unset(partial, "assistant.model") == {"assistant": {"name": "x"}, "user": {"name": "y"}}
-    assert unset(partial, "assistant.none.x") == partial
-    assert unset(partial, "user.name.x") == partial
+    assert unset_path(partial, "assistant.model") == {
+        "assistant": {"name": "x"},
+        "user": {"name": "y"},
+    }
+    assert unset_path(partial, "assistant.none.x") == partial
+    assert unset_path(partial, "user.name.x") == partial
 
 
 def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests) -> None:
@@ -294,7 +305,8 @@ def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests)
     ]:  # fmt: skip
         with subtests.test(path=path):
             assert (
-                get_path(strip_strategies(unset(build_partial(path, value), target)), path) == left
+                get_path(strip_strategies(unset_path(build_partial(path, value), target)), path)
+                == left
             )
 
 
@@ -305,19 +317,19 @@ def test_thousands_of_items_are_unset_quickly() -> None:
     gone = [f"{path}[t{i}]" for i in range(0, 4000, 2)]
     gone += [f'{path}[{{"title": "t{i}"}}]' for i in range(1, 3999, 2)]
     start = time.process_time()
-    left = apply(build_partial(path, items), Change(unsets=(*gone, "user.name")))
+    left = apply_change(build_partial(path, items), Change(unsets=(*gone, "user.name")))
     assert time.process_time() - start < 1.5
     assert left == build_partial(path, [{"title": "t3999"}])
 
 
 def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
-    now = merge(
+    now = merge_partials(
         build_partial(ATTACHMENTS, ["file:x", "file:y"]), build_partial(OPTIONS, {"a.b": 1, "c": 2})
     )
-    now = merge(now, build_partial(WORDS, wrapped(["a", "b"], "replace")))
+    now = merge_partials(now, build_partial(WORDS, wrapped(["a", "b"], "replace")))
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
               f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
-    left = apply(now, Change(unsets=unsets))
+    left = apply_change(now, Change(unsets=unsets))
     assert get_path(left, ATTACHMENTS) == ["file:y"]
     assert get_path(left, WORDS) == []
     assert get_path(left, OPTIONS) == {}
@@ -325,8 +337,8 @@ def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
 
 def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
     below: Partial = {"user": {"name": "file"}, "assistant": {"name": "file"}}
-    now = merge(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
-    assert unset(now, "user.name", below) == {
+    now = merge_partials(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
+    assert unset_path(now, "user.name", below) == {
         "user": {"name": "file"},
         "assistant": {"name": "me"},
     }
@@ -336,12 +348,17 @@ def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> N
     below = build_partial(WORDS, ["below"])
     change = Change(build_partial(WORDS, ["new"]), (WORDS,))
     assert get_path(
-        strip_strategies(apply(merge(below, build_partial(WORDS, ["old"])), change, below)), WORDS
+        strip_strategies(
+            apply_change(merge_partials(below, build_partial(WORDS, ["old"])), change, below)
+        ),
+        WORDS,
     ) == ["new"]
     prompt = Change(build_partial(PROMPT, wrapped("Q", "append")), (PROMPT,))
     assert (
         get_path(
-            strip_strategies(apply(build_partial(PROMPT, "P"), prompt, build_partial(PROMPT, "B"))),
+            strip_strategies(
+                apply_change(build_partial(PROMPT, "P"), prompt, build_partial(PROMPT, "B"))
+            ),
             PROMPT,
         )
         == "Q"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.schema import Element, format_path, lookup, parse_path
+from jp_nb.config.schema import Element, format_path, look_up, parse_path
 from jp_nb.errors import ConfigError
 from tests.support.record_strategies import json_values
 
@@ -57,7 +57,7 @@ def test_path_that_is_too_long_or_too_deep_is_refused_with_a_short_message(text:
 
 
 def test_index_is_written_in_ascii_digits() -> None:
-    assert lookup(["a"], ["\u00b2"]) is None
+    assert look_up(["a"], ["\u00b2"]) is None
 
 
 @given(

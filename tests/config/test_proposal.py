@@ -13,16 +13,16 @@ from jp_nb.config.authority import Grants
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     build_partial,
     get_path,
     iter_changed_leaves,
-    merge,
+    merge_partials,
     strip_strategies,
 )
 from jp_nb.config.proposal import (
-    MAX_CHARS,
-    MAX_PATHS,
+    MAX_PROPOSAL_CHARS,
+    MAX_PROPOSAL_PATHS,
     ConfigSnapshot,
     Proposal,
     Refusal,
@@ -32,7 +32,7 @@ from jp_nb.config.proposal import (
 from jp_nb.config.schema import format_path
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.text import MAX_LISTED_LINES
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
@@ -40,7 +40,7 @@ PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
 
 
 def basis(**partial: Any) -> ConfigSnapshot:
-    return ConfigSnapshot(partial, {}, validate(partial))
+    return ConfigSnapshot(partial, {}, validate_config(partial))
 
 
 def grants(*rules: dict[str, Any]) -> Grants:
@@ -187,10 +187,10 @@ def test_proposal_has_the_effect_of_the_same_assignment(
         )),
     ]:  # fmt: skip
         with subtests.test(config=config):
-            change = proposed(config, on=ConfigSnapshot(before, {}, validate(before))).change
-            after = strip_strategies(apply(before, change))
+            change = proposed(config, on=ConfigSnapshot(before, {}, validate_config(before))).change
+            after = strip_strategies(apply_change(before, change))
             assigned = parse_assignment(json.dumps(stored), before)
-            assert after == strip_strategies(apply(before, assigned))
+            assert after == strip_strategies(apply_change(before, assigned))
             assert get_path(after, f"{parameters}.top_k") == 3
 
 
@@ -201,7 +201,7 @@ def test_null_unsets_nothing() -> None:
                                                                    "top_k": 2}}}}  # fmt: skip
     found = proposed(config, on=before)
     assert found.paths == ("assistant.model.parameters.top_k",)
-    after = strip_strategies(apply(before.partial, found.change))
+    after = strip_strategies(apply_change(before.partial, found.change))
     assert after["assistant"] == {
         "name": "Ada",
         "model": {"parameters": {"temperature": 0.5, "top_k": 2}},
@@ -209,19 +209,19 @@ def test_null_unsets_nothing() -> None:
 
 
 def test_proposal_that_is_too_large_to_be_shown_is_refused() -> None:
-    values: dict[str, Any] = {f"k{n}": n for n in range(MAX_PATHS)}
+    values: dict[str, Any] = {f"k{n}": n for n in range(MAX_PROPOSAL_PATHS)}
     proposed({"template": {"values": values}})
     found = refused({"template": {"values": {**values, "one": "more"}}})
     assert (found.reason, found.paths) == ("invalid_config", ())
     assert "at most 1000 paths" in found.detail
-    refused({"assistant": {"system_prompt": "x" * MAX_CHARS}})
-    refused(None, [f"template.values.k{n}" for n in range(MAX_PATHS + 1)])
+    refused({"assistant": {"system_prompt": "x" * MAX_PROPOSAL_CHARS}})
+    refused(None, [f"template.values.k{n}" for n in range(MAX_PROPOSAL_PATHS + 1)])
 
     many = refused({}, [f"nothing.{n}." + "x" * 200 for n in range(900)])
     assert len(many.paths) == 900
     assert len(many.detail) < 20_000
     assert len(many.lines) == MAX_LISTED_LINES + 1
-    refused({}, ['conversation.attachments["' + "x" * MAX_CHARS + '"]'])
+    refused({}, ['conversation.attachments["' + "x" * MAX_PROPOSAL_CHARS + '"]'])
     refused({"template": {"values": {"x" * 100_001: 1}}})
 
 
@@ -292,13 +292,13 @@ def test_grant_for_a_field_does_not_allow_to_replace_a_plain_value_by_a_table(
 
 
 def test_half_a_model_over_an_alias_is_completed_by_the_aliased_model() -> None:
-    before = merge(FAST, model("fast"))
-    on = ConfigSnapshot(before, {}, validate(before))
+    before = merge_partials(FAST, model("fast"))
+    on = ConfigSnapshot(before, {}, validate_config(before))
     found = proposed(model({"name": "gpt-y"}), on=on)
     assert found.paths == ("assistant.model.id.name",)
     whole = complete_model_ids(found.change.delta, on)
     assert whole == model({"provider": "openai", "name": "gpt-y"})
-    assert validate(apply(before, Change(whole))).assistant.model.id
+    assert validate_config(apply_change(before, Change(whole))).assistant.model.id
     on = basis(**model(GPT))
     assert complete_model_ids(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
 
@@ -470,9 +470,9 @@ def test_unset_removes_a_value_and_an_item_and_ignores_a_missing_one() -> None:
         assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]}
     )
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
-    after = strip_strategies(apply(before.partial, found.change))
+    after = strip_strategies(apply_change(before.partial, found.change))
     assert after == {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
-    assert strip_strategies(apply(after, found.change)) == after
+    assert strip_strategies(apply_change(after, found.change)) == after
 
 
 # --- grants ----------------------------------------------------------------------------------

@@ -16,16 +16,16 @@ from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     build_partial,
     get_path,
     iter_changed_leaves,
-    merge,
+    merge_partials,
     strip_strategies,
 )
 from jp_nb.config.proposal import squash_changes
 from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, parse_path
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 
 NAME = "assistant.name"
@@ -66,7 +66,7 @@ def partial(path: str, value: Any) -> Partial:
 def one_by_one(changes: Sequence[Change], before: Partial, below: Partial) -> Partial:
     after = before
     for change in changes:
-        after = apply(after, change, below)
+        after = apply_change(after, change, below)
     return strip_strategies(after)
 
 
@@ -77,7 +77,9 @@ def check(
     below = below or {}
     before = below if before is None else before
     change = squash_changes(changes, before, below)
-    assert strip_strategies(apply(before, change, below)) == one_by_one(changes, before, below)
+    assert strip_strategies(apply_change(before, change, below)) == one_by_one(
+        changes, before, below
+    )
     return change
 
 
@@ -118,7 +120,7 @@ def test_later_of_two_values_wins_and_null_sets_nothing() -> None:
     assert check([sets(NAME, "A"), sets(NAME, "B")]) == sets(NAME, "B")
     change = Change({"assistant": {"name": None, "system_prompt": "P"}})
     before = partial(NAME, "A")
-    assert get_path(apply(before, check([change, change], before, {})), NAME) == "A"
+    assert get_path(apply_change(before, check([change, change], before, {})), NAME) == "A"
 
 
 @pytest.mark.req("R078-52")
@@ -126,7 +128,7 @@ def test_tables_are_merged_field_by_field() -> None:
     changes = [sets("assistant.model.id", "openai/a"), sets(f"{PARAMETERS}.top_k", 3)]
     before = partial(f"{PARAMETERS}.temperature", 0.5)
     change = check(changes, before, {})
-    assert get_path(apply(before, change), PARAMETERS) == {"temperature": 0.5, "top_k": 3}
+    assert get_path(apply_change(before, change), PARAMETERS) == {"temperature": 0.5, "top_k": 3}
     assert change.unsets == ()
 
 
@@ -138,7 +140,7 @@ def test_items_of_two_changes_are_added_in_call_order() -> None:
     before = partial(WORDS, ["z"])
     change = check([sets(WORDS, ["b"]), sets(WORDS, ["a", "b"])], before, {})
     assert change == sets(WORDS, ["b", "a"])
-    assert get_path(apply(before, change), WORDS) == ["z", "b", "a"]
+    assert get_path(apply_change(before, change), WORDS) == ["z", "b", "a"]
 
 
 @pytest.mark.req("R078-51")
@@ -170,7 +172,7 @@ def test_item_added_by_an_earlier_change_can_be_unset() -> None:
 @pytest.mark.req("R078-112", "R078-113")
 def test_list_that_is_unset_and_set_again_replaces_the_earlier_one(below: list[str]) -> None:
     under = partial(WORDS, below)
-    before = merge(under, partial(WORDS, ["z"]))
+    before = merge_partials(under, partial(WORDS, ["z"]))
     change = check([unsets(WORDS), sets(WORDS, ["a"]), sets(WORDS, ["b"])], before, under)
     assert change == sets(WORDS, replacing([*below, "a", "b"]))
 
@@ -178,7 +180,7 @@ def test_list_that_is_unset_and_set_again_replaces_the_earlier_one(below: list[s
 def test_list_with_repeats_that_is_unset_and_set_again_replaces_the_earlier_one() -> None:
     before = partial(ARGS, ["z"])
     assert check([unsets(ARGS), sets(ARGS, ["a"])], before, {}) == sets(ARGS, replacing(["a"]))
-    check([unsets(ARGS), sets(ARGS, ["a"])], merge(before, partial(ARGS, ["y"])), before)
+    check([unsets(ARGS), sets(ARGS, ["a"])], merge_partials(before, partial(ARGS, ["y"])), before)
 
 
 def test_change_that_unsets_and_sets_a_list_replaces_it() -> None:
@@ -190,7 +192,7 @@ def test_list_that_is_set_again_and_emptied_hides_the_lower_layer() -> None:
     below = partial(WORDS, ["y"])
     changes = [sets(WORDS, ["a"], WORDS), unsets(f'{WORDS}["a"]')]
     change = squash_changes(changes, below, below)
-    assert get_path(apply(below, change, below), WORDS) == []
+    assert get_path(apply_change(below, change, below), WORDS) == []
 
 
 def test_list_that_is_set_again_has_the_dedup_of_its_field() -> None:
@@ -212,17 +214,17 @@ def test_list_that_was_replaced_and_unset_shows_the_lower_layer() -> None:
 def test_additions_to_a_text_add_up() -> None:
     more = [sets(PROMPT, wrapped(text, "append", separator="line")) for text in "QR"]
     before = partial(PROMPT, "P")
-    assert get_path(apply(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
+    assert get_path(apply_change(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
     assert check([*more, unsets(PROMPT)], before, {}) == unsets(PROMPT)
     over = [unsets(PROMPT), sets(PROMPT, wrapped("!", "append"))]
-    assert check(over, merge(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
+    assert check(over, merge_partials(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
 
 
 def test_free_values_are_merged_or_replaced_by_the_strategy_of_each_change() -> None:
     for path in (VALUE, OPTION, f"{PARAMETERS}.other"):
         before = partial(path, {"a": {"b": 1}})
         changes = [sets(path, {"a": {"c": 2}}), sets(path, wrapped({"d": 3}, "merge"))]
-        assert get_path(apply(before, check(changes, before, {})), path)["d"] == 3
+        assert get_path(apply_change(before, check(changes, before, {})), path)["d"] == 3
         replaced = sets(path, replacing({"y": 2}))
         assert check([sets(path, {"x": 1}), replaced], before, {}) == replaced
         assert check([unsets(path), sets(path, {"y": 2})], before, {}) == replaced
@@ -239,8 +241,8 @@ def test_fields_with_several_forms(subtests: pytest.Subtests) -> None:
             [sets(f"{TOOL}.style.parameters", "json"), sets(f"{TOOL}.style.parameters", "cat -n")],
         ]:
             with subtests.test(changes=changes, below=below):
-                before = merge(below, partial(REASONING, {"effort": "high"}))
-                check(changes, merge(before, partial(f"{TOOL}.enable", "off")), below)
+                before = merge_partials(below, partial(REASONING, {"effort": "high"}))
+                check(changes, merge_partials(before, partial(f"{TOOL}.enable", "off")), below)
 
 
 def test_entries_of_a_map_are_changed_one_by_one() -> None:
@@ -248,7 +250,7 @@ def test_entries_of_a_map_are_changed_one_by_one() -> None:
     change = check([sets(LABELS, {"p": "3"}), unsets(f"{LABELS}.q")], before, {})
     assert change == sets(LABELS, {"p": "3"}, f"{LABELS}.q")
     change = check([unsets(f"{LABELS}.p"), sets(f"{LABELS}.p", "3")], before, {})
-    assert strip_strategies(apply(before, change))["conversation"] == {
+    assert strip_strategies(apply_change(before, change))["conversation"] == {
         "labels": {"p": {"value": "3"}, "q": {"value": "2"}}
     }
     change = check([sets(LABELS, replacing({"r": "1"})), sets(LABELS, {"s": "2"})], before, {})
@@ -323,7 +325,7 @@ def _stored(path: str, text: str) -> Partial:
 
 def _set(pairs: Sequence[tuple[str, Any]]) -> Partial:
     partials = (_stored(path, json.dumps(value)) for path, value in pairs)
-    return reduce(merge, partials, {})
+    return reduce(merge_partials, partials, {})
 
 
 @st.composite
@@ -340,7 +342,7 @@ def batches(draw: st.DrawFn) -> tuple[list[Change], Partial, Partial]:
     )
     changes = draw(st.lists(change, max_size=4))
     below, base = (_set(draw(st.lists(pair, max_size=2))) for _ in range(2))
-    return changes, merge(below, base), below
+    return changes, merge_partials(below, base), below
 
 
 def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
@@ -365,7 +367,7 @@ def assert_squashed_change_has_the_same_effect(
 ) -> None:
     changes, before, below = batch
     change = squash_changes(changes, before, below)
-    got = strip_strategies(apply(before, change, below))
+    got = strip_strategies(apply_change(before, change, below))
     wanted = one_by_one(changes, before, below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
@@ -383,11 +385,11 @@ def test_squashed_change_has_the_effect_of_the_changes_in_order(
 def _check_config(got: Partial, wanted: Partial) -> None:
     """A valid result is the same configuration, with all defaults."""
     try:
-        config = validate(wanted)
+        config = validate_config(wanted)
     except ConfigError:
         return
     if "[]" not in json.dumps(got):
-        assert validate(got) == config
+        assert validate_config(got) == config
 
 
 def _check_disjoint(change: Change) -> None:

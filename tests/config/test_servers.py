@@ -9,15 +9,15 @@ from pydantic import JsonValue
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import read_environment
-from jp_nb.config.partial import Partial, build_partial, merge
+from jp_nb.config.partial import Partial, build_partial, merge_partials
 from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 
 
 def read_server(settings: Partial, name: str = "books") -> McpServer:
     """Return the server `name` of a configuration with these settings."""
-    config = validate(build_partial(f"providers.mcp.{name}", settings))
+    config = validate_config(build_partial(f"providers.mcp.{name}", settings))
     return config.providers.mcp[name]
 
 
@@ -66,7 +66,7 @@ def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
     for name in ("", "x" * 33, "a b", "a/b", "ä", "a\n", "\x1b[31m"):
         servers: JsonValue = {name: {"command": "serve"}}
         with pytest.raises(ConfigError, match="cannot be the name of an MCP server"):
-            validate(build_partial("providers.mcp", servers))
+            validate_config(build_partial("providers.mcp", servers))
 
 
 @pytest.mark.parametrize(
@@ -114,20 +114,20 @@ def test_layers_add_to_a_server() -> None:
     stronger: Partial = build_partial(
         "providers.mcp.books", {"arguments": ["b"], "env": {"B": "2"}, "optional": True}
     )
-    server = validate(merge(weaker, stronger)).providers.mcp["books"]
+    server = validate_config(merge_partials(weaker, stronger)).providers.mcp["books"]
     assert (server.command, server.arguments) == ("serve", ["a", "b"])
     assert (server.env, server.optional) == ({"A": "1", "B": "2"}, True)
 
 
 def test_server_is_set_by_assignments_and_variables() -> None:
     change = parse_assignment('providers.mcp.books:={"command": "serve"}', {})
-    assert validate(change.delta).providers.mcp["books"].command == "serve"
+    assert validate_config(change.delta).providers.mcp["books"].command == "serve"
 
     layer = read_environment({"JP_CFG_PROVIDERS__MCP__BOOKS__ARGUMENTS": "a,b"})
-    assert validate(layer.partial).providers.mcp["books"].arguments == ["a", "b"]
+    assert validate_config(layer.partial).providers.mcp["books"].arguments == ["a", "b"]
 
 
 def test_settings_beside_the_servers() -> None:
-    config = validate({"providers": {"mcp_files": [".mcp.json"]}})
+    config = validate_config({"providers": {"mcp_files": [".mcp.json"]}})
     assert config.providers.mcp_files == [".mcp.json"]
     assert (config.style.mcp_startup.show, config.style.mcp_startup.delay_secs) == (True, 4)

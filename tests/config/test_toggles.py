@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import apply, as_replacement, strip_strategies
+from jp_nb.config.partial import apply_change, make_replacement, strip_strategies
 from jp_nb.config.tool_toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import parse_ask_options
 from tests.support.fakes import configured
@@ -21,7 +21,7 @@ RULES = ("any", "if_named", "if_named_or_group", "never")
 
 def create_config(**enable: Any) -> AppConfig:
     tools: Any = {n: {"source": "python", "enable": value} for n, value in enable.items()}
-    return validate({"conversation": {"tools": tools}})
+    return validate_config({"conversation": {"tools": tools}})
 
 
 def list_states(config: AppConfig) -> dict[str, bool]:
@@ -31,8 +31,10 @@ def list_states(config: AppConfig) -> dict[str, bool]:
 
 def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     for name, on in directives:
-        written = as_replacement(config.model_dump(mode="json", exclude_none=True))
-        config = validate(strip_strategies(apply(written, toggle_tools(config, name, on=on))))
+        written = make_replacement(config.model_dump(mode="json", exclude_none=True))
+        config = validate_config(
+            strip_strategies(apply_change(written, toggle_tools(config, name, on=on)))
+        )
     return config
 
 
@@ -74,7 +76,7 @@ def test_tool_with_the_state_already_is_omitted_from_the_change() -> None:
 
 def test_rule_from_the_defaults_of_all_tools_applies() -> None:
     tools: Any = {"t": {"source": "python"}, STAR: {"enable": {"allow_toggle": "if_named"}}}
-    config = validate({"conversation": {"tools": tools}})
+    config = validate_config({"conversation": {"tools": tools}})
     assert list_states(after(config, ("", False))) == {"t": True}
     assert list_states(after(config, ("t", False))) == {"t": False}
 
@@ -130,7 +132,7 @@ def create_toolset(toolsets: Any = None, **enable: Any) -> AppConfig:
         name: {"source": "python", "toolset": "geo"} | ({} if value is None else {"enable": value})
         for name, value in enable.items()
     }
-    return validate({"conversation": {"tools": tools, "toolsets": toolsets or {}}})
+    return validate_config({"conversation": {"tools": tools, "toolsets": toolsets or {}}})
 
 
 def test_toolset_switches_its_tools_whose_rules_allow_it() -> None:
@@ -162,7 +164,7 @@ def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
     assert list_states(config) == {"a": False, "b": True}
     tools: Any = {"a": {"source": "python", "toolset": "geo"}, STAR: {"enable": False}}
     on = {"conversation": {"tools": tools, "toolsets": {"geo": True}}}
-    assert list_states(validate(on)) == {"a": True}
+    assert list_states(validate_config(on)) == {"a": True}
 
 
 def test_notebook_toolset_is_switched_on_by_one_setting() -> None:

@@ -12,17 +12,17 @@ from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
 from jp_nb.config.tree.base import (
-    APPEND,
-    APPEND_SET,
-    DEEP,
-    PRESERVE,
-    TEXT,
+    APPEND_MERGE,
+    APPEND_SET_MERGE,
+    DEEP_MERGE,
+    PRESERVE_MERGE,
+    TEXT_MERGE,
     Merge,
-    keyed,
+    merge_by_keys,
 )
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS, is_ignored
 from jp_nb.config.tree.tool_settings import Enable, Param
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider
 from jp_nb.toolkit.python import PythonTool
@@ -105,23 +105,26 @@ def _matches(pattern: str, path: str) -> bool:
 
 def test_field_has_its_merge_rule() -> None:
     for path, merge in [
-        ("config_load_paths", APPEND_SET),
-        ("extends", PRESERVE),
-        ("assistant.system_prompt", TEXT),
-        ("assistant.system_prompt_sections", keyed("tag", "title")),
-        ("assistant.instructions", keyed("title")),
-        ("assistant.model.parameters.stop_words", APPEND_SET),
-        ("providers.llm.anthropic.beta_headers", APPEND_SET),
+        ("config_load_paths", APPEND_SET_MERGE),
+        ("extends", PRESERVE_MERGE),
+        ("assistant.system_prompt", TEXT_MERGE),
+        ("assistant.system_prompt_sections", merge_by_keys("tag", "title")),
+        ("assistant.instructions", merge_by_keys("title")),
+        ("assistant.model.parameters.stop_words", APPEND_SET_MERGE),
+        ("providers.llm.anthropic.beta_headers", APPEND_SET_MERGE),
         ("conversation.attachments", Merge("append", dedup=True, items="set", annotated=True)),
-        ("conversation.tools.t.access.fs", keyed("path")),
-        ("conversation.tools.t.access.config", keyed("path")),
-        ("conversation.labels", DEEP),
-        ("conversation.tools.t.command.args", APPEND),
-        ("conversation.tools.t.parameters.p.enum", APPEND),
+        ("conversation.tools.t.access.fs", merge_by_keys("path")),
+        ("conversation.tools.t.access.config", merge_by_keys("path")),
+        ("conversation.labels", DEEP_MERGE),
+        ("conversation.tools.t.command.args", APPEND_MERGE),
+        ("conversation.tools.t.parameters.p.enum", APPEND_MERGE),
     ]:
         node = find_node(path)
         assert node is not None
-        assert (node.merge, node.kind) == (merge, {DEEP: "map", TEXT: "text"}.get(merge, "list"))
+        assert (node.merge, node.kind) == (
+            merge,
+            {DEEP_MERGE: "map", TEXT_MERGE: "text"}.get(merge, "list"),
+        )
 
 
 def test_default_values() -> None:
@@ -215,7 +218,7 @@ def test_parameters_are_nested_at_any_depth() -> None:
 
 
 def test_instructions_and_sections_become_system_texts_in_order() -> None:
-    config: AppConfig = validate(
+    config: AppConfig = validate_config(
         {
             "assistant": {
                 "system_prompt": "P",

@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.config.partial import get_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import split_unknown, validate, validate_layer
+from jp_nb.config.validation import split_unknown, validate_config, validate_layer
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -36,21 +36,21 @@ def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> No
 
 
 def test_default_configuration_is_valid() -> None:
-    assert validate({}) == AppConfig()
+    assert validate_config({}) == AppConfig()
 
 
 def test_equal_settings_are_validated_once_and_types_are_compared() -> None:
-    config = validate({"values": {"image_side": 1}})
-    assert validate({"values": {"image_side": 1}}) is config
+    config = validate_config({"values": {"image_side": 1}})
+    assert validate_config({"values": {"image_side": 1}}) is config
     with pytest.raises(ConfigError, match="image_side"):
-        validate({"values": {"image_side": True}})  # in Python, True == 1
+        validate_config({"values": {"image_side": True}})  # in Python, True == 1
 
 
 def test_settings_that_were_changed_in_place_are_validated_again() -> None:
     settings: Any = {"values": {"image_side": 1}}
-    before = validate(settings)
+    before = validate_config(settings)
     settings["values"]["image_side"] = 2
-    assert (before.values.image_side, validate(settings).values.image_side) == (1, 2)
+    assert (before.values.image_side, validate_config(settings).values.image_side) == (1, 2)
 
 
 def tools(**fields: Any) -> Any:
@@ -81,7 +81,7 @@ def test_fields_that_contradict_each_other_are_refused(
     config: Any, path: str, message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate(config)
+        validate_config(config)
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
@@ -97,7 +97,7 @@ def test_fields_that_fit_together_are_accepted() -> None:
         {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
     ]
     for config in configs:
-        assert validate(config) == AppConfig.model_validate(config)
+        assert validate_config(config) == AppConfig.model_validate(config)
 
 
 def test_all_contradictions_are_reported_at_once() -> None:
@@ -105,7 +105,7 @@ def test_all_contradictions_are_reported_at_once() -> None:
     partial: Any = {"conversation": {"tools": found}}
     assert validate_layer(partial, layer="test") == partial  # one layer need not be whole
     with pytest.raises(ConfigError) as caught:
-        validate(partial)
+        validate_config(partial)
     assert [problem.path for problem in caught.value.problems] == [
         "conversation.tools.a.access",
         "conversation.tools.b.access",

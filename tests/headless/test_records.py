@@ -12,11 +12,7 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.records import export_directory, import_directory, load_conversation
-from jp_nb.interop.directories import (
-    folder_at,
-    load_directory,
-    save_directory,
-)
+from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from tests.headless.jp_folders import (
     OTHER,
@@ -170,7 +166,7 @@ def test_impossible_path_is_an_error(
     assert main(["import", path, str(notebook)]) == 2
     assert main(["show", path]) == 2
     with pytest.raises(UsageError):
-        folder_at(path, Path())
+        find_folder(path, Path())
     assert printed(capsys).count("jp-nb: ") == 3
 
 
@@ -188,5 +184,5 @@ def test_nul_in_a_path_is_an_error(tmp_path: Path) -> None:
 def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert folder_at("~/x", Path("below")) == tmp_path / "x"
-    assert folder_at("x", Path("below")) == Path("below") / "x"
+    assert find_folder("~/x", Path("below")) == tmp_path / "x"
+    assert find_folder("x", Path("below")) == Path("below") / "x"

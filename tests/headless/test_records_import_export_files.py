@@ -255,7 +255,7 @@ def test_file_of_jp_that_is_too_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (directories, files_module):
-        monkeypatch.setattr(module, "MAX_FILE_BYTES", 1000)
+        monkeypatch.setattr(module, "MAX_DIRECTORY_FILE_BYTES", 1000)
     folder = write_folder(
         tmp_path / NAME, {"base_config.json": b"{}", "events.json": b"[]".ljust(1000)}
     )

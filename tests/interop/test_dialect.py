@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.config.partial import get_path as value_at
 from jp_nb.errors import StorageError
 from jp_nb.interop.files import Directory, write_directory
-from jp_nb.interop.jp_head import JP, PROVIDERS, TOOL
+from jp_nb.interop.jp_head import JP_PROVIDERS, JP_SHAPE, TOOL_SHAPE
 from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
 
 MODEL = {"provider": "anthropic", "name": "m-1"}
@@ -39,11 +39,11 @@ def base(written: Directory) -> Any:
 
 def load_as_jp(written: Directory) -> Partial:
     """Load entries as JP does: one invalid entry is an error."""
-    config: Partial = merge({}, base(written))
+    config: Partial = merge_partials({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
     for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
-        check_known(partial, JP)
+        check_known(partial, JP_SHAPE)
     for entry in entries(written):
         match entry.get("type"):
             case "inquiry_response":
@@ -54,7 +54,7 @@ def load_as_jp(written: Directory) -> Partial:
                 assert kind in ("boolean", "select", "text")
             case "config_delta":
                 assert entry.keys() <= {"type", "timestamp", "delta", "metadata"}
-                config = merge(config, entry["delta"])
+                config = merge_partials(config, entry["delta"])
     for name, tool in value_at(config, "conversation.tools").items():
         assert name == "*" or tool["source"].split(".")[0] in ("builtin", "local", "mcp")
     return config
@@ -68,7 +68,7 @@ def check_known(value: Any, shape: Any) -> None:
     elif shape == "plain":
         assert not isinstance(value, dict) or "strategy" not in value
     elif shape == "model" and isinstance(value, dict):
-        assert value["provider"] in PROVIDERS
+        assert value["provider"] in JP_PROVIDERS
 
 
 def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
@@ -311,7 +311,7 @@ OURS_LISTED = {
 
 
 def test_settings_unknown_to_jp_are_omitted_from_the_base() -> None:
-    written = convert_for_head([], merge(BASE, OURS))
+    written = convert_for_head([], merge_partials(BASE, OURS))
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"base_config.{path}" for path in OURS_LISTED}
     tools = base(written)["conversation"]["tools"]
@@ -388,7 +388,7 @@ def test_partial_models_are_merged() -> None:
 
 
 def test_unset_is_written_as_values() -> None:
-    start = merge(
+    start = merge_partials(
         BASE,
         {
             "assistant": {
@@ -425,7 +425,7 @@ def test_unset_is_written_as_values() -> None:
 
 
 def test_reset_is_written_as_values() -> None:
-    start = merge(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
+    start = merge_partials(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
                          "conversation": {"attachments": ["a.md"]}})  # fmt: skip
     later = delta({"conversation": {"attachments": ["z.md"]}})
     written = convert_for_head([delta(op="reset"), later], start)
@@ -466,7 +466,7 @@ def test_strategy_is_kept_only_where_jp_reads_one() -> None:
             "llm": {"anthropic": {"beta_headers": {"value": ["b"], "strategy": "replace"}}}
         },
     }
-    start = merge(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
+    start = merge_partials(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
     written = convert_for_head([delta(change)], start)
     found = entries(written)[0]["delta"]
     assert found["providers"]["llm"]["anthropic"]["beta_headers"] == ["b"]
@@ -503,8 +503,8 @@ def test_value_in_place_of_a_table_is_omitted() -> None:
 
 
 def test_table_of_tools_has_no_settings_of_our_own() -> None:
-    assert "prompt_label" not in TOOL
-    assert "config" not in TOOL["access"]
+    assert "prompt_label" not in TOOL_SHAPE
+    assert "config" not in TOOL_SHAPE["access"]
 
 
 # --- edge cases --------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def test_response_answers_no_question_of_an_earlier_turn() -> None:
 def test_circular_aliases_name_no_provider() -> None:
     aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
     model = {"assistant": {"model": {"id": "a"}}}
-    written = convert_for_head([delta(model)], merge(BASE, aliases))
+    written = convert_for_head([delta(model)], merge_partials(BASE, aliases))
     assert entries(written)[0]["delta"] == model
 
 
@@ -529,7 +529,7 @@ def test_new_tool_does_not_change_the_rest_of_a_delta() -> None:
         "conversation": {"tools": {"new": {"source": "local.new"}}, "attachments": ["b"]},
         "assistant": BASE["assistant"],
     }
-    start = merge(BASE, {"conversation": {"attachments": ["a"]}})
+    start = merge_partials(BASE, {"conversation": {"attachments": ["a"]}})
     written = convert_for_head([delta(change)], start)
     assert entries(written)[0] == delta(change)
     assert written.dropped == []
@@ -557,7 +557,7 @@ def test_usage_of_a_response_is_preserved() -> None:
 @pytest.mark.req("R-MCP-77")
 @pytest.mark.parametrize("dialect", ["native", "jp-head"])
 def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> None:
-    base = merge({}, BASE)
+    base = merge_partials({}, BASE)
     tools = value_at(base, "conversation.tools")
     tools["shelf"] = {"source": "mcp.books.read", "run": "unattended"}
     call = {**CALL, "name": "books__read_file", "arguments": {"path": "a/b", "at": [1, None]}}

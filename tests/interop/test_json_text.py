@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from jp_nb.interop.files import write_directory
-from jp_nb.interop.json_text import number_text, read_value, render_json, same_json
+from jp_nb.interop.json_text import format_number, read_value, render_json, same_json
 from tests.interop.jp_directories import (
     BASE,
     CALL,
@@ -109,7 +109,7 @@ def test_spelling_that_does_not_fit_is_ignored(subtests: pytest.Subtests) -> Non
 
 
 def test_numbers_are_written_as_jp_does() -> None:
-    written = [number_text(n) for n in (1e-7, 1.5e-5, -1e-5, 1e16, 1e15, 1.5e300, 0.0001, 5, 2.0)]
+    written = [format_number(n) for n in (1e-7, 1.5e-5, -1e-5, 1e16, 1e15, 1.5e300, 0.0001, 5, 2.0)]
     assert written[:4] == ["1e-7", "0.000015", "-0.00001", "1e16"]
     assert written[4:] == ["1000000000000000.0", "1.5e300", "0.0001", "5", "2.0"]
 

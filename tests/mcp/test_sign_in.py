@@ -24,13 +24,13 @@ from jp_nb.mcp.exchange import HttpLaunch, ServerError, ServerNotStarted, SignIn
 from jp_nb.mcp.sign_in import SignInPage, sign_in
 from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage import mcp_credentials
-from jp_nb.storage.mcp_credentials import StoredCredentials, credentials_path
+from jp_nb.storage.mcp_credentials import StoredCredentials, get_credentials_path
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 
 
 @pytest.fixture
 def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedServer]:
-    monkeypatch.setattr(mcp_credentials, "data_folder", lambda: tmp_path / "data")
+    monkeypatch.setattr(mcp_credentials, "get_data_folder", lambda: tmp_path / "data")
     with guarded_server() as server:
         yield server
 
@@ -75,11 +75,11 @@ async def test_user_signs_in_and_requests_have_the_token(
     assert launch.credentials is not None
     await sign_in("books", launch, launch.credentials, person)
     assert (await request(launch)).status_code == 200
-    stored = json.loads(credentials_path().read_text())["servers"][guarded.url]
+    stored = json.loads(get_credentials_path().read_text())["servers"][guarded.url]
     assert list(stored["issuers"]) == [guarded.base + "/"] or list(stored["issuers"]) == [
         guarded.base
     ]
-    assert stat.S_IMODE(credentials_path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(get_credentials_path().stat().st_mode) == 0o600
 
 
 @pytest.mark.req("R-MCP-80")
@@ -125,20 +125,20 @@ async def test_refused_token_is_renewed_once(guarded: GuardedServer) -> None:
 async def test_fault_of_stored_tokens_ends_its_request_only(guarded: GuardedServer) -> None:
     connection = Connection("books", await signed_in(guarded))
     await connection.start()
-    credentials_path().chmod(0o644)
+    get_credentials_path().chmod(0o644)
     with pytest.raises(ServerError, match="accessible to other users"):
         await connection.call("1", "find", {})
 
-    credentials_path().chmod(0o600)
-    stored = json.loads(credentials_path().read_text())
+    get_credentials_path().chmod(0o600)
+    stored = json.loads(get_credentials_path().read_text())
     [credentials] = stored["servers"][guarded.url]["issuers"].values()
     credentials |= {"expires_at": 0, "token_endpoint": "http://evil.example/token"}
-    credentials_path().write_text(json.dumps(stored))
+    get_credentials_path().write_text(json.dumps(stored))
     with pytest.raises(ServerError, match="without HTTPS"):
         await connection.call("2", "find", {})
 
     credentials["expires_at"] = None
-    credentials_path().write_text(json.dumps(stored))
+    get_credentials_path().write_text(json.dumps(stored))
     with pytest.raises(ServerError, match="No method"):
         await connection.call("3", "find", {})
     assert connection.state == "running"
@@ -180,7 +180,7 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
     assert launch.credentials is not None
     with pytest.raises(PromptCancelled):
         await sign_in("books", launch, launch.credentials, close)
-    assert not credentials_path().exists()
+    assert not get_credentials_path().exists()
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, rea
     assert launch.credentials is not None
     with pytest.raises(SignInError, match=reason):
         await sign_in("books", launch, launch.credentials, paste_wrong)
-    assert not credentials_path().exists()
+    assert not get_credentials_path().exists()
 
 
 @pytest.mark.req("R-MCP-80")
@@ -293,7 +293,7 @@ async def test_flow_stops_at_an_address_that_is_not_allowed(guarded: GuardedServ
         assert launch.credentials is not None
         with pytest.raises(SignInError, match=r"169\.254\.169\.254"):
             await sign_in("books", launch, launch.credentials, paste)
-    assert not credentials_path().exists()
+    assert not get_credentials_path().exists()
 
 
 async def test_endless_answer_of_the_authorization_server_is_an_error(
@@ -325,7 +325,7 @@ def test_credentials_are_kept_by_server_and_issuer(guarded: GuardedServer) -> No
 def test_file_that_others_can_read_is_not_used(guarded: GuardedServer) -> None:
     store = StoredCredentials("https://a/mcp")
     store.save("https://issuer", {"x": 1})
-    credentials_path().chmod(0o644)
+    get_credentials_path().chmod(0o644)
     with pytest.raises(StorageError, match="accessible to other users"):
         store.load()
 
@@ -334,7 +334,7 @@ def test_damaged_file_needs_a_new_sign_in(guarded: GuardedServer) -> None:
     store = StoredCredentials("https://a/mcp")
     store.save("https://issuer", {"x": 1})
     for text in ("{", "[]", '{"servers": 1}', '{"servers": {"https://a/mcp": [1]}}', "[" * 100_000):
-        credentials_path().write_text(text)
+        get_credentials_path().write_text(text)
         assert store.load() is None
 
 

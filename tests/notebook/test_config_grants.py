@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook's folder in a workspace; nothing is configured."""
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
     inner = tmp_path / "work" / "inner"

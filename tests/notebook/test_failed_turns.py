@@ -26,7 +26,7 @@ NOT_FOUND = Reply(status=404)
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     session = make_session()
     yield session

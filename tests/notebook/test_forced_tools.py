@@ -31,7 +31,7 @@ LOOK = Reply(tool_calls=(ToolCall("look", {"place": "Delft"}),))
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     before = REGISTRY.all()
 

@@ -48,7 +48,7 @@ class Talk:
     """A conversation with a server: configuration `mine`, and an untrusted record."""
 
     def __init__(self, mine: Any, theirs: Any = None) -> None:
-        user = config_files.user_file()
+        user = config_files.get_user_file()
         user.parent.mkdir(exist_ok=True)
         user.write_text('extends = ["mine.json"]')
         user.with_name("mine.json").write_text(json.dumps(mine))
@@ -90,7 +90,7 @@ class Talk:
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.chdir(tmp_path)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.secrets import PROVIDER_KEY
+from jp_nb.config.secrets import PROVIDER_KEY_MARK
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
 from jp_nb.providers.http import KeyRedactor
@@ -48,7 +48,7 @@ def test_every_spelling_of_a_key_is_hidden(subtests: pytest.Subtests) -> None:
         with subtests.test(spelling=spelling):
             text = SPELLINGS[spelling](KEY)
             shown = KeyRedactor(KEY).hide(f"you sent {text}, it seems")
-            assert PROVIDER_KEY in shown
+            assert PROVIDER_KEY_MARK in shown
             assert (
                 len(shown) < len("you sent [key], it seems") + 14
             )  # the part of the Base64 that does not encode the key

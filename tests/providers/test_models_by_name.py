@@ -7,7 +7,7 @@ import pytest
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
-    PROVIDERS,
+    PROVIDER_CLASSES,
     ChatCompletionsProvider,
     ProviderConfig,
     Server,
@@ -26,14 +26,14 @@ def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) 
 
 
 def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
-    classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
+    classes = [each for each in PROVIDER_CLASSES.values() if each is not ProviderConfig]
     subclasses = {*ProviderConfig.__subclasses__(), *ChatCompletionsProvider.__subclasses__()} - {
         ChatCompletionsProvider,
         Server,
     }
     assert {*classes} == subclasses
     assert len(classes) == len(subclasses)
-    for name in PROVIDERS.keys() - {*AVAILABLE_PROVIDERS}:
+    for name in PROVIDER_CLASSES.keys() - {*AVAILABLE_PROVIDERS}:
         with pytest.raises(ConfigError, match=f"'{name}' is not available yet; available: ant"):
             create_provider(name)
 

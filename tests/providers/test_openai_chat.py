@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, ToolCallStart
-from jp_nb.config.tree.model_settings import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.errors import UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.chat_profiles import PROFILES, SERVER_PROFILES
@@ -333,7 +333,7 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
             call = ToolCall("weather", {"city": "Delft"})
             reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
             with LoopbackServer([reply]) as server:
-                if name in PROVIDERS:
+                if name in PROVIDER_CLASSES:
                     provider = create_provider(name, {"base_url": server.url})
                 else:
                     provider = create_server(name, {"base_url": server.url, "profile": name})

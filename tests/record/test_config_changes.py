@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, build_partial, get_path, merge
+from jp_nb.config.partial import Change, Partial, build_partial, get_path, merge_partials
 from jp_nb.config.schema import parse_path
 from jp_nb.record.config_changes import ChangedPaths
 from jp_nb.record.config_history import Step, paths_overlap
@@ -39,7 +39,7 @@ VALUES: dict[str, JsonValue] = {
 def changes(draw: st.DrawFn) -> Change:
     delta: Partial = {}
     for path in draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=2)):
-        delta = merge(delta, build_partial(path, VALUES[path]))
+        delta = merge_partials(delta, build_partial(path, VALUES[path]))
     unsets = draw(st.lists(st.sampled_from(PATHS), max_size=3, unique=True))
     uncovers = draw(st.sets(st.sampled_from(unsets))) if unsets else set()
     return Change(delta, tuple(unsets), frozenset(uncovers))

@@ -14,10 +14,10 @@ from jp_nb.config.layers import Layer
 from jp_nb.config.partial import (
     Change,
     Partial,
-    apply,
+    apply_change,
     build_partial,
     get_path,
-    merge,
+    merge_partials,
     strip_strategies,
 )
 from jp_nb.config.schema import Element, format_path, parse_path
@@ -197,7 +197,7 @@ def test_folding_as_the_record_grows_equals_replaying_it(
 
 
 def check_folding(below: Any, base: Any, entries: Any, trusted: bool) -> None:
-    layers = [Layer("file", merge({}, below))]
+    layers = [Layer("file", merge_partials({}, below))]
     growing = new_stream(base_config=base)
     found = Projection(growing, lambda: layers, trusted=True)
     for number, entry in enumerate(entries):
@@ -246,8 +246,8 @@ def found_at(partial: Partial, path: str) -> Any:
 def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     lower: Any, other: Any, base: Any, entries: Any, path: str
 ) -> None:
-    lower = merge({}, lower)
-    other = merge({}, other)
+    lower = merge_partials({}, lower)
+    other = merge_partials({}, other)
     stream = new_stream(*entries, base_config=base)
     before = found_at(projection(stream, lower).partial(), path)
     stream.append(ConfigDelta(unsets=(path,)))
@@ -255,9 +255,9 @@ def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
         now = reread(stream, below)
         assert found_at(now.partial(), path) is None
         again = now.partial()
-        assert validate_layer(apply(again, Change(unsets=(path,))), layer="") == validate_layer(
-            again, layer=""
-        )
+        assert validate_layer(
+            apply_change(again, Change(unsets=(path,))), layer=""
+        ) == validate_layer(again, layer="")
     is_reset = any(entry.get("op") == "reset" for entry in entries)
     draft = Draft(projection(stream, lower))
     change = Change(unsets=(path,), uncovers=frozenset({path}))

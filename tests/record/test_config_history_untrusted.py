@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial, get_path, iter_leaf_paths, merge, strip_strategies
+from jp_nb.config.partial import (
+    Partial,
+    get_path,
+    iter_leaf_paths,
+    merge_partials,
+    strip_strategies,
+)
 from jp_nb.config.schema import parse_path
 from jp_nb.record import config_history
 from jp_nb.record.config_history import Projection
@@ -83,9 +89,9 @@ def test_untrusted_record_unsets_harmless_paths() -> None:
 
 @given(st.lists(st.builds(delta, partials), max_size=4), partials)
 def test_untrusted_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
-    mine = strip_strategies(merge({}, below))
+    mine = strip_strategies(merge_partials({}, below))
     found = Projection(
-        new_stream(*entries), lambda: [Layer("file", merge({}, below))], trusted=False
+        new_stream(*entries), lambda: [Layer("file", merge_partials({}, below))], trusted=False
     )
     for path, value in iter_leaf_paths(found.partial()):
         keys = parse_path(path)

@@ -15,8 +15,8 @@ from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, 
 from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_logged_answer
 from jp_nb.storage.question_log_file import (
     LogLine,
-    decode_entry,
-    encode_entry,
+    decode_log_entry,
+    encode_log_entry,
     extend_chain,
     has_valid_signature,
     mark_own_lines,
@@ -112,7 +112,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     blank = make_entry(asked(), ended(answer=" "))
     assert blank is not None
     assert blank["empty"] is True
-    assert decode_entry(encode_entry(blank)) == blank
+    assert decode_log_entry(encode_log_entry(blank)) == blank
 
 
 @pytest.mark.req("RCP-51", "RCP-50")
@@ -136,15 +136,15 @@ def test_malformed_entry_is_ignored(subtests: pytest.Subtests) -> None:
     ]
     for wrong in rows:
         with subtests.test(wrong=wrong):
-            assert decode_entry(encode_entry(GOOD)) == GOOD
-            assert decode_entry(encode_entry(GOOD | wrong)) is None
+            assert decode_log_entry(encode_log_entry(GOOD)) == GOOD
+            assert decode_log_entry(encode_log_entry(GOOD | wrong)) is None
 
 
 @pytest.mark.req("RCP-50")
 def test_damaged_line_has_no_entry(subtests: pytest.Subtests) -> None:
     for line in [b"", b"{", b"[]", b"\xff\xfe", b'{"id":1e999}', b"[" * 5000]:
         with subtests.test(line=line):
-            assert decode_entry(line) is None
+            assert decode_log_entry(line) is None
 
 
 @pytest.mark.req("RCP-41", "RCP-51")
@@ -154,7 +154,9 @@ def test_entries_of_three_fields_are_read() -> None:
         "2026-02-28 10:00:00.5+01:00",
         "2024-02-29t10:00:00z",
     ):
-        entry = decode_entry(encode_entry({"datetime": timestamp, "question": "Q?", "answer": "A"}))
+        entry = decode_log_entry(
+            encode_log_entry({"datetime": timestamp, "question": "Q?", "answer": "A"})
+        )
         assert entry is not None
         assert read_logged_answer(entry, 4, is_trusted=False).words == "A"
 
@@ -167,10 +169,10 @@ TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(t
 @example("one\u2028two\x85", "three\u2029\nfour")  # lines, for some readers
 @pytest.mark.req("RCP-39")
 def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
-    line = encode_entry(GOOD | {"question": question, "answer": answer})
+    line = encode_log_entry(GOOD | {"question": question, "answer": answer})
     assert line.endswith(b"\n")
     assert len(line.decode().splitlines()) == 1
-    entry = decode_entry(line)
+    entry = decode_log_entry(line)
     assert entry is not None
     if question.isprintable():
         assert entry["question"] == question
@@ -180,7 +182,7 @@ def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
 def test_signature_covers_all_fields_key_and_workspace() -> None:
     entry: dict[str, Any] = sign_entry(GOOD | {"trusted": True}, KEY, HERE)
     assert has_valid_signature(entry, KEY, HERE)
-    read = decode_entry(encode_entry(entry))
+    read = decode_log_entry(encode_log_entry(entry))
     assert read is not None
     assert has_valid_signature(read, KEY, HERE)
     for changed in ({"answer": "B"}, {"id": 4}, {"more": 1}, {"trusted": False}):
@@ -224,7 +226,7 @@ def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subt
             assert entry is not None
             assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
             assert (entry["source"], entry["auto"]) == ("plan", True)
-            assert decode_entry(encode_entry(entry)) == entry
+            assert decode_log_entry(encode_log_entry(entry)) == entry
 
 
 def test_signature_is_computed_as_documented() -> None:
@@ -247,14 +249,14 @@ def log_of(*answers: str | None) -> tuple[list[bytes], str]:
         entry = GOOD | {"id": number, "answer": answer or "theirs"}
         if answer is not None:
             entry = sign_entry(entry | {"after": value}, KEY, HERE)
-        lines.append(encode_entry(entry))
+        lines.append(encode_log_entry(entry))
         value = extend_chain(value, lines[-1])
         newest = newest if answer is None else value
     return lines, newest
 
 
 def owned_lines(lines: list[bytes], newest: str, workspace: str = HERE) -> list[bool]:
-    read = [LogLine(line, decode_entry(line)) for line in lines]
+    read = [LogLine(line, decode_log_entry(line)) for line in lines]
     return [line.is_own for line in mark_own_lines(read, KEY, workspace, newest)]
 
 
@@ -280,7 +282,7 @@ def test_no_line_before_a_change_of_the_log_counts(
         case "replay":
             changed.append(lines[place])
         case "insert":
-            changed.insert(place, encode_entry(GOOD | {"id": 99}))
+            changed.insert(place, encode_log_entry(GOOD | {"id": 99}))
         case "swap":
             changed[place], changed[place - 1] = changed[place - 1], changed[place]
     for line, counts in zip(changed, owned_lines(changed, newest), strict=True):

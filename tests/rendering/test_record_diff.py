@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.log import ComparedRecord, diff_records
+from jp_nb.rendering.record_diff import ComparedRecord, diff_records
 from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.record_strategies import damaged, json_values, records, texts
 

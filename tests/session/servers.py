@@ -30,7 +30,7 @@ def configure(servers: Mapping[str, Json], tools: Mapping[str, Json] | None = No
     """Write the user's file with `servers`, by name, and `tools`."""
     from jp_nb.storage import config_files
 
-    user = config_files.user_file()
+    user = config_files.get_user_file()
     user.parent.mkdir(exist_ok=True, parents=True)
     content = {"providers": {"mcp": servers}, "conversation": {"tools": tools or {}}}
     user.write_text('extends = ["servers.json"]')
@@ -41,7 +41,7 @@ def remove_configuration() -> None:
     """Remove the files of `configure`."""
     from jp_nb.storage import config_files
 
-    user = config_files.user_file()
+    user = config_files.get_user_file()
     for file in (user, user.with_name("servers.json")):
         file.unlink(missing_ok=True)
 

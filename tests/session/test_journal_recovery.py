@@ -13,7 +13,7 @@ from jp_nb.storage.journal_file import (
     JournalFolder,
     JournalHead,
     format_entry_lines,
-    format_line,
+    format_journal_line,
 )
 
 HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
@@ -40,7 +40,9 @@ def folder(tmp_path: Path, made: str) -> JournalFolder:
     mark = EntriesDigest().at(HAD, 1)
     head = JournalHead({"id": "jp-c2", "made": made}, {}, "/nb.ipynb", "", 1, mark)
     file.append(
-        head.line() + format_entry_lines([HAD[1], LATER]) + format_line(signature="2:of now")
+        head.line()
+        + format_entry_lines([HAD[1], LATER])
+        + format_journal_line(signature="2:of now")
     )
     file.close()
     return folder

@@ -18,7 +18,7 @@ from jp_nb.config.tree.model_settings import (
     ProfileName,
     ProviderTable,
 )
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.notebook.completion import Names, complete
 from jp_nb.providers.chat_profiles import SERVER_PROFILES
@@ -90,7 +90,7 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
 
 def test_another_kernel_reads_the_model_of_a_record(bare_folder: Path) -> None:
     """The file of the user is read before a conversation that names its server."""
-    config = validate(
+    config = validate_config(
         {
             "assistant": {"model": {"id": "later-read/m"}},
             "providers": {"llm": {"servers": {"later-read": {"base_url": "http://127.0.0.1:9"}}}},
@@ -136,7 +136,9 @@ def test_bad_settings_are_refused(notebook: Notebook, subtests: pytest.Subtests)
             assert message in str(caught.value)
             assert KEY not in str(caught.value)
     with pytest.raises(ConfigError, match="one line"):
-        validate({"providers": {"llm": {"servers": {"a": {"headers": {"X-A": "b\nX-B: c"}}}}}})
+        validate_config(
+            {"providers": {"llm": {"servers": {"a": {"headers": {"X-A": "b\nX-B: c"}}}}}}
+        )
 
 
 def test_server_without_an_address_is_an_error_before_a_request(notebook: Notebook) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.session.kept_rules import PermissionRules
-from jp_nb.storage.permission_rules_file import MAX_RULES, NotebookRules, permission_rules_path
+from jp_nb.storage.permission_rules_file import MAX_RULES, NotebookRules, get_permission_rules_path
 from jp_nb.storage.trust import revoke_consent
 from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.fakes import yes
@@ -73,7 +73,7 @@ def test_rule_of_a_session_ends_with_the_kernel(folder: Path, seen: list[str]) -
     first = AskedNotebook(folder)
     keep(first, "session")
     assert not is_asked(first)
-    assert not permission_rules_path().exists()
+    assert not get_permission_rules_path().exists()
     first.session.close()
     assert is_asked(AskedNotebook(folder, stored=first.stored))
 
@@ -161,7 +161,7 @@ def test_rules_are_listed_with_their_origin_and_can_be_removed(
 def test_damaged_rules_permit_nothing(folder: Path, seen: list[str]) -> None:
     notebook = AskedNotebook(folder)
     keep(notebook, "notebook")
-    path = permission_rules_path()
+    path = get_permission_rules_path()
     good = json.loads(path.read_text())
     [(name, [rule])] = good["notebooks"].items()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -187,8 +187,8 @@ def test_damaged_rules_permit_nothing(folder: Path, seen: list[str]) -> None:
 def test_rules_of_another_user_are_ignored(folder: Path, seen: list[str]) -> None:
     notebook = AskedNotebook(folder)
     keep(notebook, "notebook")
-    permission_rules_path().unlink()
-    permission_rules_path().mkdir()
+    get_permission_rules_path().unlink()
+    get_permission_rules_path().mkdir()
     assert is_asked(notebook)
     assert any("permission-rules.json" in notice for notice in notebook.take_notices())
 

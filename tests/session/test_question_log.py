@@ -301,7 +301,7 @@ def test_failed_write_is_reported_once_and_repeated(
 def test_too_long_answer_does_not_block_the_next_ones(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "MAX_FILE_BYTES", 5000)
+    monkeypatch.setattr(log_files, "MAX_LOG_FILE_BYTES", 5000)
     notebook.ask_user("Long?", "x" * 5000)
     notebook.ask_user("Short?", "y")
     assert [e["question"] for e in notebook.kept()] == ["Short?"]

@@ -13,7 +13,7 @@ from jp_nb.agent import inquiry as inquiry_module
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
 from jp_nb.session import resolver as resolver_module
@@ -53,7 +53,7 @@ def resolve(resolver: Resolver, *partials: Partial) -> Resolved:
         "providers": {"llm": {"aliases": {"fast": "scripted/small", "broken": "test/model"}}},
     }
     for partial in partials:
-        whole = merge(whole, partial)
+        whole = merge_partials(whole, partial)
     return asyncio.run(resolver.resolve(ConfigSnapshot(config=configured(whole)), "jp-c1"))
 
 
@@ -161,7 +161,7 @@ def test_configuration_without_overrides_merges_nothing(
     def never(*_: object) -> Any:
         raise AssertionError("merged")
 
-    monkeypatch.setattr(resolver_module, "merge", never)
+    monkeypatch.setattr(resolver_module, "merge_partials", never)
     monkeypatch.setattr(inquiry_module, "with_open_question", never)
     assert inquiry_backend(resolve(resolver)).default.model == "main"
     with pytest.raises(AssertionError):

@@ -15,7 +15,7 @@ import jp_nb
 from jp_nb.agent.display import ShowText
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.directives import Directive
-from jp_nb.config.validation import validate_plain
+from jp_nb.config.validation import validate_plain_config
 from jp_nb.errors import UsageError
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.record.config_history import Projection
@@ -53,7 +53,10 @@ def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path
     session = Session(FakeHost())
     options = [Directive("cfg", f"user.name={name}") for name in ("one", "two")]
     session.turns.run("First.", new=True, model="scripted/talk", directives=options[:1])
-    steps = {f.__code__: f.__name__ for f in (ConfigFiles._read, Projection._begin, validate_plain)}
+    steps = {
+        f.__code__: f.__name__
+        for f in (ConfigFiles._read, Projection._begin, validate_plain_config)
+    }
     calls: Counter[str] = Counter()
 
     def count(frame: Any, event: str, _: object) -> None:

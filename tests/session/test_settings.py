@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace whose file `dev` sets a model and a name."""
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     work = tmp_path / "work"
     (work / ".jp").mkdir(parents=True)
     (work / ".jp" / "config.toml").write_text(f'{ID} = "anthropic/base"\n')

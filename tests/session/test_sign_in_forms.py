@@ -16,7 +16,7 @@ from jp_nb.agent.prompts import Answered, AnyEnd, NotAnswered
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ToolSourceError, UsageError
 from jp_nb.session import sign_in_forms
 from jp_nb.storage import mcp_credentials
-from jp_nb.storage.mcp_credentials import credentials_path
+from jp_nb.storage.mcp_credentials import get_credentials_path
 from jp_nb.toolkit.answer_types import SecretAnswer, UrlAnswer
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 from tests.session.servers import configure, remove_configuration, sent_tools, turn_on
@@ -29,7 +29,7 @@ Open = Callable[..., AskedNotebook]
 @pytest.fixture
 def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedServer]:
     """A server that needs a sign-in, as `books` in the user's configuration."""
-    monkeypatch.setattr(mcp_credentials, "data_folder", lambda: tmp_path / "data")
+    monkeypatch.setattr(mcp_credentials, "get_data_folder", lambda: tmp_path / "data")
     monkeypatch.setattr(sign_in_forms, "RETURN_SECONDS", 0.01)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "story.toml").write_text(SCRIPT * 3)
@@ -121,7 +121,7 @@ def test_user_on_another_computer_signs_in_with_the_command(
         assert "-secret" not in text
         assert "the-code" not in text
     assert (tmp_path / "story.jsonl").exists()
-    assert find_tokens(tmp_path) == [credentials_path()]
+    assert find_tokens(tmp_path) == [get_credentials_path()]
 
 
 @pytest.mark.req("R-MCP-80")
@@ -170,7 +170,7 @@ def test_user_who_closes_the_form_gets_the_command(
     notebook.ends.append(NotAnswered("cancelled", "form"))
     with pytest.raises(PromptCancelled, match="did not finish"):
         notebook.jp("mcp sign-in books")
-    assert not credentials_path().exists()
+    assert not get_credentials_path().exists()
 
 
 def test_signed_out_user_has_no_token(
@@ -181,7 +181,7 @@ def test_signed_out_user_has_no_token(
     notebook.jp("mcp sign-in books")
     notebook.jp("mcp sign-out books")
     assert "tokens of the MCP server books were deleted" in capsys.readouterr().out
-    assert find_tokens(credentials_path().parent) == []
+    assert find_tokens(get_credentials_path().parent) == []
     notebook.jp("mcp sign-out books")
     assert "There are no tokens" in capsys.readouterr().out
 

@@ -24,7 +24,7 @@ from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.session.session import Session
 from jp_nb.session.signed_here import SignedHere
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.signed_conversations import signed_conversations_path
+from jp_nb.storage.signed_conversations import get_signed_conversations_path
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.python import REGISTRY, tool
 from tests.support.sessions import AskedNotebook, bare_folder, write
@@ -251,7 +251,7 @@ def test_workspace_of_a_changed_file_is_accepted_only_if_a_copy_is_open(
 def test_copy_without_authority_is_trusted(home: Path, elsewhere: Path) -> None:
     record = sign(home, "assistant.model.parameters.temperature=0.5")
     assert is_trusted(elsewhere, record)
-    assert not signed_conversations_path().exists()
+    assert not get_signed_conversations_path().exists()
 
 
 def test_headless_run_of_a_copy_is_trusted_and_remembers_nothing(
@@ -414,7 +414,7 @@ def test_loading_again_in_another_folder_does_not_keep_the_trust(
 
 def test_list_is_private_and_names_no_conversation(home: Path) -> None:
     record = sign(home, COMMAND)
-    path = signed_conversations_path()
+    path = get_signed_conversations_path()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
     assert record["conversation"]["id"] not in text
@@ -424,7 +424,7 @@ def test_list_is_private_and_names_no_conversation(home: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"workspaces": {"/": 3}}', "[" * 100_000])
 def test_damaged_list_permits_nothing(home: Path, text: str) -> None:
     record = sign(home, COMMAND)
-    signed_conversations_path().write_text(text)
+    get_signed_conversations_path().write_text(text)
     assert not is_trusted(home, record)
     again = AskedNotebook(home, stored=record)
     again.jp("trust --yes")
@@ -433,7 +433,7 @@ def test_damaged_list_permits_nothing(home: Path, text: str) -> None:
 
 def test_list_that_others_can_write_permits_nothing(home: Path) -> None:
     record = sign(home, COMMAND)
-    signed_conversations_path().chmod(0o666)
+    get_signed_conversations_path().chmod(0o666)
     copied = AskedNotebook(home, stored=record)
     assert "writable for everyone" in "\n".join(copied.take_notices())
     assert not copied.session.active.trust.trusted

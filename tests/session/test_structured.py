@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.model_settings import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turn_view import Turn
@@ -362,7 +362,7 @@ SERVERS = [
 def test_json_in_a_code_fence_is_the_answer(
     session: Session, provider: str, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = PROVIDERS[provider]().api_key_env
+    key = PROVIDER_CLASSES[provider]().api_key_env
     if key is not None:
         monkeypatch.setenv(key, "sk-test-0123456789abcdef")
     fenced = f"```json\n{json.dumps(FULL)}\n```"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.model_settings import PROVIDERS
+from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.errors import ConfigError, JpNbError, ProviderError
 from jp_nb.providers.scripted import Script, find_script
 from jp_nb.session.session import Session
@@ -20,7 +20,7 @@ from tests.support.notebook_runs import NOTEBOOKS
 @pytest.fixture
 def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session without configuration and keys."""
-    keys = {kind.model_fields["api_key_env"].default for kind in PROVIDERS.values()}
+    keys = {kind.model_fields["api_key_env"].default for kind in PROVIDER_CLASSES.values()}
     for name in os.environ:
         if name.startswith("OPENAI_") or name in keys:
             monkeypatch.delenv(name)

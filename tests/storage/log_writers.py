@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jp_nb.storage.question_log_file import MAX_LINES, LogEntry, QuestionLogFile
+from jp_nb.storage.question_log_file import MAX_LOG_LINES, LogEntry, QuestionLogFile
 
 
 def entry(writer: str, number: int) -> LogEntry:
@@ -98,7 +98,7 @@ def check(root: Path, writers: list[Writer], *, kills: int = 0) -> None:
     assert [path.name for path in archives] == [
         f"qna_{number:04d}.jsonl" for number in range(1, len(archives) + 1)
     ]
-    assert {path.read_bytes().count(b"\n") for path in archives} <= {MAX_LINES}
+    assert {path.read_bytes().count(b"\n") for path in archives} <= {MAX_LOG_LINES}
 
 
 if __name__ == "__main__":

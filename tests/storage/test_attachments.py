@@ -126,7 +126,7 @@ def test_file_that_cannot_be_inspected_is_an_error(
 def test_glob_over_too_many_files_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attachments, "MAX_LOOKED_AT", 3)
+    monkeypatch.setattr(attachments, "MAX_SEARCHED_FILES", 3)
     assert len(read(folder, "file:data/*.csv")) == 2
     assert "would search more than 3 files" in why_not(folder, "file:**/*.tsv")
 
@@ -239,13 +239,13 @@ def test_proc_file_is_refused(folder: Path) -> None:
 def test_size_limit_counts_the_bytes_that_were_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attachments, "MAX_BYTES", 100)
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENT_BYTES", 100)
     monkeypatch.setattr(attachments, "_read_bytes", lambda file: b"x" * 60)
     assert ("the attachments have more than 0 MB") in why_not(
         folder, "file:notes.md", "file:data/a.csv"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(attachments, "MAX_BYTES", 20)
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENT_BYTES", 20)
     monkeypatch.setattr(attachments._AttachedFile, "size", 1)
     (folder / "notes.md").write_text("x" * 21, encoding="utf-8")
     assert "with notes.md, the attachments have more than" in why_not(folder, "file:notes.md")
@@ -261,13 +261,13 @@ def test_file_removed_before_it_is_read_is_named(folder: Path) -> None:
 def test_size_and_count_limits_apply_before_reading(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attachments, "MAX_BYTES", 2_000_000)
+    monkeypatch.setattr(attachments, "MAX_ATTACHMENT_BYTES", 2_000_000)
     monkeypatch.setattr(attachments, "_read_bytes", lambda file: pytest.fail("it was read"))
     with (folder / "big.txt").open("wb") as big:
         big.truncate(1_999_990)
     why = why_not(folder, "file:big.txt", "file:notes.md")
     assert why == "with notes.md, the attachments have more than 2 MB"
-    monkeypatch.setattr(attachments, "MAX_FILES", 1)
+    monkeypatch.setattr(attachments, "MAX_ATTACHED_FILES", 1)
     assert "more than 1 files are attached" in why_not(folder, "file:data/*")
     assert "more than 1 files are attached" in why_not(folder, "file:data/a.csv", "file:data/b.csv")
 

@@ -20,7 +20,7 @@ from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage import cassette_file as cassette
-from jp_nb.storage.cassette_file import HEADER, CassetteWriter, read_cassette
+from jp_nb.storage.cassette_file import CASSETTE_HEADER, CassetteWriter, read_cassette
 from tests.support.asked_requests import (
     ANSWER,
     SPEC,
@@ -104,7 +104,7 @@ def message_after(after: JsonValue) -> str:
     """A cassette whose message has the id that it would have if `after` were a text."""
     part = make_part("message", {"role": "user", "text": "Continue."}, str(after))
     line = compact_json({part.kind: part.id, **part.value, "after": after})
-    return f"{compact_json(HEADER)}\n{line}\n"
+    return f"{compact_json(CASSETTE_HEADER)}\n{line}\n"
 
 
 def test_errors_of_a_malformed_cassette_name_the_line(

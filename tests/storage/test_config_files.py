@@ -21,7 +21,7 @@ WORDS = "assistant.model.parameters.stop_words"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's configuration folder."""
     folder = tmp_path / "home" / "jp"
-    monkeypatch.setattr(config_files, "config_folder", lambda: folder)
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: folder)
     for name in [name for name in os.environ if name.startswith("JP_CFG_")]:
         monkeypatch.delenv(name)
     return folder

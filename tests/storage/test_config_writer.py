@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import parse_layer
-from jp_nb.config.partial import apply, remove_empty, strip_strategies
+from jp_nb.config.partial import apply_change, remove_empty, strip_strategies
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.storage.config_writer import ConfigFile
 from tests.support.sessions import EVIL, URL, Notebook, configure
@@ -168,7 +168,7 @@ def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list
         file = ConfigFile(Path("/config.toml"), "user file")
     expected = parse_layer(text, "user file", "config.toml").partial
     for change in changes:
-        expected = apply(expected, parse_assignment(change, expected))
+        expected = apply_change(expected, parse_assignment(change, expected))
         file.change(Directive("cfg", change))
     made = file.layer().partial
     assert remove_empty(strip_strategies(made)) == remove_empty(strip_strategies(expected))

@@ -152,8 +152,8 @@ def test_run_refuses_an_answers_file_that_others_may_change(
 def test_check_refuses_files_that_are_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cassette, "MAX_BYTES", 1000)
-    monkeypatch.setattr(answers_file, "MAX_BYTES", 1000)
+    monkeypatch.setattr(cassette, "MAX_CASSETTE_BYTES", 1000)
+    monkeypatch.setattr(answers_file, "MAX_ANSWERS_BYTES", 1000)
     for name in ("a.cassette.jsonl", "a.answers.toml"):
         (tmp_path / name).write_text("x" * 2000 + "sk-ant-api03-" + "aB3" * 20)
     assert main(["check", str(tmp_path)]) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.errors import StorageError
 from jp_nb.storage.json_with_comments import read_json_with_comments
-from jp_nb.storage.mcp_entries import make_server_name, read_entry
+from jp_nb.storage.mcp_entries import make_server_name, read_server_entry
 from jp_nb.storage.mcp_files import (
     MAX_FILE_SERVERS,
     ServerFile,
@@ -134,7 +134,7 @@ def test_remote_servers_in_each_spelling() -> None:
         ),
     ]
     for entry, settings in rows:
-        found = read_entry("books", entry)
+        found = read_server_entry("books", entry)
         assert (found.settings, found.problem) == (settings, "")
 
 
@@ -153,10 +153,10 @@ def test_further_keys_of_local_servers() -> None:
         ({"type": "local"}, {"type": "stdio"}),
     ]
     for more, settings in rows:
-        found = read_entry("books", {"command": "serve", **more})
+        found = read_server_entry("books", {"command": "serve", **more})
         assert (found.settings, found.problem) == ({"command": "serve", **settings}, ""), more
 
-    words = read_entry("books", {"command": ["npx", "-y", "b"], "environment": {"A": "1"}})
+    words = read_server_entry("books", {"command": ["npx", "-y", "b"], "environment": {"A": "1"}})
     assert words.settings == {"command": "npx", "arguments": ["-y", "b"], "env": {"A": "1"}}
 
 
@@ -175,7 +175,7 @@ def test_labels_of_used_inputs_are_kept(work: Path) -> None:
 
 @pytest.mark.req("R-MCP-65", "R-MCP-26")
 def test_grants_and_limits_of_other_applications_are_named_and_ignored() -> None:
-    found = read_entry(
+    found = read_server_entry(
         "books",
         {
             **STDIO,
@@ -200,9 +200,9 @@ def test_grants_and_limits_of_other_applications_are_named_and_ignored() -> None
 
 def test_switched_off_server_is_marked() -> None:
     for switch in ({"disabled": True}, {"enabled": False}):
-        assert read_entry("books", {**STDIO, **switch}).is_disabled
+        assert read_server_entry("books", {**STDIO, **switch}).is_disabled
     for switch in ({"disabled": False}, {"enabled": True}, {}):
-        assert not read_entry("books", {**STDIO, **switch}).is_disabled
+        assert not read_server_entry("books", {**STDIO, **switch}).is_disabled
 
 
 @pytest.mark.req("R-MCP-72")
@@ -217,8 +217,8 @@ def test_name_becomes_a_valid_one() -> None:
         make_server_name(x) for x in ("x" * 40, "x" * 41, "日本", "日", "", "a\x1b[31m", "../..")
     ]
     assert len(set(made)) == len(made)
-    assert all(read_entry(name, STDIO).name == name for name in made)
-    assert read_entry("My Books", STDIO).notes == ("the name becomes My-Books",)
+    assert all(read_server_entry(name, STDIO).name == name for name in made)
+    assert read_server_entry("My Books", STDIO).notes == ("the name becomes My-Books",)
 
 
 # --- where files are found ---------------------------------------------------------------------
@@ -397,7 +397,7 @@ def test_no_key_is_in_a_problem(work: Path) -> None:
         {"url": "https://h", "type": key},
     ]
     for entry in entries:
-        assert key not in read_entry("books", entry).problem
+        assert key not in read_server_entry("books", entry).problem
     put(work / ".mcp.json", f'{{"a": "{key}" "b"}}')
     assert key not in find(work).problems[0]
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
 from jp_nb.storage import question_log_file as question_log
-from jp_nb.storage.files import file_lock
+from jp_nb.storage.files import hold_file_lock
 from jp_nb.storage.question_log_file import (
     EntryTooLongError,
     LogContents,
@@ -310,8 +310,8 @@ def test_partial_write_is_rolled_back(
 
 def test_answer_over_the_size_limit_is_refused(log: QuestionLogFile) -> None:
     with pytest.raises(EntryTooLongError):
-        add(log, "x" * question_log.MAX_FILE_BYTES)
-    add(log, *(["x" * (question_log.MAX_FILE_BYTES // 2)] * 3))
+        add(log, "x" * question_log.MAX_LOG_FILE_BYTES)
+    add(log, *(["x" * (question_log.MAX_LOG_FILE_BYTES // 2)] * 3))
     assert names(log) == ["qna.jsonl"]
     add(log, "y")
     assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]  # though it had three lines
@@ -332,8 +332,8 @@ def test_logs_over_the_size_limit_are_not_read(
 def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     script = (
-        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.files import file_lock\n"
-        f"with file_lock(Path({str(path)!r})):\n"
+        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.files import hold_file_lock\n"
+        f"with hold_file_lock(Path({str(path)!r})):\n"
         "    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -343,11 +343,11 @@ def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) ->
         assert other.stdout.readline() == "held\n"
         with (
             pytest.raises(StorageError, match="another process has locked"),
-            file_lock(path, timeout_s=0.05),
+            hold_file_lock(path, timeout_s=0.05),
         ):
             pytest.fail("two had the lock")
         threading.Timer(0.2, other.kill).start()
-        with file_lock(path):  # a killed process gives it back
+        with hold_file_lock(path):  # a killed process gives it back
             assert other.wait() != 0
 
 
@@ -409,7 +409,7 @@ def test_any_answers_are_read_back_in_order_across_files(
     batches: list[list[LogEntry]], full: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(question_log, "MAX_LINES", full)
+        patch.setattr(question_log, "MAX_LOG_LINES", full)
         written: list[LogEntry] = []
         for batch in batches:
             QuestionLogFile(Path(folder)).append(batch)
@@ -426,7 +426,7 @@ def test_any_answers_are_read_back_in_order_across_files(
 def test_undamaged_lines_keep_their_ids(count: int, lost: set[int], junk: bytes, full: int) -> None:
     junk = b"#" + junk.replace(b"\n", b"")
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(question_log, "MAX_LINES", full)
+        patch.setattr(question_log, "MAX_LOG_LINES", full)
         log = QuestionLogFile(Path(folder))
         add(log, *range(count))
         at = 0

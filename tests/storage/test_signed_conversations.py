@@ -12,12 +12,12 @@ from typing import Final
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.storage.files import file_lock
+from jp_nb.storage.files import hold_file_lock
 from jp_nb.storage.signed_conversations import (
     MAX_SIGNED,
     MAX_WORKSPACES,
     SignedConversations,
-    signed_conversations_path,
+    get_signed_conversations_path,
 )
 
 ADD: Final = """
@@ -48,19 +48,21 @@ def test_oldest_conversations_and_workspaces_are_forgotten(tmp_path: Path) -> No
         here.add(f"jp-c{number}")
     assert [here.covers(f"jp-c{number}") for number in (0, 1, MAX_SIGNED)] == [False, True, True]
 
-    stored = json.loads(signed_conversations_path().read_text())
+    stored = json.loads(get_signed_conversations_path().read_text())
     for number in range(MAX_WORKSPACES):
         stored["workspaces"][f"{number:032}"] = {"signed": []}
-    signed_conversations_path().write_text(json.dumps(stored))
+    get_signed_conversations_path().write_text(json.dumps(stored))
     SignedConversations(tmp_path / "there").add("jp-c1")
     assert not here.covers("jp-c1")
-    assert len(json.loads(signed_conversations_path().read_text())["workspaces"]) == MAX_WORKSPACES
+    assert (
+        len(json.loads(get_signed_conversations_path().read_text())["workspaces"]) == MAX_WORKSPACES
+    )
 
 
 def test_longest_list_can_be_read(tmp_path: Path) -> None:
     signed = [f"{number:032}" for number in range(MAX_SIGNED)]
     stored = {f"{number:032}": {"signed": signed} for number in range(MAX_WORKSPACES)}
-    path = signed_conversations_path()
+    path = get_signed_conversations_path()
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"version": 1, "workspaces": stored}, indent=1))
     here = SignedConversations(tmp_path / "/".join(["é" * 125] * 16))
@@ -71,8 +73,8 @@ def test_longest_list_can_be_read(tmp_path: Path) -> None:
 def test_locked_list_is_an_error_soon(tmp_path: Path) -> None:
     here = SignedConversations(tmp_path)
     here.add("jp-c1")
-    lock = signed_conversations_path().with_suffix(".lock")
-    with file_lock(lock):
+    lock = get_signed_conversations_path().with_suffix(".lock")
+    with hold_file_lock(lock):
         errors: list[StorageError] = []
 
         def add() -> None:
@@ -93,4 +95,4 @@ def test_removing_and_reading_create_no_file(tmp_path: Path) -> None:
     here = SignedConversations(tmp_path)
     assert not here.covers("jp-c1")
     here.remove("jp-c1")
-    assert not signed_conversations_path().parent.exists()
+    assert not get_signed_conversations_path().parent.exists()

@@ -21,7 +21,7 @@ from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
 from jp_nb.notebook.commands.reports import run_checks
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.trust import FolderTrust, consents_path
+from jp_nb.storage.trust import FolderTrust, get_consents_path
 from tests.support.kernel_client import front_end
 from tests.support.notebook_runs import write_cells
 from tests.support.sessions import EVIL, URL, configure, write
@@ -191,7 +191,7 @@ def test_without_a_user_pending_settings_are_shown_and_stay_ignored(
     assert f"{TOOL}.command.program" in shown
     assert "\\u200bls" in shown
     assert str(file) in shown
-    assert not consents_path().exists()
+    assert not get_consents_path().exists()
     assert found.value(f"{TOOL}.command") is None
 
 
@@ -241,10 +241,10 @@ def test_damaged_consents_are_ignored_and_replaced(
     bare_folder: Path, subtests: pytest.Subtests
 ) -> None:
     configure(bare_folder, EVIL)
-    consents_path().parent.mkdir(parents=True)
+    get_consents_path().parent.mkdir(parents=True)
     for damage in ("", "{", "[]", '{"folders": 1}', "[" * 100_000, "\udcff"):
         with subtests.test(damage=damage[:20]):
-            consents_path().write_text(damage, errors="surrogateescape")
+            get_consents_path().write_text(damage, errors="surrogateescape")
             files = ConfigFiles(bare_folder, FolderTrust())
             assert merge_layers(files.layers()) == {}
             files.consent(files.pending())
@@ -318,11 +318,11 @@ def test_consent_in_a_parent_folder_is_revoked_as_well(
 def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
     configure(bare_folder, EVIL)
     open_session().jp("trust --workspace --yes")
-    assert stat.S_IMODE(consents_path().stat().st_mode) == 0o600
-    kept = json.loads(consents_path().read_text())
+    assert stat.S_IMODE(get_consents_path().stat().st_mode) == 0o600
+    kept = json.loads(get_consents_path().read_text())
     assert list(kept["folders"]) == [str(bare_folder)]
     assert "evil" not in str(kept)
-    consents_path().chmod(0o666)
+    get_consents_path().chmod(0o666)
     found = open_session()
     assert found.value(URL) != "http://evil.example"
     with pytest.raises(StorageError, match="is writable for everyone"):

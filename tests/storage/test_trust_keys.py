@@ -14,7 +14,7 @@ from pydantic import SecretBytes
 
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment, trust
-from jp_nb.storage.trust import KEY_BYTES, KeyFile, key_path
+from jp_nb.storage.trust import KEY_BYTES, KeyFile, get_key_path
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of POSIX")
 KEY = bytes(range(100, 100 + KEY_BYTES))
@@ -50,14 +50,14 @@ def test_reading_creates_no_key(tmp_path: Path) -> None:
 def test_environment_variable_names_another_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(environment.KEY_FILE, str(tmp_path / "mine"))
-    assert key_path() == tmp_path / "mine"
+    monkeypatch.setenv(environment.KEY_FILE_VARIABLE, str(tmp_path / "mine"))
+    assert get_key_path() == tmp_path / "mine"
     file = KeyFile()
     file.obtain()
     assert (tmp_path / "mine").is_file()
-    monkeypatch.setenv(environment.KEY_FILE, "")
+    monkeypatch.setenv(environment.KEY_FILE_VARIABLE, "")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert (key_path().name, key_path().parent.name) == ("notebook-key", "jp")
+    assert (get_key_path().name, get_key_path().parent.name) == ("notebook-key", "jp")
 
 
 @posix

@@ -23,7 +23,7 @@ from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
-from jp_nb.config.validation import validate
+from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin import BuiltinTools, tools_config
 from jp_nb.toolkit.command import CommandTools
@@ -190,7 +190,7 @@ def offer_now(
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
     """Return the configuration of `partial` over the registrations of builtins and `tools`."""
-    return validate(merge_layers(layers_of(partial, tools)))
+    return validate_config(merge_layers(layers_of(partial, tools)))
 
 
 def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:

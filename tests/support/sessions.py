@@ -211,7 +211,7 @@ def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook's folder without configuration, key, or trust; the current folder."""
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # journals: of this test alone
     (tmp_path / "home").mkdir()
     work = tmp_path / "work"

@@ -17,12 +17,12 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from jp_nb.config.tree.attachment_urls import format_attachment_url
 from jp_nb.config.tree.base import (
-    APPEND_SET,
-    DEEP,
-    PLAIN,
-    PRESERVE,
-    TABLE,
-    TABLE_OR_PLAIN,
+    APPEND_SET_MERGE,
+    DEEP_MERGE,
+    PLAIN_FORM,
+    PRESERVE_MERGE,
+    TABLE_FORM,
+    TABLE_OR_PLAIN_FORM,
     ConfigTable,
     Count,
     Flag,
@@ -94,7 +94,7 @@ class Style(ConfigTable):
     reasoning: ReasoningStyle = table()
     tool_call: ToolCallStyle = table()
     mcp_startup: McpStartup = table()
-    remote_images: Annotated[list[ImageHost], APPEND_SET] = Field(default_factory=list)
+    remote_images: Annotated[list[ImageHost], APPEND_SET_MERGE] = Field(default_factory=list)
     """Hosts whose images are loaded. Images of other hosts are shown as links."""
     update_interval_ms: Count = 100
     """Interval between updates of the display, in milliseconds."""
@@ -209,8 +209,8 @@ class Label(ShortTable):
     FORMS: ClassVar[str] = "a text, or a table of value, apply_on, and run"
 
     value: Annotated[
-        Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE],
-        TABLE_OR_PLAIN,
+        Annotated[str, PLAIN_FORM] | Annotated[LabelCommand, TABLE_FORM],
+        TABLE_OR_PLAIN_FORM,
         one_of(str, dict, LabelCommand, expected="a text, or a table with the command `cmd`"),
     ]
     """The value, or a command that prints it."""
@@ -248,7 +248,7 @@ class ConversationConfig(ConfigTable):
     overrides its toolset."""
     attachments: Annotated[list[AttachmentUrl], ATTACHMENTS_MERGE] = Field(default_factory=list)
     """Files, file patterns, and variables that are sent with each request."""
-    labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
+    labels: Annotated[dict[LabelKey, Label], DEEP_MERGE] = Field(default_factory=dict)
     """Labels of the conversation, by name."""
     inquiry: InquiryConfig = table()
     compaction: CompactionConfig = table()
@@ -337,10 +337,10 @@ class AppConfig(ConfigTable):
     """`false` to ignore all weaker configuration files. Only in files."""
     id: str | None = None
     """Name of the file. Only in files; `jp_nb` does not use it."""
-    extends: Annotated[list[Extend], PRESERVE] = Field(default_factory=list)
+    extends: Annotated[list[Extend], PRESERVE_MERGE] = Field(default_factory=list)
     """Included configuration files. Only in files."""
     config_load_paths: Annotated[
-        list[Annotated[str, AfterValidator(_check_relative)]], APPEND_SET
+        list[Annotated[str, AfterValidator(_check_relative)]], APPEND_SET_MERGE
     ] = Field(default_factory=list)
     """Folders that `-c NAME` searches for configuration files, relative to the workspace."""
     template: Template = table()

@@ -2,8 +2,8 @@
 
 A table is a `ConfigTable`. A table with a short form is a `ShortTable`; its `expand` turns the
 short form into the table. A setting that is a table or another value has the discriminator
-`TABLE_OR_PLAIN`, so that errors within the table keep their path. A value in no known form is a
-`ValueError` with the accepted forms.
+`TABLE_OR_PLAIN_FORM`, so that errors within the table keep their path. A value in no known form is
+a `ValueError` with the accepted forms.
 
     stop_words: Annotated[list[str], APPEND_SET] = []
 
@@ -93,12 +93,12 @@ Positive = Annotated[int, Strict(), Field(gt=0)]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
-TABLE: Final = Tag("~table")
-PLAIN: Final = Tag("~plain")
+TABLE_FORM: Final = Tag("~table")
+PLAIN_FORM: Final = Tag("~plain")
 
 
-TABLE_OR_PLAIN: Final = Discriminator(
-    lambda value: (TABLE if isinstance(value, (dict, BaseModel)) else PLAIN).tag
+TABLE_OR_PLAIN_FORM: Final = Discriminator(
+    lambda value: (TABLE_FORM if isinstance(value, (dict, BaseModel)) else PLAIN_FORM).tag
 )
 
 
@@ -171,19 +171,19 @@ def describe_found(value: object, path: str = "") -> str:
     return f"found {text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + '…'}"
 
 
-Strategy = Literal["replace", "append", "preserve", "deep_merge"]
-Items = Literal["set", "keyed", "sequence"]
+MergeStrategy = Literal["replace", "append", "preserve", "deep_merge"]
+MergeItems = Literal["set", "keyed", "sequence"]
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
     """The merge rule of a setting."""
 
-    strategy: Strategy
+    strategy: MergeStrategy
     """`replace`, `append` (lists), `preserve` (the earlier value stays), or `deep_merge` (maps)."""
     dedup: bool = False
     """True if a list drops later equal items by default."""
-    items: Items = "sequence"
+    items: MergeItems = "sequence"
     """Identity of the items of a list. `set`: the item itself. `keyed`: one of `keys`. `sequence`:
     none, so that the list is one value."""
     keys: tuple[str, ...] = ()
@@ -192,15 +192,15 @@ class Merge:
     """True if JP also reads `{value, strategy}` here."""
 
 
-REPLACE: Final = Merge("replace")
-APPEND: Final = Merge("append")
-APPEND_SET: Final = Merge("append", dedup=True, items="set")
-PRESERVE: Final = Merge("preserve")
-TEXT: Final = Merge("replace", annotated=True)
+REPLACE_MERGE: Final = Merge("replace")
+APPEND_MERGE: Final = Merge("append")
+APPEND_SET_MERGE: Final = Merge("append", dedup=True, items="set")
+PRESERVE_MERGE: Final = Merge("preserve")
+TEXT_MERGE: Final = Merge("replace", annotated=True)
 """A text that can be written as `{value, strategy, separator}`. A plain text replaces."""
-DEEP: Final = Merge("deep_merge", annotated=True)
+DEEP_MERGE: Final = Merge("deep_merge", annotated=True)
 
 
-def keyed(*keys: str) -> Merge:
+def merge_by_keys(*keys: str) -> Merge:
     """Return the merge rule for a list of tables that `keys` identify."""
     return Merge("append", items="keyed", keys=keys, annotated=True)

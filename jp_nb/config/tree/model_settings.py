@@ -1,7 +1,7 @@
 """Settings of providers and their models, and of the assistant with its system prompt.
 
 To add a provider, follow `docs/extending.md`. A provider without settings needs an entry of
-`PROVIDERS` instead of a field of `ProviderTable`.
+`PROVIDER_CLASSES` instead of a field of `ProviderTable`.
 
 Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
 """
@@ -20,13 +20,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.config.secrets import hide_credentials, is_secret
 from jp_nb.config.tree.base import (
-    APPEND,
-    APPEND_SET,
-    PLAIN,
-    REPLACE,
-    TABLE,
-    TABLE_OR_PLAIN,
-    TEXT,
+    APPEND_MERGE,
+    APPEND_SET_MERGE,
+    PLAIN_FORM,
+    REPLACE_MERGE,
+    TABLE_FORM,
+    TABLE_OR_PLAIN_FORM,
+    TEXT_MERGE,
     ConfigTable,
     Count,
     Flag,
@@ -36,7 +36,7 @@ from jp_nb.config.tree.base import (
     UnexpectedValueError,
     Whole,
     before,
-    keyed,
+    merge_by_keys,
     not_blank,
     one_of,
     read_number,
@@ -73,7 +73,7 @@ def _check_variable(value: str) -> str:
     return value
 
 
-SERVERS: Final = "providers.llm.servers"
+SERVERS_PATH: Final = "providers.llm.servers"
 
 Address = Annotated[str, AfterValidator(_check_address)]
 Variable = Annotated[str, AfterValidator(_check_variable)]
@@ -120,7 +120,7 @@ class Anthropic(ProviderConfig):
     base_url: Address | None = "https://api.anthropic.com"
     chain_on_max_tokens: Flag = True
     """Continue an answer that reaches the model's limit."""
-    beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    beta_headers: Annotated[list[str], APPEND_SET_MERGE] = Field(default_factory=list)
     """Values of the header `anthropic-beta`."""
     strict_tools: Flag = True
     """Let the API enforce the parameters of tools, if their schemas allow it."""
@@ -259,7 +259,7 @@ class ProviderTable(ConfigTable):
     xai: Xai = table()
 
 
-PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
+PROVIDER_CLASSES: Final[Mapping[str, type[ProviderConfig]]] = {
     **{
         name: cast("type[ProviderConfig]", field.annotation)  # pydantic's type: TypeForm
         for name, field in ProviderTable.model_fields.items()
@@ -271,8 +271,10 @@ PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
 
 Only the providers of `ProviderTable` have settings in `providers.llm`.
 """
-PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
-AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.FACTORY))
+PROVIDER_NAMES: Final = tuple(sorted(PROVIDER_CLASSES))
+AVAILABLE_PROVIDERS: Final = tuple(
+    sorted(name for name, one in PROVIDER_CLASSES.items() if one.FACTORY)
+)
 """Names of the providers that can be created."""
 
 
@@ -287,7 +289,7 @@ _RESERVED_NAMES: Final = frozenset({"aliases", "servers"})
 
 
 def _check_server_name(name: str) -> str:
-    if name in PROVIDERS:
+    if name in PROVIDER_CLASSES:
         raise ValueError(
             f"{name!r} is the name of a built-in provider, whose settings are "
             f"`providers.llm.{name}`. Give the server another name"
@@ -309,7 +311,7 @@ def declare_servers(servers: object) -> None:
                 _check_server_name(name)
 
 
-MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
+MODEL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_.:/~-]+")
 
 
 def _check_provider(provider: str) -> str:
@@ -324,7 +326,7 @@ def _check_provider(provider: str) -> str:
 
 
 def _check_name(name: str) -> str:
-    if MODEL_NAME.fullmatch(name):
+    if MODEL_NAME_PATTERN.fullmatch(name):
         return name
     raise ValueError(
         f"model name {shorten_for_error(name)!r} may contain only letters, digits, and _ . : / ~ -"
@@ -364,26 +366,30 @@ def read_model_id(value: Any) -> Any:
 
 
 ModelIdOrAlias = Annotated[
-    Annotated[ModelId, TABLE] | Annotated[str, PLAIN], TABLE_OR_PLAIN, before(read_model_id)
+    Annotated[ModelId, TABLE_FORM] | Annotated[str, PLAIN_FORM],
+    TABLE_OR_PLAIN_FORM,
+    before(read_model_id),
 ]
 
 
-Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
-EFFORTS: Final[tuple[str, ...]] = get_args(Effort)
+ReasoningEffort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
+REASONING_EFFORTS: Final[tuple[str, ...]] = get_args(ReasoningEffort)
 
 
 def _read_effort(value: Any) -> Any:
     is_table = isinstance(value, dict) and value.keys() == {"absolute"}
     tokens = read_number(value["absolute"] if is_table else value)
-    if tokens is None and value not in EFFORTS:
-        raise UnexpectedValueError(f"one of {', '.join(EFFORTS)}, or a number of tokens", value)
+    if tokens is None and value not in REASONING_EFFORTS:
+        raise UnexpectedValueError(
+            f"one of {', '.join(REASONING_EFFORTS)}, or a number of tokens", value
+        )
     return value if tokens is None else tokens
 
 
 class ReasoningConfig(ConfigTable):
     """Effort of the model's reasoning."""
 
-    effort: Annotated[Effort | int, before(_read_effort)] = "medium"
+    effort: Annotated[ReasoningEffort | int, before(_read_effort)] = "medium"
     """The effort, or a number of tokens."""
     exclude: Flag = False
     """`true` to hide the reasoning."""
@@ -399,14 +405,15 @@ def _read_reasoning(value: Any) -> Any:
         return {"effort": _read_effort(value)}
     except ValueError as exc:
         raise UnexpectedValueError(
-            f"off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
+            f"off, auto, one of {', '.join(e for e in REASONING_EFFORTS if e != 'auto')}, a number "
             "of tokens, or a table of effort and exclude",
             value,
         ) from exc
 
 
 ReasoningSetting = Annotated[
-    Annotated[Literal["off", "auto"], PLAIN] | Annotated[ReasoningConfig, TABLE], TABLE_OR_PLAIN
+    Annotated[Literal["off", "auto"], PLAIN_FORM] | Annotated[ReasoningConfig, TABLE_FORM],
+    TABLE_OR_PLAIN_FORM,
 ]
 
 
@@ -426,7 +433,7 @@ class ParametersConfig(BaseModel):
     """Nucleus sampling: consider the most likely tokens up to this total probability."""
     top_k: Count | None = None
     """Consider only this number of the most likely tokens."""
-    stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    stop_words: Annotated[list[str], APPEND_SET_MERGE] = Field(default_factory=list)
     """Texts that end the response."""
 
 
@@ -482,7 +489,7 @@ BACKGROUND_RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_bac
 """Default retries of background requests: inquiries and summaries."""
 
 
-def background_request() -> Request:
+def make_background_request() -> Request:
     """Return the retries and limits of background requests."""
     return Request(**BACKGROUND_RETRIES)
 
@@ -591,7 +598,8 @@ class Server(ProviderConfig):
     headers: Annotated[dict[str, str], AfterValidator(_check_headers)] = Field(default_factory=dict)
     """Further headers of each request, without keys."""
     profile: Annotated[
-        Annotated[ServerProfile, TABLE] | Annotated[ProfileName, PLAIN], TABLE_OR_PLAIN
+        Annotated[ServerProfile, TABLE_FORM] | Annotated[ProfileName, PLAIN_FORM],
+        TABLE_OR_PLAIN_FORM,
     ] = "openai"
     """With `chat` and `responses`: a known server that this one is like, or a table of the
     differences."""
@@ -629,12 +637,12 @@ class Llm(ProviderTable):
         Raises:
             ConfigError: A server of this name is not in the configuration.
         """
-        if name not in PROVIDERS and name not in self.servers:
+        if name not in PROVIDER_CLASSES and name not in self.servers:
             known = f"; configured: {', '.join(sorted(self.servers))}" if self.servers else ""
             raise ConfigError(
                 f"the server {name!r} is not in the configuration{known}. Set the address: "
-                f"`%jp config {SERVERS}.{name}.base_url=URL`",
-                path=f"{SERVERS}.{name}",
+                f"`%jp config {SERVERS_PATH}.{name}.base_url=URL`",
+                path=f"{SERVERS_PATH}.{name}",
             )
 
 
@@ -660,7 +668,7 @@ class Providers(ConfigTable):
     llm: Llm = table()
     mcp: dict[McpServerName, McpServer] = Field(default_factory=dict)
     """MCP servers, by name."""
-    mcp_files: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    mcp_files: Annotated[list[str], APPEND_SET_MERGE] = Field(default_factory=list)
     """Files of other applications with MCP servers, such as `.mcp.json`, relative to the
     workspace. A server in `mcp` has priority over one of the same name in a file."""
     cassette: Cassette = table()
@@ -708,8 +716,8 @@ class Contrast(ConfigTable):
 
 
 Example = Annotated[
-    Annotated[str, PLAIN] | Annotated[Contrast, TABLE],
-    TABLE_OR_PLAIN,
+    Annotated[str, PLAIN_FORM] | Annotated[Contrast, TABLE_FORM],
+    TABLE_OR_PLAIN_FORM,
     one_of(str, dict, Contrast, expected="a text, or a table of good, bad, and reason"),
 ]
 
@@ -723,9 +731,9 @@ class Instruction(ConfigTable):
     """Text before the list."""
     position: Whole = 0
     """Lists and sections are sorted by this number."""
-    items: Annotated[list[str], APPEND] = Field(default_factory=list)
+    items: Annotated[list[str], APPEND_MERGE] = Field(default_factory=list)
     """The instructions."""
-    examples: Annotated[list[Example], APPEND] = Field(default_factory=list)
+    examples: Annotated[list[Example], APPEND_MERGE] = Field(default_factory=list)
     """Examples: a text, or a good and a bad example."""
 
     def to_section(self) -> Section:
@@ -747,7 +755,7 @@ class Instruction(ConfigTable):
         )
 
 
-def default_instructions() -> list[Instruction]:
+def make_default_instructions() -> list[Instruction]:
     """Return the instructions that apply until others are configured."""
     items = [
         "Be concise.",
@@ -759,11 +767,11 @@ def default_instructions() -> list[Instruction]:
     return [Instruction(title="How to respond to the user", items=items)]
 
 
-SECTIONS = keyed("tag", "title")
-INSTRUCTIONS = keyed("title")
+SECTIONS_MERGE = merge_by_keys("tag", "title")
+INSTRUCTIONS_MERGE = merge_by_keys("title")
 
 
-ToolChoice = Annotated[str, not_blank("auto, none, required, or the name of a tool")]
+ToolChoiceSetting = Annotated[str, not_blank("auto, none, required, or the name of a tool")]
 
 
 class Assistant(ConfigTable):
@@ -771,15 +779,15 @@ class Assistant(ConfigTable):
 
     name: str | None = None
     """Name of the assistant. No prompt contains it."""
-    system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
+    system_prompt: Annotated[str, TEXT_MERGE] = "You are a helpful assistant."
     """First text of the system prompt."""
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    system_prompt_sections: Annotated[list[Section], SECTIONS_MERGE] = Field(default_factory=list)
     """Further sections of the system prompt."""
-    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(
-        default_factory=default_instructions
+    instructions: Annotated[list[Instruction], INSTRUCTIONS_MERGE] = Field(
+        default_factory=make_default_instructions
     )
     """Lists of instructions in the system prompt."""
-    tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
+    tool_choice: Annotated[ToolChoiceSetting, REPLACE_MERGE] = "auto"
     """Use of tools in the first request of a turn: `auto`, `none`, `required`, or the name of a
     tool."""
     model: Model = table()
@@ -798,9 +806,9 @@ class AssistantOverrides(ConfigTable):
 
     system_prompt: str | None = None
     """First text of the system prompt."""
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    system_prompt_sections: Annotated[list[Section], SECTIONS_MERGE] = Field(default_factory=list)
     """Further sections of the system prompt."""
-    tool_choice: ToolChoice | None = None
+    tool_choice: ToolChoiceSetting | None = None
     """Use of tools."""
     model: ModelChoice | None = None
     request: RequestOverrides | None = None
@@ -811,6 +819,6 @@ class QuestionAssistant(AssistantOverrides):
 
     name: str | None = None
     """Name of the assistant. No prompt contains it."""
-    system_prompt: Annotated[str | None, TEXT] = None
-    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=list)
+    system_prompt: Annotated[str | None, TEXT_MERGE] = None
+    instructions: Annotated[list[Instruction], INSTRUCTIONS_MERGE] = Field(default_factory=list)
     """Lists of instructions in the system prompt."""

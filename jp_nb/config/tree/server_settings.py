@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.base import (
-    APPEND,
+    APPEND_MERGE,
     ConfigTable,
     Count,
     Flag,
@@ -26,10 +26,10 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
 )
 
-MCP: Final = ("providers", "mcp")
+MCP_PATH: Final = ("providers", "mcp")
 """Keys of the table of servers."""
-MAX_SERVER_NAME: Final = 32
-_SERVER_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_SERVER_NAME}}}")
+MAX_SERVER_NAME_CHARS: Final = 32
+_SERVER_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_SERVER_NAME_CHARS}}}")
 _VARIABLE_NAME: Final = re.compile(r"[^\s=\0]{1,200}")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _INPUT_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -46,7 +46,7 @@ def _check_server_name(name: str) -> str:
     if is_server_name(name):
         return name
     raise UnexpectedValueError(
-        f"at most {MAX_SERVER_NAME} letters, digits, `-`, and `_`",
+        f"at most {MAX_SERVER_NAME_CHARS} letters, digits, `-`, and `_`",
         cause=f"{shorten_for_error(name)!r} cannot be the name of an MCP server",
     )
 
@@ -106,7 +106,7 @@ def _check_header(value: str) -> str:
     return value
 
 
-Text = Annotated[str, AfterValidator(_check_text)]
+ServerText = Annotated[str, AfterValidator(_check_text)]
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 HeaderName = Annotated[str, AfterValidator(_check_header_name)]
 HeaderValue = Annotated[str, AfterValidator(_check_header)]
@@ -134,11 +134,11 @@ class McpServer(ConfigTable):
     `url`."""
     command: Annotated[str, not_blank("a program"), AfterValidator(_check_text)] | None = None
     """The program."""
-    arguments: Annotated[list[Text], APPEND] = Field(default_factory=list)
+    arguments: Annotated[list[ServerText], APPEND_MERGE] = Field(default_factory=list)
     """Its arguments."""
-    variables: Annotated[list[VariableName], APPEND] = Field(default_factory=list)
+    variables: Annotated[list[VariableName], APPEND_MERGE] = Field(default_factory=list)
     """Names of environment variables that the program gets."""
-    env: dict[VariableName, Text] = Field(default_factory=dict)
+    env: dict[VariableName, ServerText] = Field(default_factory=dict)
     """Further environment variables of the program, by name, such as `"${TOKEN}"`."""
     env_file: str | None = None
     """File with lines `NAME=VALUE`: further environment variables of the program."""

@@ -14,11 +14,11 @@ from pydantic import AfterValidator, Field, JsonValue, model_serializer
 
 from jp_nb.config.argument_rules import check_conditions
 from jp_nb.config.tree.base import (
-    APPEND,
-    PLAIN,
-    REPLACE,
-    TABLE,
-    TABLE_OR_PLAIN,
+    APPEND_MERGE,
+    PLAIN_FORM,
+    REPLACE_MERGE,
+    TABLE_FORM,
+    TABLE_OR_PLAIN_FORM,
     ConfigTable,
     Count,
     Flag,
@@ -26,7 +26,7 @@ from jp_nb.config.tree.base import (
     UnexpectedValueError,
     before,
     describe_found,
-    keyed,
+    merge_by_keys,
     not_blank,
     read_number,
     shorten_for_error,
@@ -124,14 +124,14 @@ class ConfigRule(ConfigTable):
 class Access(ConfigTable):
     """Access rules of a tool."""
 
-    fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
+    fs: Annotated[list[FileRule], merge_by_keys("path")] = Field(default_factory=list)
     """Rules for files, which the tool has to follow. Without a rule, all are allowed."""
-    net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
+    net: Annotated[list[HostRule], merge_by_keys("host")] = Field(default_factory=list)
     """Rules for hosts, which the tool has to follow. Without a rule, all are allowed."""
-    env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
+    env: Annotated[list[VariableRule], merge_by_keys("name")] = Field(default_factory=list)
     """Rules for environment variables, which the tool has to follow. Without a rule, all are
     allowed."""
-    config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
+    config: Annotated[list[ConfigRule], merge_by_keys("path")] = Field(default_factory=list)
     """Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed."""
 
 
@@ -140,7 +140,7 @@ class Command(ShortTable):
 
     program: Annotated[str, not_blank("a program")]
     """The program."""
-    args: Annotated[list[str], APPEND] = Field(default_factory=list)
+    args: Annotated[list[str], APPEND_MERGE] = Field(default_factory=list)
     """Its arguments."""
     shell: Flag = False
     """`true` to run the command in a shell."""
@@ -172,7 +172,7 @@ STAR = "*"
 RunMode = Literal["ask", "unattended", "edit", "skip"]
 ResultMode = RunMode
 FormatMode = Literal["ask", "unattended"]
-Covers = Literal["tool", "arguments"]
+RuleCoverage = Literal["tool", "arguments"]
 """Calls that a permission for a turn covers: all calls of the tool, or those with its arguments."""
 CANCELLATION = (
     "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
@@ -261,7 +261,7 @@ class Param(ConfigTable):
     """Description for the model."""
     examples: str | None = None
     """Examples for the model."""
-    enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
+    enum: Annotated[list[JsonValue], APPEND_MERGE] = Field(default_factory=list)
     """Allowed values."""
     items: Param | None = None
     """Schema of the items of an array."""
@@ -283,8 +283,9 @@ class QuestionConfig(ConfigTable):
     """Settings of one question of a tool."""
 
     target: Annotated[
-        Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
-        TABLE_OR_PLAIN,
+        Annotated[Literal["user", "assistant"], PLAIN_FORM]
+        | Annotated[QuestionAssistant, TABLE_FORM],
+        TABLE_OR_PLAIN_FORM,
         before(_read_target),
     ] = "user"
     """`user` or `assistant` (a model answers), or a table with settings of that model."""
@@ -329,8 +330,8 @@ def _read_parameters_style(value: Any) -> Any:
 
 
 ParametersStyle = Annotated[
-    Annotated[Literal["json", "function_call", "off"], PLAIN] | Annotated[Command, TABLE],
-    TABLE_OR_PLAIN,
+    Annotated[Literal["json", "function_call", "off"], PLAIN_FORM] | Annotated[Command, TABLE_FORM],
+    TABLE_OR_PLAIN_FORM,
     before(_read_parameters_style),
 ]
 
@@ -355,14 +356,15 @@ class ToolStyle(ConfigTable):
     error: ErrorStyle = table()
 
 
-SOURCES = ("builtin", "local", "mcp", "python")
+TOOL_SOURCES = ("builtin", "local", "mcp", "python")
 
 
 def _check_source(value: str) -> str:
     kind, dot, rest = value.partition(".")
-    if kind not in SOURCES:
+    if kind not in TOOL_SOURCES:
+        listed = ", ".join(TOOL_SOURCES)
         raise ValueError(
-            f"Unknown tool source: {shorten_for_error(value)}, must be one of: {', '.join(SOURCES)}"
+            f"Unknown tool source: {shorten_for_error(value)}, must be one of: {listed}"
         )
     if kind == "mcp" and not rest.partition(".")[0]:
         raise ValueError(
@@ -394,12 +396,12 @@ class ToolConfig(ConfigTable):
     run: RunMode | None = None
     """Permission before the call: `ask` the user, run `unattended`, `edit` the arguments first, or
     `skip` the call."""
-    rules: Annotated[list[ArgumentRule] | None, REPLACE] = None
+    rules: Annotated[list[ArgumentRule] | None, REPLACE_MERGE] = None
     """Permission of calls by their arguments, in place of `run`. The first rule that matches
     applies."""
     format: FormatMode | None = None
     """Permission to run a command that formats the arguments."""
-    covers: Covers | None = None
+    covers: RuleCoverage | None = None
     """Calls that a permission "for this turn" covers: all calls of the `tool`, or only those with
     the same `arguments`."""
     result: ResultMode | None = None

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound, parse_bound
-from jp_nb.config.validation import unexpected_word
+from jp_nb.config.validation import make_unexpected_value_error
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
-from jp_nb.interop.directories import folder_at, load_directory, save_directory
+from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.interop.files import Dialect
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.clock import utc_now
@@ -160,7 +160,7 @@ def export_directory(call: Invocation) -> None:
     """Run `%jp export`: write the active conversation to a JP directory."""
     session = call.session
     dialect: Dialect = call.options.dialect or "native"
-    folder = folder_at(call.options.words[0], session.files.folder)
+    folder = find_folder(call.options.words[0], session.files.folder)
     saved = save_directory(session.document.to_json(), folder, dialect)
 
     for line in saved.dropped:
@@ -175,7 +175,7 @@ def export_directory(call: Invocation) -> None:
 def import_directory(call: Invocation) -> None:
     """Run `%jp import`: continue with a conversation from a JP directory."""
     left = _active(call)
-    folder = folder_at(call.options.words[0], call.session.files.folder)
+    folder = find_folder(call.options.words[0], call.session.files.folder)
     loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
     call.session.conversations.adopt_imported(loaded)
     _print_change(call, f"Imported {_describe(_active(call))}", left)
@@ -272,7 +272,7 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         if error["type"] == "literal_error":
-            raise UsageError(str(unexpected_word(error))) from exc
+            raise UsageError(str(make_unexpected_value_error(error))) from exc
         raise UsageError(error["msg"].removeprefix("Value error, ")) from exc
 
 

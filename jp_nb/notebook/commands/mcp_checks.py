@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.schema import parse_path
 from jp_nb.config.server_secrets import find_literal_secrets, hide_url
-from jp_nb.config.tree.server_settings import MCP, McpServer
+from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands.mcp_servers import find_running
 from jp_nb.session.session import Session
@@ -48,7 +48,7 @@ def _list_pending(session: Session) -> list[str]:
         paths += [path for path, _, _ in pending.leaves]
 
     keys = [tuple(map(str, parse_path(path))) for path in paths]
-    names = [key[2] for key in keys if key[:2] == MCP and len(key) > 2]
+    names = [key[2] for key in keys if key[:2] == MCP_PATH and len(key) > 2]
     return list(dict.fromkeys(names))
 
 

@@ -289,7 +289,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
         return TERMINAL
     if "google.colab" in type(kernel).__module__:
         return COLAB
-    if environment.PAGE in os.environ:
+    if environment.PAGE_VARIABLE in os.environ:
         return PAGE
     if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
         return VS_CODE if _has_cell_id(kernel) else CONSOLE
@@ -299,7 +299,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
 
 def notebook_path(user_ns: Mapping[str, Any]) -> Path | None:
     """Return the path of the notebook from VS Code or the Jupyter server, if it is a file."""
-    value = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE)
+    value = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE_VARIABLE)
     path = Path(value) if isinstance(value, str) else None
     return path if path and path.is_absolute() and path.is_file() else None
 
@@ -398,7 +398,7 @@ class HeadlessStorage:
         self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
     ) -> OpenedConversation:
         """Start a conversation, or continue the notebook's if `continues` or JP_NB_CONTINUE=1."""
-        continues = continues or os.environ.get(environment.CONTINUE) == "1"
+        continues = continues or os.environ.get(environment.CONTINUE_VARIABLE) == "1"
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
         store: RecordStore | None = None
@@ -528,7 +528,7 @@ def _path_in_page(hello: Hello) -> Path | None:
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
     """Return the notebook that a headless runner executes, if it can be found."""
     injected = (user_ns or {}).get(PAPERMILL_PATH)
-    explicit = os.environ.get(environment.PATH)
+    explicit = os.environ.get(environment.PATH_VARIABLE)
     if not explicit and isinstance(injected, str):
         explicit = injected
     arguments, folder = _parent_process()
