@@ -94,6 +94,7 @@ def test_workflow_checks_and_runs_notebooks(repository: Path) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_failing_notebook_fails_the_workflow_which_keeps_the_report(repository: Path) -> None:
     write_walk(repository / "notebooks", LOAD, PLAN.replace("walk.", "swim."))
@@ -104,6 +105,7 @@ def test_failing_notebook_fails_the_workflow_which_keeps_the_report(repository: 
     assert (repository / kept["with"]["path"]).is_file()
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_input_paths_are_split_and_not_run_as_shell_code(repository: Path) -> None:
     shutil.copytree(repository / "notebooks", repository / "more")

@@ -143,6 +143,7 @@ def test_concurrent_calls_that_ask_and_print_in_another_order_write_the_same_byt
 NBCONVERT = ["-m", "nbconvert", "--to", "notebook", "--inplace", "--execute"]
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_nbconvert_without_recorded_times_writes_the_same_notebook_twice(
     talk: Path, monkeypatch: pytest.MonkeyPatch

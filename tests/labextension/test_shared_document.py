@@ -55,6 +55,7 @@ def run(page: NotebookPage, cell: int, *, until: str) -> str:
     return text
 
 
+@pytest.mark.deep
 def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     shared_pages: SharedPages,
 ) -> None:
@@ -253,6 +254,7 @@ COPY_OUTPUT = f"""() => {{
 }}"""
 
 
+@pytest.mark.deep
 def test_page_takes_over_from_one_that_hangs(decides: SharedPages) -> None:
     first, second = decides.open(*DECIDE)
     run(first, 0, until="kept")
