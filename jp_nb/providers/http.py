@@ -14,7 +14,7 @@ import errno
 import logging
 import os
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
@@ -80,14 +80,12 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_JSON_BYTES: Final = 16 * 2**20
 """Maximum size of a response that is not a stream."""
 ERROR_BODY_SECONDS: Final = 10.0
+_CORE_PARTS: Final = ("connection", "http11", "proxy", "socks")
 _LOGGERS: Final = (
     "httpx",
     "httpx2",
-    *(
-        f"{core}.{part}"
-        for core in ("httpcore", "httpcore2")
-        for part in ("connection", "http11", "proxy", "socks")
-    ),
+    *(f"httpcore.{part}" for part in _CORE_PARTS),
+    *(f"httpcore2.{part}" for part in _CORE_PARTS),
 )
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}
@@ -132,6 +130,7 @@ class HttpClient:
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
         self._check_key()
+
         try:
             client = await self._open_client(url)
             address = _parse_url(url)
@@ -150,6 +149,7 @@ class HttpClient:
         listed = response.headers.get("content-encoding", "").split(",")
         encodings = [name.strip().lower() for name in listed if name.strip()]
         used = [name for name in encodings if name != "identity"]
+
         if len(used) > 1 or not ACCEPTED_ENCODINGS.issuperset(used):
             shown = self.redactor().hide(", ".join(encodings))[:100]
             raise ProtocolError(
@@ -204,6 +204,7 @@ class HttpClient:
         sent = {**self._headers(headers), "accept": "application/json"}
         redactor = self.redactor()
         received = bytearray()
+
         async with self._send(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
@@ -213,6 +214,7 @@ class HttpClient:
                     if len(received) > MAX_JSON_BYTES:
                         size = f"more than {MAX_JSON_BYTES // 2**20} MiB"
                         raise self._make_json_error(response, size)
+
             text = redactor.hide_in_response(received.decode(errors="replace"))
             try:
                 return read_json(text)
@@ -245,10 +247,12 @@ class HttpClient:
         hide = redactor.hide if redactor.applies_to_responses else str
         public = hide(redact_url(url))
         shown = encode_utf8(hide(body.decode()))
+        sent_headers = {**AGENT, **self._headers(headers)}
+
         return SentRequest(
             "POST",
             public,
-            {name: hide(value) for name, value in {**AGENT, **self._headers(headers)}.items()},
+            {name: hide(value) for name, value in sent_headers.items()},
             shown,
             self._make_key_reference(),
             tuple(map(hide, omitted)),
@@ -274,13 +278,11 @@ class HttpClient:
         The tracebacks are removed, because local variables of httpx contain the key's header.
         """
         hide = self.redactor().hide
+
         for link in _iter_causes(error):
             link.__traceback__ = None
-            texts = [arg if isinstance(arg, str) else repr(arg) for arg in link.args]
-            link.args = tuple(
-                arg if (shown := hide(text)) == text else shown
-                for arg, text in zip(link.args, texts, strict=True)
-            )
+            link.args = tuple(_hide_argument(arg, hide) for arg in link.args)
+
         if advice := format_advice(error, self.endpoint):
             error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
         error.address = self.endpoint.url
@@ -296,6 +298,7 @@ class HttpClient:
     async def _open_client(self, url: str) -> httpx.AsyncClient:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
+
         if self._client is None or origin != self._origin:
             await self.aclose()  # its TLS settings are for another server
             self._origin = origin
@@ -307,11 +310,13 @@ class HttpClient:
                 trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
                 headers={**AGENT, "accept-encoding": ", ".join(sorted(ACCEPTED_ENCODINGS))},
             )
+
         return self._client
 
     async def _check_event_stream(self, response: httpx.Response) -> None:
         if response.status_code != 200:
             raise await self._read_error(response)
+
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         if content_type.strip().lower() != EVENT_STREAM:
             hide = self.redactor().hide
@@ -324,13 +329,17 @@ class HttpClient:
             )
 
     def _check_key(self) -> None:
-        endpoint, name, key = self.endpoint, self.endpoint.key_env, read_key(self.endpoint.key_env)
+        endpoint = self.endpoint
+        name = endpoint.key_env
+        key = read_key(name)
+
         if name is not None and not key and self._needs_key:
             raise ProviderError(
                 f"{endpoint.provider} needs a key, and the environment variable "
                 f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
                 f"use another variable: {endpoint.setting_path}.api_key_env."
             )
+
         if not (key.isascii() and key.isprintable()):
             raise ProviderError(
                 f"the environment variable {name} contains characters that are not "
@@ -343,7 +352,8 @@ class HttpClient:
         return request
 
     def _make_key_reference(self) -> KeyReference | None:
-        endpoint, is_set = self.endpoint, self.endpoint.has_key
+        endpoint = self.endpoint
+        is_set = endpoint.has_key
         if endpoint.key_env is None or not (is_set or self._needs_key):
             return None
         return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
@@ -366,6 +376,7 @@ async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     encodings = response.headers.get("content-encoding", "").lower()
     decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
     raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
+
     async with aclosing(raw) as received:
         async for data in received:
             if decompress is None:
@@ -393,6 +404,7 @@ class Decompressor:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield what `data` decompresses to, without bytes after the end."""
         piece = b""
+
         while (data or len(piece) == MAX_DECODED_BYTES) and not self._decoder.eof:
             try:
                 piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
@@ -416,6 +428,7 @@ async def _read_error_body(response: httpx.Response) -> str:
                 body += chunk
                 if len(body) >= MAX_ERROR_BYTES:
                     break
+
     return body[:MAX_ERROR_BYTES].decode(errors="replace")
 
 
@@ -446,7 +459,14 @@ def _translate_error(
         case _:
             kind = "other"
             message = f"the request to {endpoint.provider} at {url} failed: {exc}"
+
     return ProviderError(message, kind=kind)
+
+
+def _hide_argument(arg: object, hide: Callable[[str], str]) -> object:
+    text = arg if isinstance(arg, str) else repr(arg)
+    shown = hide(text)
+    return arg if shown == text else shown
 
 
 def _is_refused(exc: BaseException) -> bool:
@@ -459,6 +479,7 @@ def _is_refused(exc: BaseException) -> bool:
 def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
     waiting: list[BaseException] = [exc]
     seen: set[int] = set()
+
     while waiting:
         link = waiting.pop()
         if id(link) in seen:

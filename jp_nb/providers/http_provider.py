@@ -137,7 +137,9 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Stream one response."""
         rendering = self._renderings.get(request.thread)
         fresh = self._make_rendering() if rendering is None else rendering.make_empty()
+
         self._prepare_rendering(fresh, request.model)
+
         if (
             rendering is None
             or rendering.items > len(request.thread)
@@ -146,15 +148,21 @@ class HttpProvider(ABC, Generic[RenderingT]):
             or rendering.host != self._host_mark
         ):
             rendering = fresh
+
         self._keep_rendering(request.thread, rendering)
+
         answer = self._answer_schema(request)
         encoded, omitted = self._build_body(request, rendering, answer)
         loss = self._note_sent(request, encoded) if request.is_turn else None
+
         body = encoded.encode()
         provider = self._http.endpoint.provider
+
         for setting, reason in omitted.items():
             self._warn_once(request, setting, f"is not sent: {reason}")
+
         decoder = self._make_decoder(request, answer, body)
+
         events = stream_events(
             self._send(request, body, decoder, encoded.headers),
             StreamDecoder(
@@ -167,6 +175,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover_or_locate(error, request, rendering),
         )
+
         events = self._watch_prompt(request, encoded, events)
         return events if loss is None else _prepend(loss, events)
 
@@ -178,13 +187,16 @@ class HttpProvider(ABC, Generic[RenderingT]):
     ) -> AsyncGenerator[ProviderEvent, None]:
         """Add a notice to `events` if the server cut the prompt, once in a conversation."""
         software = self._http.endpoint.local
+
         may_cut = self.counts_whole_prompt and (software or is_local(self._http.endpoint.url))
         key = (request.conversation_id, _PROMPT)
         if not (may_cut and request.is_turn) or key in self._reported:
             return events
+
         sent = count_least_tokens(body.messages)
         if sent < MIN_SENT_TOKENS:
             return events
+
         advice = advise_context(software)
         return watch_prompt(
             events, sent=sent, advice=advice, on_cut=lambda: self._reported.add(key)
@@ -196,6 +208,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         event = self._recover(error, request, rendering)
         if event is None and is_media_refusal(error):
             event = self._omit_media(error, request, rendering)
+
         named = _NAMED_MESSAGE.search(str(error))
         if event is None and named is not None and error.status in (400, 422):
             error.item = self._find_item(int(named[1]), request)
@@ -213,6 +226,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         names = [name_medium(image) for image in omitted]
         if request.is_turn:  # the notice replaces the warning
             self._reported.update((request.conversation_id, name) for name in names)
+
         listed = ", ".join(names)
         notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
         return Retry(error.without_address, notice=notice)
@@ -243,11 +257,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
         key = request.conversation_id
         thread = request.thread
         last = self._sent.pop(key, None)
+
         self._sent[key] = request, len(thread), body
         if len(self._sent) > MAX_RENDERINGS:
             del self._sent[next(iter(self._sent))]
+
         if last is None or not thread.continues(last[0].thread, last[1]):
             return None
+
         if last[0].model != request.model:
             return find_prefix_loss(last[2], replace(body, messages=()), "the model")
         return find_prefix_loss(last[2], body)
@@ -267,6 +284,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._renderings[context] = rendering
         if len(self._renderings) > MAX_RENDERINGS:
             del self._renderings[next(iter(self._renderings))]
+
         rendering.host = self._host_mark
         rendering.update(context)
 
@@ -278,11 +296,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return the request that `stream` would send."""
         rendering = self._render_apart(request)
         body, omitted = self._build_body(request, rendering, self._answer_schema(request))
+
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
         sent = self._http.preview(
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
+
         hidden = ((name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts())
+
         front = keep_first_head(request, rendering.appended)
         return replace(
             sent,
@@ -301,6 +322,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         )
         cached = next(known, None)
         rendering = self._make_rendering() if cached is None else cached.make_empty()
+
         self._prepare_rendering(rendering, request.model)
         rendering.provider = self._http.endpoint.provider
         rendering.host = self._host_mark
@@ -311,9 +333,11 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
         rendering = self._render_apart(request)
         body, _ = self._build_body(request, rendering, self._answer_schema(request))
+
         query = self._make_count_query(request, body)
         if query is None:
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
+
         query = replace(query, headers=body.headers)
         return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
 

@@ -50,6 +50,7 @@ class CallIds:
         """Return the id of a call that the model named `raw`, in the message with that index."""
         number = self._next.get(raw, 1)
         name = self._rules.format_id(raw, number)
+
         while name in self._sent:
             number += 1
             name = self._rules.format_id(raw, number)
@@ -126,20 +127,24 @@ class Rendering(ABC):
             position = context.heads[self._heads]
             if position.items > self.items:
                 break
+
             if (change := self._find_next_change(context, position.head)) is not None:
                 self.messages += self._render_change(change)
                 self._pages = self._replace_attachments(change.added, self._pages)[1]
                 self.changes.append((self.items, change))
+
             self._heads += 1
             self._has_tools = self._has_tools or bool(position.head.tools)
             self.tools = position.head.tools
 
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
         # From the last rendered head.
+
         before = context.heads[self._heads - 1].head if self._heads else None
         change = find_change(
             before, after, context.contents, self.appended, has_tools=self._has_tools
         )
+
         if change is None or not change.added:
             return change
         return replace(change, added=self._replace_attachments(change.added, self._pages)[0])
@@ -151,6 +156,7 @@ class Rendering(ABC):
         """
         change = self._find_next_change(request.thread, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
+
         settled = keep_first_head(request, self.appended)
         attachments, _ = self._replace_attachments(settled.attachments, 0)
         if attachments == settled.attachments:
@@ -189,12 +195,15 @@ class Rendering(ABC):
         """
         pieces = self.encode_messages()
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
+
         if is_cut and self._ends_in_answer:
             self._continue_answer(pieces)
+
         if pieces and user_parts and pieces[0].startswith(_USER_PARTS):
             pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
         elif user_parts:
             pieces.insert(0, _USER_PARTS + user_parts + b"]}")
+
         changes = [] if self._pending is None else self._pending[1]
         return [*before, *pieces, *map(encode_json, changes)]
 
@@ -213,6 +222,7 @@ class Rendering(ABC):
     def _add(self, item: ContextItem) -> None:
         entry = item.entry
         self.is_bound = item.is_bound
+
         match entry:
             case ChatRequest():
                 self._add_request(*self._replace_images(entry.content, item.images))
@@ -233,6 +243,7 @@ class Rendering(ABC):
     def _replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
         sent: list[Image] = []
         notes: list[str] = []
+
         for image in images:
             reason = self._find_omission(image, self._pages)
             if reason:
@@ -243,12 +254,14 @@ class Rendering(ABC):
 
         if not notes:
             return text, images
-        return "\n".join([text, *notes] if text.strip() else notes), sent
+        lines = [text, *notes] if text.strip() else notes
+        return "\n".join(lines), sent
 
     def _find_omission(self, image: Image, pages_before: int) -> str:
         """Return the reason to send a text instead of `image`; "" to send it."""
         if image.media_type not in self._shown_types:
             return f"this provider takes no {image.noun}s"
+
         reason = self.media.find_reason(image, pages_before)
         if reason:
             self.omitted_media.setdefault(name_medium(image), reason)

@@ -71,10 +71,12 @@ class RequestBody:
     def parts(self) -> list[BodyPart]:
         """Return the parts of the beginning in their order."""
         named: list[BodyPart] = []
+
         for name in self.prefix:
             listed = self.fields.get(name, ())
             for each in listed if isinstance(listed, list | tuple) else (listed,):
                 named.append((f"`{name}`", encode_json(without_cache_marks(each))))
+
         named += ((f"message {n}", content) for n, content in enumerate(self.messages, start=1))
         return named
 
@@ -94,10 +96,14 @@ def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") ->
     """
     count = len(before.messages)
     alike = all(before.fields.get(name) == after.fields.get(name) for name in before.prefix)
+
     if not part and alike and before.messages == after.messages[:count]:
         return None
-    shared = compare_parts(before.parts(), () if part else after.parts())
+
+    kept = () if part else after.parts()
+    shared = compare_parts(before.parts(), kept)
     lost = shared.total - shared.kept
+
     if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
         return None
     return PrefixLoss(shared.percent, part or shared.part)

@@ -317,10 +317,12 @@ class EventBuffer:
         self.chars += size
         if 0 < self._max_bytes < self.bytes:
             return
+
         if index != self._index or kind is not self._kind:
             self._end_text()
             self._index = index
             self._kind = kind
+
         self._pieces.append(text)
 
     def note_state(self) -> None:
@@ -333,6 +335,7 @@ class EventBuffer:
         """Add an event that is not a text."""
         if self.finished:
             return
+
         self._end_text()
         match event:
             case ToolCallStart(index=index, id=id_, name=name):
@@ -366,6 +369,7 @@ class EventBuffer:
                     if type(count) is int and 0 <= count <= MAX_INTEGER
                 }
                 event = Usage(**counts)
+
         self._events.append(event)
 
     def take(self) -> list[ProviderEvent]:
@@ -385,11 +389,13 @@ class EventBuffer:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
+
         if self._redactor.applies_to_responses:
             known = self._redacted.get(self._index)
             stream = known[0] if known else self._redactor.stream()
             self._redacted[self._index] = stream, self._kind
             text = stream.feed(text)
+
         self._add_piece(self._index, self._kind, text)
 
     def _end_redacted(self, index: int) -> None:
@@ -402,9 +408,10 @@ class EventBuffer:
             self._end_redacted(index)
 
     def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
-        self._events.append(
-            ToolCallArguments(index, text) if kind is None else TextPart(index, kind, text)
-        )
+        if kind is None:
+            self._events.append(ToolCallArguments(index, text))
+        else:
+            self._events.append(TextPart(index, kind, text))
 
 
 class StreamDecoder:
@@ -455,6 +462,7 @@ class StreamDecoder:
             self._decode_chunk(chunk)
         except ProviderError as exc:
             problem = exc
+
         yield from self.events.take()
         if problem is not None:
             raise problem
@@ -492,6 +500,7 @@ class StreamDecoder:
                 f"{self.provider} sent {self._wire_bytes} bytes for an answer of {size}",
                 kind="output_limit",
             )
+
         empty = self._wire_bytes - self._bytes_at_content
         if empty > MAX_EMPTY_BYTES:
             raise ProviderError(
@@ -508,12 +517,14 @@ class StreamDecoder:
         for data in self._sse.finish():
             with suppress(ProtocolError):  # the response is reported as incomplete
                 self._decode(data)
+
         problem: ProviderError | None = None
         if not self.events.finished:
             try:
                 self._finish_decoder()
             except ProviderError as exc:
                 problem = exc
+
         yield from self.events.take()
         if problem is not None:
             raise problem
@@ -529,6 +540,7 @@ class StreamDecoder:
             return
         if word == "null" or not data or data.isspace():
             return
+
         try:
             try:
                 message = from_json(data)  # twice as fast as `json.loads`
@@ -540,6 +552,7 @@ class StreamDecoder:
         else:
             self._check_size()
             return
+
         self._raise_undocumented(excerpt)
 
     def _raise_undocumented(self, excerpt: str) -> NoReturn:
@@ -557,6 +570,7 @@ class StreamDecoder:
             is_valid = True
         if not is_valid:
             self._raise_undocumented("the end of the stream")
+
         self._check_size()
         if not self.events.finished:
             raise ProviderError(
@@ -604,9 +618,11 @@ class ThinkSplitter:
         """Return the pieces of `text` with their kinds."""
         if self._state == "answer":
             return [("message", text)]
+
         text = self._held + text
         self._held = ""
         pieces: list[tuple[TextKind, str]] = []
+
         if self._state == "start":
             leading = text.lstrip()
             if _OPEN.startswith(leading):  # a line break may follow a complete tag
@@ -617,18 +633,21 @@ class ThinkSplitter:
                 return [("message", text)]
             self._state = "thinking"
             text = leading[len(_OPEN) :].removeprefix("\n")
+
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:
                 sizes = range(min(len(_CLOSE) - 1, len(thought)), 0, -1)
                 held = next((size for size in sizes if _CLOSE.startswith(thought[-size:])), 0)
                 cut = len(thought) - held
-                thought, self._held = thought[:cut], thought[cut:]
+                self._held = thought[cut:]
+                thought = thought[:cut]
             if thought:
                 pieces.append(("reasoning", thought))
             if not tag:
                 return pieces
             self._state = "answer start"
+
         if text := text.lstrip("\n"):
             self._state = "answer"
             pieces.append(("message", text))
@@ -675,11 +694,14 @@ async def stream_events(
                         yield event
             except ProviderError as exc:
                 problem = exc
+
     chunk = None  # a traceback must not show its content, which may contain a key
     if problem is None:
         return
+
     for event in decoder.events.take_held_texts():
         yield event
+
     last_event = recover(sanitize_error(problem))
     if last_event is None:
         raise problem
@@ -728,6 +750,7 @@ class IdleWatch:
         reader = self._reader = asyncio.current_task()
         assert reader is not None
         cancels = reader.cancelling()
+
         try:
             if self._find_deadline() > self._read_ended:
                 # A read that never waits is never canceled.
@@ -742,6 +765,7 @@ class IdleWatch:
             self._read_ended = wall_clock()
             if self._has_expired:
                 reader.uncancel()
+
         if self._end_deadline is not None:
             return None
         setting = "assistant.request.stream_idle_timeout_secs"
@@ -753,6 +777,7 @@ class IdleWatch:
             silence = f"{limit:g} s, only keep-alives ({times})"
         else:
             silence = f"{self._seconds:g} s ({setting})"
+
         raise ProviderError(
             f"{self._decoder.provider} sent no content for {silence}. To wait longer, increase it: "
             f"`%jp config {setting}=SECONDS`",
@@ -768,6 +793,7 @@ class IdleWatch:
         self._read_ended = now
         progress = decoder.progress
         keep_alives = decoder.events.keep_alives
+
         if progress != self._progress:
             self._deadline = now + seconds
             self._last_deadline = now + IDLE_TIMEOUTS * seconds
@@ -776,8 +802,10 @@ class IdleWatch:
             self._last_deadline += taken
             is_alive = keep_alives != self._keep_alives
             self._deadline = now + seconds if is_alive else self._deadline + taken
+
         self._progress = progress
         self._keep_alives = keep_alives
+
         if self._end_deadline is None and decoder.is_complete:
             self._end_deadline = now + END_SECONDS
 
@@ -794,6 +822,7 @@ class IdleWatch:
             self._has_expired = True
             self._reader.cancel()
             return
-        self._timer = asyncio.get_running_loop().call_later(
-            min(left, POLL_SECONDS) if left > 0 else 0.05, self._check_deadline
-        )
+
+        pause = min(left, POLL_SECONDS) if left > 0 else 0.05
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(pause, self._check_deadline)

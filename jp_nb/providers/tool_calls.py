@@ -105,6 +105,7 @@ class StreamedArguments:
         received = self._resolve_pieces()
         if not self._first:
             return received
+
         if not received.strip() or is_empty_object(received):
             return self._first
         return _merge_repetitions(self._first + received)
@@ -139,6 +140,7 @@ class _ObjectScan:
 
     def _read(self, text: str) -> None:
         self._escape = ""
+
         for match in _STRUCTURE.finditer(text):
             token = match[0]
             if token == "\\":
@@ -176,10 +178,12 @@ def _merge_repetitions(text: str) -> str:
 
     objects = split_json_objects(text)
     contents = [*dropwhile(is_empty_object, objects)] or objects[:1]
+
     try:
         meanings = {json.dumps(read_json(each), sort_keys=True) for each in contents}
     except ValueError:
         return text
+
     return contents[-1] if len(meanings) == 1 else text
 
 

@@ -51,10 +51,13 @@ def parse_timestamp(text: str) -> datetime | None:
     match = _STORED.fullmatch(text)
     if match is None:
         return None
+
     day, time, fraction, sign, hours, minutes = match.groups()
+
     try:
         moment = datetime.fromisoformat(f"{day} {time}").replace(tzinfo=UTC)
         moment += timedelta(microseconds=int((fraction or "0")[:6].ljust(6, "0")))
+
         if sign is None:
             return moment
         offset = timedelta(hours=int(hours), minutes=int(minutes))
@@ -70,7 +73,9 @@ def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str
     """
     taken = set(taken_ids)
     tenths = int(moment.timestamp() * 10)
-    return next(found for n in count(tenths) if (found := f"jp-c{n}") not in taken)
+
+    candidates = (f"jp-c{number}" for number in count(tenths))
+    return next(each for each in candidates if each not in taken)
 
 
 IdFactory = Callable[[], str]

@@ -80,6 +80,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     unreverted: dict[tuple[int, int], list[int]] = {}
     turn = -1
     seen = 0  # `seen` is the number of compactions before the last event
+
     for position, entry in enumerate(entries):
         if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
             turn = turn + 1
@@ -96,6 +97,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
             elif same:
                 index = same.pop()
                 found[index] = replace(found[index], is_reverted=True)
+
     return found
 
 
@@ -112,6 +114,7 @@ def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
 def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     """Return the last compactions of `placed` that were recorded in one step, oldest first."""
     found: list[PlacedCompaction] = []
+
     for each in reversed(placed):
         later = found[-1] if found else None
         if later is not None and not (
@@ -119,6 +122,7 @@ def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]
         ):
             break
         found.append(each)
+
     return found[::-1]
 
 
@@ -149,12 +153,15 @@ def make_replacements(
     treatments = list_turn_treatments(stream)
     if not treatments:
         return {}
+
     found: dict[int, tuple[Entry, ...]] = {}
     before: Compaction | None = None  # summary of the previous visible turn
     repeats = _SummaryLimit()
+
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
+
         treatment = TurnTreatment() if turn == whole else treatments[turn]
         if (summary := treatment.summary) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
@@ -164,13 +171,16 @@ def make_replacements(
                     ChatRequest(timestamp=summary.timestamp, content=SUMMARY_REQUEST),
                     ChatResponse(timestamp=summary.timestamp, message=summary.summary.summary),
                 )
+
             before = summary
             continue
+
         before = None
         if treatment.without_reasoning:
             found |= {e.position: () for e in events if is_reasoning(e.entry)}
         if treatment.tool_calls is not None:
             found |= _tool_calls(events, treatment.tool_calls)
+
     return found
 
 
@@ -185,6 +195,7 @@ class _SummaryLimit:
         if id(entry) in self._sent:
             self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
             return self._room >= 0
+
         self._sent.add(id(entry))
         return True
 
@@ -194,16 +205,20 @@ def list_turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     compactions = [placed.effective for placed in list_active_compactions(stream.entries)]
     if not compactions:
         return []
+
     compactions.reverse()  # the later one of the same time comes first
     compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
+
     count = stream.turn_count
     summaries = _select_per_turn([x for x in compactions if x.summary is not None], count)
     reasoning = _select_per_turn([x for x in compactions if x.reasoning is not None], count)
     tools = _select_per_turn([x for x in compactions if x.tool_calls is not None], count)
-    return [
-        TurnTreatment(summary, strips is not None, None if calls is None else calls.tool_calls)
-        for summary, strips, calls in zip(summaries, reasoning, tools, strict=True)
-    ]
+
+    treatments = []
+    for summary, strips, calls in zip(summaries, reasoning, tools, strict=True):
+        policy = None if calls is None else calls.tool_calls
+        treatments.append(TurnTreatment(summary, strips is not None, policy))
+    return treatments
 
 
 def _select_per_turn(newest: Iterable[Compaction], count: int) -> list[Compaction | None]:
@@ -221,6 +236,7 @@ def _select_per_turn(newest: Iterable[Compaction], count: int) -> list[Compactio
             selected[turn] = entry
             open_from[turn] = turn + 1
             turn = undecided(turn)
+
     return selected
 
 
@@ -231,9 +247,11 @@ def _tool_calls(
     by_position = {event.position: event.entry for event in events}
     pairs, _, _ = match_pairs(by_position.items())
     called = {answer: by_position[request] for request, answer in pairs.items()}
+
     for position, entry in by_position.items():
         if not isinstance(entry, ToolCallRequest | ToolCallResponse):
             continue
+
         if policy.policy == "omit":
             found[position] = ()
         elif isinstance(entry, ToolCallRequest):
@@ -242,10 +260,12 @@ def _tool_calls(
         elif policy.response:
             request = called.get(position)
             name = request.name if isinstance(request, ToolCallRequest) else "tool"
-            content = f"[compacted] {name}: {'error' if entry.is_error else 'success'}"
+            state = "error" if entry.is_error else "success"
+            content = f"[compacted] {name}: {state}"
             metadata = {key: item for key, item in entry.metadata.items() if key != IMAGES_KEY}
             update = {"content": content, "metadata": metadata}
             found[position] = (entry.model_copy(update=update),)
+
     return found
 
 
@@ -277,16 +297,21 @@ class CompactionBounds:
         self._now = now
         self._active = list_active_compactions(stream.entries)
         self._began: list[datetime | None] = []
+
         answered: list[bool] = []
+
         for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
             entries = [event.entry for event in grouped]
             self._began.append(parse_timestamp(entries[0].timestamp))
             answered.append(not is_unanswered(entries))
+
         if not in_turn and answered and find_interrupted_turn(stream) is not None:
             answered[-1] = False
+
         last = len(answered) - 1
         while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
             last -= 1
+
         self._last = last
         self._end = last - 1 if in_turn else last
 
@@ -299,8 +324,10 @@ class CompactionBounds:
             end = self._given_last(last)
         else:  # a number of kept turns
             end = self._last - int(last.amount)
+
         if first.kind != "duration":
             return self._range(self._first(first), end)
+
         opened = next(filter(None, self._began), None)
         begun = None if opened is None else self._turn_at(opened, first.amount)
         return None if begun is None else self._range(begun + 1, end)
@@ -315,12 +342,16 @@ class CompactionBounds:
         """
         begin = kept.first if kept is not None else 0
         end = kept.last if kept is not None else self._end
+
         if first is not None and first.kind == "duration":
             begun = self._turn_at(self._now, -first.amount)
             begin = 0 if begun is None else begun + 1
         elif first is not None:
             begin = self._first(first)
-        return self._range(begin, end if last is None else self._given_last(last))
+
+        if last is None:
+            return self._range(begin, end)
+        return self._range(begin, self._given_last(last))
 
     def _range(self, first: int, last: int | None) -> TurnRange | None:
         if last is None:
@@ -335,6 +366,7 @@ class CompactionBounds:
             return self._turn_at(self._now, -bound.amount)
         if bound.kind == "last":
             return self._first(bound)
+
         back = bound.kind == "from_end"
         return self._last - int(bound.amount) if back else int(bound.amount)
 
@@ -353,6 +385,7 @@ class CompactionBounds:
             moment += timedelta(seconds=seconds)
         except OverflowError:  # outside of the range of dates
             return self._last if seconds > 0 else None
+
         begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
         return max(begun, default=None)
 
@@ -371,12 +404,14 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
     by_first = sorted(summaries, key=lambda each: each.first)
     first = turns.first
     last = turns.last
+
     for each in by_first:  # one pass in each direction is enough
         if each.first <= last and each.last >= first:
             last = max(last, each.last)
     for each in sorted(by_first, key=lambda each: -each.last):
         if each.first <= last and each.last >= first:
             first = min(first, each.first)
+
     return TurnRange(first, last)
 
 
@@ -387,7 +422,10 @@ def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
     more = len(entries) - MAX_ITEMS_IN_LINE
     texts = [*map(_format_compaction, entries[:MAX_ITEMS_IN_LINE])]
-    return ", ".join([*texts, f"and {more} more"] if more > 0 else texts)
+
+    if more > 0:
+        texts.append(f"and {more} more")
+    return ", ".join(texts)
 
 
 def format_compaction_line(entries: Sequence[Compaction]) -> str:
@@ -401,6 +439,7 @@ def _format_compaction(entry: Compaction) -> str:
     effect = "as a summary"
     if entry.summary is None:
         effect = _format_omissions(entry.reasoning is not None, entry.tool_calls)
+
     is_one = turns.first == turns.last
     verb = "is" if is_one else "are"
     form = "as before" if effect == SENT_WHOLE else effect
@@ -416,11 +455,13 @@ def format_treatment(treatment: TurnTreatment) -> str:
 
 def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
     omitted = ["reasoning"] if reasoning else []
+
     if policy is not None and policy.policy == "omit":
         omitted.append("tool calls")
     elif policy is not None:
         halves = (("arguments of tool calls", policy.request), ("tool results", policy.response))
         omitted += [text for text, is_omitted in halves if is_omitted]
+
     *others, last = omitted or [""]
     listed = f"{', '.join(others)} and {last}" if others else last
     return f"without {listed}" if last else SENT_WHOLE

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -45,7 +45,7 @@ from jp_nb.config.schema import (
     try_parse_path,
 )
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.json_values import sorted_json
+from jp_nb.json_values import JsonObject, sorted_json
 from jp_nb.record.config_history import Projection, Step, paths_overlap, select_steps_since_reset
 from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart, claim_owners
 from jp_nb.record.stream import ConversationStream, is_tool_change, select_effective_deltas
@@ -73,15 +73,15 @@ class ChangeSource:
     def assignment(cls, change: Change) -> ChangeSource:
         """Return the source of an assignment. Its name is the change, its label the paths."""
         unset: list[tuple[str, JsonValue]] = [(path, None) for path in change.unsets]
+
         settings = [*unset, *iter_leaf_paths(change.delta)]
         text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
         paths = ", ".join(path for path, _ in settings)
-        shown = (
-            paths
-            if len(paths) <= MAX_SOURCE_LABEL_CHARS
-            else f"{paths[: MAX_SOURCE_LABEL_CHARS - 1]}…"
-        )
-        return cls.named(f"kv:{text}", label=shown)
+
+        label = paths
+        if len(paths) > MAX_SOURCE_LABEL_CHARS:
+            label = f"{paths[: MAX_SOURCE_LABEL_CHARS - 1]}…"
+        return cls.named(f"kv:{text}", label=label)
 
     @property
     def hashes(self) -> frozenset[str]:
@@ -115,7 +115,9 @@ def _set_paths(
         elif isinstance(plain, list) and not replaces and below and below.merge.items != "sequence":
             for item in plain:
                 name = get_identity(below, item)
-                yield format_path((*keys, Element(item if name is None else name)))
+                named = item if name is None else name
+                element = Element(named)
+                yield format_path((*keys, element))
         elif plain is not None:
             yield format_path(keys)
 
@@ -158,9 +160,11 @@ class Claims:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
+
         above = (keys[:length] for length in range(len(keys)))
         found = [self._newest[path] for path in above if path in self._newest]
         found += [self._below[keys]] if keys in self._below else []
+
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
@@ -169,8 +173,11 @@ class Claims:
             owner = self.owner(keys)
             newest = self._newest.get(keys)
             is_held = owner == claim and newest is not None and newest[1] == claim
-            if not (is_held if read_hashes(claim) else not read_hashes(owner)):
+            if not read_hashes(claim):
+                is_held = not read_hashes(owner)
+            if not is_held:
                 return False
+
         return True
 
 
@@ -195,24 +202,30 @@ def revert_source(
     since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
     back: list[tuple[PathKeys, _State]] = []
+
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _states(steps, keys)
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
+
     return _revert(steps[0].below, back)
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
     """Return the revert of `value` at `path`, whoever set it; None if it has another value."""
     keys = parse_path(path)
+
     states = _states(steps, keys)
     if states[-1].value != value:
         return None
+
     while len(states) > 1 and states[-1].value == value:
         states.pop()
+
     if states[-1].value == value:  # unchanged since the beginning
         states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
+
     return _revert(steps[0].below, [(keys, states[-1])])
 
 
@@ -220,24 +233,29 @@ def _states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
     # The successive values of `keys`, without reverted ones. A change without a claim keeps the
     # owner.
     states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
+
     for step in steps[1:]:
         claims = [claim for path, claim in _claims_of(step) if paths_overlap(keys, path)]
         value = _value(step.after, keys)
         if not claims and value == states[-1].value:
             continue
-        state = _State(claims[0] if claims else states[-1].owner, value)
+        owner = claims[0] if claims else states[-1].owner
+        state = _State(owner, value)
         if format_path(keys) in step.change.unsets and state in states:
             del states[states.index(state) + 1 :]  # a return to an earlier state
         else:
             states.append(state)
+
     return states
 
 
 def _value(partial: Partial, keys: PathKeys) -> JsonValue:
     *above, key = keys
     node = node_at(above)
+
     if not isinstance(key, Element) or node is None or node.kind != "list":
         return get_path(partial, keys)  # type: ignore[no-any-return]
+
     found = get_path(partial, tuple(above))
     items = found if isinstance(found, list) else []
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
@@ -247,6 +265,7 @@ def _claims_of(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
     # A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
     # leave half a model.
     claims = step.delta.claims if step.delta is not None else {}
+
     for path, claim in claims.items():
         if (keys := try_parse_path(path)) is None:
             continue
@@ -260,6 +279,7 @@ def _revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
     uncovers: set[str] = set()
+
     for keys, state in back:
         claims[format_path(keys)] = state.owner
         if state.value == _value(below, keys):
@@ -271,7 +291,9 @@ def _revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
             value: JsonValue = [state.value] if is_item else state.value
             if node.kind == "list":
                 value = {"value": value, "strategy": "replace"}
-            delta = merge_partials(delta, build_partial(keys[:-1] if is_item else keys, value))
+            place = keys[:-1] if is_item else keys
+            delta = merge_partials(delta, build_partial(place, value))
+
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
 
@@ -287,7 +309,9 @@ class ChangedPaths:
         self._unset: dict[PathKeys, int] = {}
         self._inside: dict[PathKeys, int] = {}
         self._reverted: dict[PathKeys, int] = {}
+
         start = 1 + max((n for n, step in enumerate(steps) if step.is_reset), default=NEVER)
+
         for number, step in enumerate(steps[start:]):
             delta = step.change.delta
             uncovers = step.change.uncovers
@@ -310,6 +334,7 @@ class ChangedPaths:
                 changed = number
             changed = max(changed, self._unset.get(above, NEVER))
             reverted = max(reverted, self._reverted.get(above, NEVER))
+
         return changed > NEVER and changed >= reverted
 
 
@@ -344,16 +369,20 @@ class Draft:
         change, after = self._reduce(change)
         if not change and (not claims or Claims(self.steps()).hold(claims)):
             return False
+
         shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
+        metadata: JsonObject = {UNCOVERS: shown} if shown else {}
         delta = ConfigDelta(
             delta=change.delta,
             unsets=change.unsets,
             claims=dict(claims),
-            metadata={UNCOVERS: shown} if shown else {},
+            metadata=metadata,
         )
+
         now = self.now()
         step = Step(now.number + 1, delta, change, now.below, now.defaults, after)
         self._made.append(step)
+
         return bool(change)
 
     def reset(self) -> None:
@@ -371,20 +400,25 @@ class Draft:
         before = self.partial()
         after = self._apply(change)
         wanted = strip(after)
+
         is_needed = wanted != before
         if not is_needed and change.uncovers:  # it may remove a value of the conversation
             changed = ChangedPaths(self.steps())
             is_needed = any(path in changed for path in change.uncovers)
         if not is_needed:
             return Change(), self.now().after
+
         unset = before
         if change.unsets:
             unset = strip(self._apply(Change(unsets=change.unsets, uncovers=change.uncovers)))
+
         needed = diff_partials(unset, wanted)
         both = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
         smaller = Change(needed.delta, both, change.uncovers.intersection(change.unsets))
+
         if smaller == change:
             return change, after
+
         reduced = self._apply(smaller)
         return (smaller, reduced) if strip(reduced) == wanted else (change, after)
 
@@ -426,7 +460,8 @@ def select_changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDe
 
 
 def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
-    made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
+    entries = chain.from_iterable(turn.entries for turn in stream.turns())
+    made = sum(isinstance(entry, ConfigDelta) for entry in entries)
     return [
         (number, delta)
         for number, delta in select_effective_deltas(stream.deltas)
@@ -444,8 +479,9 @@ def select_changes_for_rerun(
     Changes by tools, and changes for other later turns, are not copied.
     """
     ahead = _ahead_of(stream, number) if number else []
-    later = [change for turn in skipped for change in _ahead_of(stream, turn)]
-    return [*ahead[: max(len(ahead) - options, 0)], *later, *_since_last_turn(stream)]
+    ahead = ahead[: max(len(ahead) - options, 0)]
+    later = chain.from_iterable(_ahead_of(stream, turn) for turn in skipped)
+    return [*ahead, *later, *_since_last_turn(stream)]
 
 
 def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
@@ -456,6 +492,7 @@ def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, Config
             end = start + len(ahead)
             return [x for x in select_effective_deltas(stream.deltas) if start <= x[0] < end]
         start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
+
     return []
 
 
@@ -466,7 +503,8 @@ def make_inherited_changes(projection: Projection, begins: Partial) -> Change:
     the beginning of the next conversation, without strategies.
     """
     change = diff_partials(begins, projection.partial())
-    changed = ChangedPaths(projection.steps() if change else ())
+    steps = projection.steps() if change else ()
+    changed = ChangedPaths(steps)
     return select_changes(change, lambda path: path in changed)
 
 
@@ -480,9 +518,11 @@ def make_inherited_settings(left: Projection, begins: Projection, paths: Collect
     keys = [parse_path(path) for path in paths]
     both = zip(left.deltas, begins.deltas, strict=False)
     shared = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
+
     below = begins.now().below
     before = begins.partial()
     after = before
+
     for step in left.steps():
         if step.is_reset or step.delta is None or is_tool_change(step.delta):
             continue
@@ -493,6 +533,7 @@ def make_inherited_settings(left: Projection, begins: Projection, paths: Collect
         )
         if change:
             after = begins.strip(apply_change(after, change, step.defaults, below))
+
     return diff_partials(before, after)
 
 
@@ -532,9 +573,12 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     found = find_untrusted_changes(projection)
     if not projection.ignored:
         return found
+
     trusted = projection.if_trusted()
     after = trusted.partial()
     change = diff_partials(projection.partial(), after)
+
     found |= dict.fromkeys(change.unsets)
     found |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
+
     return found | dict(trusted.ignored)

@@ -20,17 +20,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
-from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
+from jp_nb.config.authority import names_remote_model, strip_untrusted, may_untrusted_record_unset
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply_change,
-    get_path,
-    merge_partials,
-    strip_strategies,
-    unset_path,
-)
+from jp_nb.config.partial import Change, Partial, apply_change, get_path, merge_partials, strip_strategies, unset_path
 from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config
@@ -87,6 +79,7 @@ class Budget:
     def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
         """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
         self.left -= CHANGE_UNITS
+
         for path in unsets:
             if self.left < 0:
                 break
@@ -99,8 +92,11 @@ class Budget:
                 value = value.get(key)
             if isinstance(value, list) or _is_list(value):
                 self._spend_value(value)
+
         self._spend_value(delta)
+
         pending: list[tuple[Any, Any]] = [(now, delta)]
+
         while pending and self.left >= 0:
             value, over = pending.pop()
             if isinstance(value, Mapping) and isinstance(over, Mapping) and not _is_list(value):
@@ -108,6 +104,7 @@ class Budget:
                 pending += [(value[key], inner) for key, inner in over.items() if key in value]
             else:
                 self._spend_value(value)
+
         return self.left >= 0
 
     def _spend_value(self, value: Any) -> None:
@@ -161,21 +158,22 @@ class Provenance:
         """The turn as a text, or None."""
         if self.turn is None:
             return None
+
         by_tool = self.delta is not None and read_proposed_by(self.delta)
-        return f"{'in' if by_tool else 'for'} turn {to_shown_turn(self.turn)}"
+        relation = "in" if by_tool else "for"
+        return f"{relation} turn {to_shown_turn(self.turn)}"
 
     def tools(self, path: str) -> list[ProposedBy]:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
-        return [
-            call
-            for call in (read_proposed_by(self.delta) if self.delta is not None else ())
-            # An untrusted record may have invalid paths.
-            if any(
-                paths_overlap(other, keys)
-                for other in filter(None, map(try_parse_path, call.paths))
-            )
-        ]
+        calls = read_proposed_by(self.delta) if self.delta is not None else ()
+        return [call for call in calls if _proposes(call, keys)]
+
+
+def _proposes(call: ProposedBy, keys: Sequence[str]) -> bool:
+    # An untrusted record may have invalid paths.
+    paths = filter(None, map(try_parse_path, call.paths))
+    return any(paths_overlap(path, keys) for path in paths)
 
 
 def _find_sources(
@@ -187,8 +185,11 @@ def _find_sources(
         value = get_path(layer.partial, keys)
         if value is not None and (began.delta is None or layer.name == REGISTRATIONS_LAYER):
             yield Provenance(layer.name, value, layer.file)
+
     for step in steps:
-        change, unsets = step.change, [(x, parse_path(x)) for x in step.change.unsets]
+        change = step.change
+        unsets = [(path, parse_path(path)) for path in change.unsets]
+
         is_set = get_path(change.delta, keys) is not None
         is_changed = is_set or any(paths_overlap(unset, keys) for _, unset in unsets)
         if step.is_reset and step.delta is not None:
@@ -245,6 +246,7 @@ class Projection:
         self._stored = -1 if is_local else stored
         self._trusted = trusted or is_local
         self._bounded = not self._trusted
+
         self._layers: list[Layer] | None = None
         self._steps: list[Step] = []
         self._reverted = RevertedChanges()
@@ -306,35 +308,44 @@ class Projection:
         if self._reverted.follow(deltas) or not self._steps:
             self._steps = [self._begin()]
         # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
+
         for number in range(len(self._steps) - 1, len(deltas)):
             self._steps.append(self.step(self._steps[-1], deltas[number]))
+
         return self._steps
 
     def _begin(self) -> Step:
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored = {}
         self._problems = {}
+
         layers = self.layers()
         self._plain = merge_and_strip(tuple(layers))
         below = self._plain[0]
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
+
         base = read_base_change(self._stream.base_config, self._problems)
+
         if self._stored >= 0:
             untrusted = not self._trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
             if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
                 base = self._without_model(base)
+
         return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
     def step(self, last: Step, delta: ConfigDelta) -> Step:
         """Return the result of `delta` after `last`."""
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
+
         if number in self._reverted.numbers:
             return replace(unchanged, is_reverted=True)
+
         is_stored = number < self._stored
         untrusted = is_stored and not self._trusted
+
         if is_stored and self._bounded:
             was_exceeded = self._budget.left < 0
             if not self._budget.allows(last.after, delta.delta, delta.unsets):
@@ -342,6 +353,7 @@ class Projection:
                     place = next(i for i, x in enumerate(self._stream.entries) if x is delta)
                     self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
                 return unchanged
+
         if delta.op == "reset":
             below = last.below
             if untrusted:
@@ -349,23 +361,26 @@ class Projection:
             else:
                 below = last.defaults
             return replace(unchanged, below=below, after=below)
-        change = Change(
-            self._filter(delta.delta, untrusted=untrusted) if is_stored else delta.delta,
-            tuple(path for path in delta.unsets if self._may_unset(path, untrusted=untrusted)),
-            frozenset(delta.uncovers),
-        )
+
+        partial = self._filter(delta.delta, untrusted=untrusted) if is_stored else delta.delta
+        unsets = (path for path in delta.unsets if self._may_unset(path, untrusted=untrusted))
+        change = Change(partial, tuple(unsets), frozenset(delta.uncovers))
+
         after = apply_change(last.after, change, last.defaults, last.below)
         if untrusted and not self._may_select(last.after, after):
             change = self._without_model(change)
             after = apply_change(last.after, change, last.defaults, last.below)
+
         return replace(unchanged, change=change, after=after)
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
         self._problems |= {problem.path: problem for problem in unknown}
+
         if untrusted:
             partial, ignored = strip_untrusted(partial, "record")
             self._ignored |= ignored
+
         return partial
 
     def _may_select(self, before: Partial, after: Partial) -> bool:
@@ -387,6 +402,7 @@ class Projection:
         except ConfigError as exc:
             self._problems[path] = ConfigProblem(path, "malformed", str(exc))
             return False
+
         if untrusted and not may_untrusted_record_unset(keys):
             self._ignored[path] = None
             return False
@@ -399,14 +415,17 @@ class Projection:
             StorageError: The record is damaged. Nothing was appended.
         """
         before = self._fold()
+
         if before[-1] is last:
             self._steps = [*before, *made]  # first: `on_change` may read the configuration
+
         recorded = self._steps
         try:
             self._stream.append(*(step.delta for step in made if step.delta is not None))
         except StorageError:
             self._steps = before
             raise
+
         if recorded is not before and recorded is self._steps:  # now with their timestamps
             recorded[last.number + 2 :] = [
                 replace(step, delta=self._stream.deltas[step.number]) for step in made
@@ -475,9 +494,11 @@ class Projection:
             ConfigError: A path is invalid.
         """
         turns: list[int] = []
+
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
         turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
+
         layers = self.layers()
         steps = self.steps()
         return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
@@ -496,6 +517,7 @@ def _provider(partial: Partial) -> str:
             return resolve_model(found, get_aliases(partial)).provider
         except ConfigError:
             return ""
+
     provider = found.get("provider") if isinstance(found, dict) else None
     return provider if isinstance(provider, str) else ""
 
@@ -510,29 +532,38 @@ def read_base_change(
     base = base_config.get("base")
     if not isinstance(base, dict):
         return Change(dict(base_config))
+
     partial: Partial = dict(base)
     unsets: dict[str, None] = {}
     init = base_config.get("init")
     budget = Budget(MAX_UNTRUSTED_WORK)
-    for number, delta in enumerate(init if isinstance(init, list) else ()):
+
+    changes = init if isinstance(init, list) else []
+    for number, delta in enumerate(changes):
         if not isinstance(delta, dict):
             continue
         if delta.get("op") == "reset":
             partial = {}
             unsets = {}
             continue
+
         listed = delta.get("unsets")
         values = delta.get("delta")
         listed = listed if isinstance(listed, list) else []
+
         if not budget.allows(partial, values, listed):
             place = f"base_config.init[{number}]"
             problems[place] = ConfigProblem(place, "value", TOO_MANY_CHANGES.format(place=place))
             break
+
         for path in listed:
             try:
                 partial = unset_path(partial, str(path))
                 unsets[str(path)] = None
             except ConfigError as exc:
                 problems[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
-        partial = merge_partials(partial, values if isinstance(values, dict) else {})
+
+        if isinstance(values, dict):
+            partial = merge_partials(partial, values)
+
     return Change(partial, tuple(unsets))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from jp_nb.images import Image, count_images
@@ -137,7 +137,7 @@ class RequestContext:
     def _sent_attachments(self) -> dict[AttachmentMark, None]:
         # Most heads have the same attachments as the one before.
         lists = {id(head.attachments): head.attachments for _, head in self.heads}
-        return dict.fromkeys(mark for listed in lists.values() for mark in listed)
+        return dict.fromkeys(chain.from_iterable(lists.values()))
 
     def until(self, count: int) -> RequestContext:
         """Return a context with the first `count` items."""
@@ -188,6 +188,7 @@ class RequestContext:
         shown = images.images_of(entry)
         if shown is NO_ENTRY_IMAGES:
             return ContextItem(entry, provider)
+
         kept = list[Image]()
         omitted = list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
@@ -198,14 +199,17 @@ class RequestContext:
                 kept.append(image)
             else:
                 omitted.append(image)
+
         notes = list(shown.notes)
         if omitted:
             notes.append(
                 format_omission_note(" and ".join(count_images(omitted)), IMAGE_LIMIT_REACHED)
             )
+
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})
+
         return ContextItem(entry, provider, tuple(kept))
 
 
@@ -249,14 +253,18 @@ def _build(
     changes = 0
     start = _find_last_restart(stream.entries)
     host = ""
+
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             changes += 1
             continue
+
         if index >= start:
             context.read_head(entry)
+
         if isinstance(entry, ChatRequest):
             host = str(entry.metadata.get(HOST, ""))
+
         if index not in hidden:
             for shown in replaced.get(index, (entry,)):
                 context.add(
@@ -267,6 +275,7 @@ def _build(
                     host=host,
                     is_vouched=is_trusted or stream.is_made_here(index),
                 )
+
     return context
 
 
@@ -274,6 +283,7 @@ def _find_last_restart(entries: Sequence[Entry]) -> int:
     # Requests from this entry on do not begin with the earlier ones.
     start = 0
     has_head = False
+
     for index, entry in enumerate(entries):
         if isinstance(entry, Compaction):
             start = index
@@ -281,16 +291,19 @@ def _find_last_restart(entries: Sequence[Entry]) -> int:
         elif begins_head(entry):
             start = index if has_head else start
             has_head = True
+
     return start
 
 
 def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
     # The model would answer a failed request if a later request contained it.
     hidden: set[int] = set()
+
     for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
         if turn != except_turn and is_unanswered(event.entry for event in events):
             hidden.update(event.position for event in events)
+
     return hidden
 
 
@@ -343,6 +356,7 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
     is_new_cycle = True
     answer: list[TurnEvent] = []
     asked_at: int | None = None
+
     for event in [*events, None]:
         entry = event.entry if event is not None else None
         if event is not None and isinstance(entry, ChatResponse | ToolCallRequest):
@@ -358,6 +372,7 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
             if event is not None and isinstance(entry, ChatRequest):
                 asked_at = event.position
             is_new_cycle = is_new_cycle or isinstance(entry, ToolCallResponse)
+
     if number == 1 and asked_at is not None:
         yield RequestSpan(turn, number, asked_at + 1, asked_at + 1, is_new_cycle)
 
@@ -368,11 +383,13 @@ def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent
     for index, event in enumerate(answer):
         if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):
             continue
+
         first = index
         while first > start and is_reasoning(answer[first - 1].entry):
             first -= 1
         if first > start:
             yield answer[start:first]
             start = first
+
     if answer:
         yield answer[start:]

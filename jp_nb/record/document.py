@@ -17,6 +17,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -56,6 +57,7 @@ def find_shape(value: JsonValue) -> RecordShape:
         return "damaged"
     if value.get("version", RECORD_VERSION) != RECORD_VERSION:
         return "newer"
+
     # Entries are not checked: a record with a damaged entry can still be displayed.
     lists = (value.get("events", []), value.get("others", []))
     fit = get_conversation_id(value) and all(isinstance(item, list) for item in lists)
@@ -123,10 +125,12 @@ def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[s
     if not isinstance(document, dict):
         return {}
     found: dict[str, int] = {}
+
     for entry in [as_other(document), *get_others(document)]:
         is_counted = with_headless or not is_headless_conversation(entry)
         if is_counted and (identifier := get_conversation_id(entry)):
             found[identifier] = max(len(get_events(entry)), found.get(identifier, 0))
+
     return found
 
 
@@ -179,7 +183,9 @@ class Document:
         """
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
+
         version = value.get("version", RECORD_VERSION)
+
         if has_segments(value):
             raise NewerVersionError(
                 "this record is stored in segments, which the open page cannot read: reload the "
@@ -192,12 +198,15 @@ class Document:
                 f"{RECORD_VERSION}: update jp_nb. The record is unchanged",
                 place="jp.version",
             )
+
         if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):
             number = value["broken"]
             raise StorageError("a segment is missing or was changed", place=f"jp.{number}")
+
         conversation = _expect(value, "conversation", dict)
         if not isinstance(conversation.get("id"), str) or not conversation["id"]:
             raise StorageError("expected the conversation's id", place="jp.conversation.id")
+
         return cls(
             ConversationStream(
                 conversation,
@@ -220,7 +229,9 @@ class Document:
             "base_config": stream.base_config,
             "events": stream.raw,  # type: ignore[dict-item]  # list is invariant
         }
+
         stored.update(self.extra)
+
         if self.others:
             stored["others"] = self.others
         return stored
@@ -282,16 +293,20 @@ class ConversationInfo:
 def list_conversations(document: Document) -> list[ConversationInfo]:
     """Return all conversations: the active one, then the others in stored order, newest first."""
     names = _unique_names(document)
+
     stream = document.conversation
+    first = read_words(stream.requests[0]) if stream.requests else ""
     active = _read_info(
         names[0],
         {"conversation": stream.head},
         turns=stream.turn_count,
-        first=read_words(stream.requests[0]) if stream.requests else "",
+        first=first,
         active=True,
     )
+
     others = zip(names[1:], document.others, strict=True)
-    return [active, *(_read_info(name, entry, turns=_count_turns(entry)) for name, entry in others)]
+    read = (_read_info(name, entry, turns=_count_turns(entry)) for name, entry in others)
+    return [active, *read]
 
 
 def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
@@ -309,7 +324,9 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
         return False
     place = index - 1
     loaded = _load(document.others[place], f"jp.others[{place}]", clock)
+
     document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
+
     document.archive_active()  # with its signature
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
@@ -330,12 +347,14 @@ def drop_conversation(document: Document, name: str) -> ConversationInfo:
             f"there is no conversation {_format_name(name)}: "
             f"{_suggest(names, name)}`%jp drop` needs the whole id"
         )
+
     place = names.index(name) - 1
     if place < 0:
         raise UsageError(
             f"{_format_name(name)} is the active conversation. Switch to another one first: "
             "`%jp switch ID` or `%jp new`"
         )
+
     entry = document.others[place]
     dropped = _read_info(name, entry, turns=_count_turns(entry))
     document.others = [x for i, x in enumerate(document.others) if i != place]
@@ -349,22 +368,27 @@ def _unique_names(document: Document) -> list[str]:
     others = (get_conversation_id(entry) or _DAMAGED for entry in document.others)
     stored = [document.conversation.id, *others]
     literal = set(stored)
+
     seen: dict[str, int] = {}
     names = []
+
     for identifier in stored:
         name = identifier
         number = seen.get(identifier, 0) + 1
         while number > 1 and (name := f"{identifier}~{number}") in literal:
             number += 1
+
         seen[identifier] = number
         literal.add(name)  # names are unique
         names.append(name)
+
     return names
 
 
 def _find(names: Sequence[str], text: str) -> int:
     if text in names:
         return names.index(text)
+
     fitting = [n for n in names if text and (n.startswith(text) or n.endswith(text))]
     if len(fitting) == 1:
         return names.index(fitting[0])
@@ -372,9 +396,11 @@ def _find(names: Sequence[str], text: str) -> int:
         shown = ", ".join(map(_format_name, fitting[:MAX_FEW_NAMES]))
         if (more := len(fitting) - MAX_FEW_NAMES) > 0:
             shown = f"{shown} and {more} more"
+
         raise UsageError(
             f"several conversations match {_format_name(text)}: {shown}. Give more of the id"
         )
+
     raise UsageError(
         f"there is no conversation {_format_name(text)}: {_suggest(names, text)}`%jp log` lists "
         "the conversations"
@@ -390,7 +416,9 @@ def _format_name(name: str) -> str:
     # Untrusted ids may be long or contain control characters.
     if _ORDINARY.fullmatch(name):
         return f"`{name}`"
-    return ascii(name if len(name) <= 64 else f"{name[:63]}…")
+    if len(name) > 64:
+        name = f"{name[:63]}…"
+    return ascii(name)
 
 
 # --- untrusted entries -----------------------------------------------------------------------
@@ -400,6 +428,7 @@ def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
     value = {"version": RECORD_VERSION, **entry} if isinstance(entry, dict) else entry
     try:
         return Document.load(value, clock=clock)
+
     except StorageError as exc:
         message = str(exc).removeprefix(f"{exc.place}: ")
         inner = exc.place if exc.place.startswith("jp") else f"jp.{exc.place}"
@@ -429,10 +458,12 @@ def _read_info(
 ) -> ConversationInfo:
     head = get_conversation_head(entry)
     parent = as_object(head.get("parent"))
+
     is_readable = active or (
         find_shape(entry) == "readable"
         and isinstance(as_object(entry).get("base_config", {}), dict)
     )
+
     return ConversationInfo(
         name,
         title=_read_text(head.get("title")) or make_title(first or _first_request(entry)) or None,
@@ -459,12 +490,14 @@ def _read_count(value: JsonValue) -> int | None:
 def _count_turns(entry: JsonValue) -> int:
     # Entries before the first `turn_start` are a turn too.
     count = 0
+
     for event in get_events(entry):
         kind = event.get("type") if isinstance(event, dict) else None
         if kind == "turn_start":
             count += 1
         elif not count and isinstance(kind, str) and kind in CONVERSATION_KINDS:
             count = 1
+
     return count
 
 
@@ -495,9 +528,11 @@ def fork_conversation(
         raise UsageError(f"there is no turn {keep} in this conversation: {turns}")
     parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
     # `origin` is not copied: it describes the files of the other conversation.
+
     head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
     if stream.title is not None:
         head["title"] = stream.title
+
     forked = ConversationStream(
         head,
         clock=clock,
@@ -505,30 +540,38 @@ def fork_conversation(
         raw=copy_nested_json(stream.raw),
         new_id=new_id,
     )
+
     if keep < count:
         _keep_turns(forked, keep)
+
     forked.repair()
     return forked
 
 
 def _keep_turns(stream: ConversationStream, keep: int) -> None:
     # Compactions of removed turns are removed too: their numbers would mean other turns.
+
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}
     end = find_end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
+
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     removed.update(place for place in places if place >= end)
+
     if not kept:  # reverted changes are removed with their turn
         effective = {places[number] for number, _ in select_effective_deltas(stream.deltas)}
         removed.update(set(places) - effective)
+
     removed.update(
         index
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
+
     items = [item for index, item in enumerate(stream.items()) if index not in removed]
-    shown = {digest for item in items for digest in read_image_digests(item.entry)}
+    shown = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
+
     stream.rewrite(
         [x for x in items if not isinstance(x.entry, ImageEntry) or x.entry.digest in shown]
     )
@@ -537,11 +580,14 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
 def list_notices(stream: ConversationStream) -> list[str]:
     """Return a line for each entry that is kept but not fully used, with its path."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
+
     for index in stream.unresolved():
         why = "the request of this response is unknown, so it is not sent to the model"
         found.append((index, f"events[{index}].request_id: {why}"))
+
     for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
         if isinstance(entry, InquiryResponse) and raw.get("outcome", "answered") not in OUTCOMES:
             why = f"this jp_nb does not know {raw['outcome']!r}; the question is treated as closed"
             found.append((index, f"events[{index}].outcome: {why}"))
+
     return [text for _, text in sorted(found)]

@@ -15,7 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -58,12 +58,15 @@ class Entry(BaseModel):
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
         if self.is_type_first:
             raw = {"type": self.type, "timestamp": self.timestamp}
+
         for name, key, default in _stored_fields(type(self)):
             if (value := getattr(self, name)) != default:
                 raw[key] = _plain(value)
+
         for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
                 raw[name] = _plain(value)
+
         if self.metadata:
             raw["metadata"] = _plain(self.metadata)
         return raw
@@ -84,12 +87,18 @@ _ALWAYS_STORED: Final = object()
 def _stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
     """Return the name, the key, and the default, which is not stored, of the fields of `kind`."""
     found = []
+
     for name, field in kind.model_fields.items():
         if name not in Entry.model_fields:
             default = field.get_default(call_default_factory=True)
             is_optional = name in kind.optional
-            found.append((name, field.alias or name, default if is_optional else _ALWAYS_STORED))
+            omitted = default if is_optional else _ALWAYS_STORED
+            found.append((name, field.alias or name, omitted))
+
     return found
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
 
 
 class Part(BaseModel):
@@ -100,10 +109,12 @@ class Part(BaseModel):
     def to_raw(self) -> dict[str, JsonValue]:
         """Return the JSON object to store, without fields that have their default."""
         raw: dict[str, JsonValue] = {}
+
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if field.is_required() or value != field.default:
                 raw[name] = _plain(value)
+
         return raw | {name: _plain(value) for name, value in (self.model_extra or {}).items()}
 
 
@@ -114,6 +125,7 @@ def _plain(value: Any) -> Any:
         return value.to_raw()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+
     return copy_json(value) if isinstance(value, dict | list) else value
 
 
@@ -243,6 +255,7 @@ class InquiryResponse(Entry):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store, with `answer` or `reason` as the outcome requires."""
         raw = super().to_raw()
+
         if self.outcome != "answered":
             raw.pop("answer")
         if self.outcome != "cancelled":
@@ -261,6 +274,7 @@ def normalize_response(raw: RawEntry) -> RawEntry:
     becomes the reason of a cancelled response: the inquiry is closed, and nothing else is known.
     """
     outcome = raw.get("outcome")
+
     if "outcome" not in raw and "answer" in raw:
         return {**raw, "outcome": "answered"}
     if outcome == "cancelled" and raw.get("reason") is None:
@@ -269,6 +283,7 @@ def normalize_response(raw: RawEntry) -> RawEntry:
         return {key: item for key, item in raw.items() if key not in ("answer", "reason")}
     if isinstance(outcome, str) and outcome not in OUTCOMES:
         return {**raw, "outcome": "cancelled", "reason": outcome}
+
     return raw
 
 
@@ -303,6 +318,7 @@ class ChatResponse(Entry):
                 if getattr(self, name) is None:
                     raise ValueError(f"expected a string at `{name}`")
                 return self
+
         if "data" not in self.model_fields_set:
             raise ValueError("needs one of `message`, `reasoning`, `data`")
         return self
@@ -393,8 +409,11 @@ class ConfigDelta(Entry):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store. A reset has no settings."""
         raw = super().to_raw()
-        for name in ("delta", "unsets", "claims") if self.op == "reset" else ():
-            raw.pop(name, None)
+
+        if self.op == "reset":
+            for name in ("delta", "unsets", "claims"):
+                raw.pop(name, None)
+
         if "claims" in raw:
             raw["claims"] = dict(sorted(self.claims.items()))
         return raw
@@ -504,17 +523,23 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
             path, such as `events[3].id`. An unknown kind is not an error.
     """
     place = f"events[{index}]"
+
     if not isinstance(raw, dict):
         raise StorageError(f"expected an object, found {type(raw).__name__}", place=place)
+
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
+
     # A change with an unknown operation cannot be applied.
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
         return _unknown()
+
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
+
     # The view has no ids, and the form of the current version.
     payload = {key: value for key, value in raw.items() if key not in LINKS}
+
     if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
         payload["content"] = _text_of(content)
     elif model is InquiryResponse:
@@ -523,20 +548,26 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
         _normalize_global(payload, model)
     elif model is ChatResponse or model is ToolCallRequest:
         payload = restore_shape(payload)
+
     try:
         return model.model_validate(payload)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"][:4])
+        path = "".join(map(_format_step, first["loc"][:4]))
         message = first["msg"].removeprefix("Value error, ")
         raise StorageError(message, place=place + path) from exc
     except RecursionError as exc:
         raise StorageError("it is nested too deeply", place=place) from exc
 
 
+def _format_step(step: int | str) -> str:
+    return f"[{step}]" if isinstance(step, int) else f".{step}"
+
+
 def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
     if not isinstance(payload.get("metadata"), dict):
         payload.pop("metadata", None)  # has no meaning for these kinds
+
     if model is ConfigDelta:
         if not isinstance(payload.get("timestamp"), str):
             payload.pop("timestamp", None)
@@ -549,11 +580,12 @@ def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
 def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
     # The content may be a list of parts or a reference.
     parts = content if isinstance(content, list) else [content]
-    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
-    return "\n".join(
-        text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
-        for part, text in zip(parts, texts, strict=True)
-    )
+    return "\n".join(map(_text_of_part, parts))
+
+
+def _text_of_part(part: JsonValue) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
 
 
 IMAGES_KEY: Final = "images"
@@ -614,17 +646,22 @@ class RecordedImages:
         digests = read_image_digests(entry)
         if not digests:
             return NO_ENTRY_IMAGES
+
         found = [self._load(digest) for digest in digests[:MAX_ENTRY_IMAGES]]
         reasons = Counter(item for item in found if isinstance(item, str))
+
         if len(digests) > MAX_ENTRY_IMAGES:
             reasons[f"one entry shows at most {MAX_ENTRY_IMAGES}"] += (
                 len(digests) - MAX_ENTRY_IMAGES
             )
-        notes = tuple(
-            format_omission_note(f"{count} image{'' if count == 1 else 's'}", why)
-            for why, count in reasons.items()
-        )
-        return EntryImages(tuple(item for item in found if isinstance(item, Image)), notes)
+
+        notes: list[str] = []
+        for why, count in reasons.items():
+            noun = "image" if count == 1 else "images"
+            notes.append(format_omission_note(f"{count} {noun}", why))
+
+        images = tuple(item for item in found if isinstance(item, Image))
+        return EntryImages(images, tuple(notes))
 
     def _load(self, digest: str) -> Image | str:
         found = self._read.get(digest)
@@ -632,7 +669,12 @@ class RecordedImages:
             entries = self._entries.pop(digest, [])
             read = map(_read, entries)
             good = next((item for item in read if isinstance(item, Image)), None)
-            found = good or (_read(entries[0]) if entries else "the record does not contain it")
+            if good is not None:
+                found = good
+            elif entries:
+                found = _read(entries[0])
+            else:
+                found = "the record does not contain it"
             self._read[digest] = found
         return found
 
@@ -645,12 +687,15 @@ def format_omission_note(what: str, why: str) -> str:
 def _read(entry: ImageEntry) -> Image | str:
     if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
         return f"its record is longer than {MAX_IMAGE_BYTES} bytes"
+
     try:
         content = base64.b64decode(entry.data, validate=True)
     except (binascii.Error, ValueError):
         return "its record is damaged: it is not Base64"
+
     image = Image(entry.media_type, content, entry.name)
     if image.digest != entry.digest:
         return "its record is damaged: the bytes do not match the digest"
+
     why = find_image_problem(image)
     return image if why is None else f"its record is damaged: {why}"

@@ -15,12 +15,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final, TypeVar
+from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, canonical_json, compact_json, encode_utf8
-from jp_nb.record.events import Entry
+from jp_nb.record.events import Entry, EntryT
 
 HEAD_KEY: Final = "head"
 """Metadata key of a head. It begins the requests of the conversation, also after a compaction."""
@@ -28,8 +28,6 @@ HEAD_CHANGE_KEY: Final = "head_change"
 """Metadata key of the parts that changed since the last request."""
 MAX_MARK_CHARS: Final = 1_000_000
 """A longer head is not recorded. Another process then begins a new head."""
-
-E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,7 @@ class RequestHead:
         The schema must be in `schemas`, which are canonical JSON.
         """
         choices = {"auto", "none", "required", *(f"tool:{tool.name}" for tool in other.tools)}
+
         return (
             self.system == other.system
             and all(tool in other.tools for tool in self.tools)
@@ -111,20 +110,20 @@ class RequestHead:
         """
         base = RequestHead() if before is None else before
         known = {tool.name: tool for tool in base.tools}
+        schema = None if self.schema is None else compact_json(dict(self.schema))
+
         parts: JsonObject = {
             "system": list(self.system),
-            "tools": [
-                tool.name if known.get(tool.name) == tool else compact_json(tool.to_json())
-                for tool in self.tools
-            ],
+            "tools": [_mark_tool(tool, known) for tool in self.tools],
             "attachments": [
                 {"source": each.source, "type": each.media_type, "digest": each.digest}
                 for each in self.attachments
             ],
             "reasoning": self.reasoning,
-            "schema": None if self.schema is None else compact_json(dict(self.schema)),
+            "schema": schema,
             "tool_choice": self.tool_choice,
         }
+
         return {
             name: value
             for name, value in parts.items()
@@ -150,11 +149,13 @@ class RequestHead:
                 case "reasoning", _:
                     head = replace(head, reasoning=value)
                 case "schema", str() | None:
-                    head = replace(head, schema=None if value is None else _read_object(value))
+                    schema = None if value is None else _read_object(value)
+                    head = replace(head, schema=schema)
                 case "tool_choice", str():
                     head = replace(head, tool_choice=value)
                 case _:
                     raise ValueError(f"`{name}` is not a valid part of a head")
+
         return head
 
 
@@ -165,11 +166,16 @@ def _read_object(text: str) -> JsonObject:
     return value
 
 
+def _mark_tool(tool: ToolDefinition, known: Mapping[str, ToolDefinition]) -> str:
+    return tool.name if known.get(tool.name) == tool else compact_json(tool.to_json())
+
+
 def _read_tool(stored: JsonValue, known: Mapping[str, ToolDefinition]) -> ToolDefinition:
     if not isinstance(stored, str):
         raise ValueError("expected a text for each tool")
     if stored in known:
         return known[stored]
+
     match _read_object(stored):
         case {"name": str(name), "description": str(description), "parameters": dict(parameters)}:
             return ToolDefinition(name, description, parameters)
@@ -183,7 +189,7 @@ def _read_attachment(stored: JsonValue) -> AttachmentMark:
     raise ValueError("an attachment is not valid")
 
 
-def mark_head(entry: E, head: RequestHead, before: RequestHead | None) -> E:
+def mark_head(entry: EntryT, head: RequestHead, before: RequestHead | None) -> EntryT:
     """Return the first `entry` of a response with the `head` of its request in the metadata.
 
     `before` is the head of the last request. None: the request began a new head.
@@ -196,6 +202,7 @@ def mark_head(entry: E, head: RequestHead, before: RequestHead | None) -> E:
     else:
         parts = head.to_json(before)
         key = HEAD_CHANGE_KEY
+
     if len(compact_json(parts)) > MAX_MARK_CHARS:
         return entry
     return entry.with_metadata(**{key: parts})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from jp_nb.errors import StorageError
@@ -75,12 +76,15 @@ class Pairs:
         """
         before = self
         batch = Pairs()  # separate counts: if one entry is invalid, none is appended
+
         for entry in entries:
             if isinstance(entry, TurnStart):
                 before = Pairs()
                 batch = Pairs()
+
             if (half := find_half(entry)) is None:
                 continue
+
             if half.is_response:
                 key = half[:2]
                 asked = before._asked.get(key, 0) + batch._asked.get(key, 0)
@@ -102,6 +106,7 @@ def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[
     waiting: dict[tuple[Family, str], deque[int]] = {}
     pairs: dict[int, int] = {}
     loose: set[int] = set()
+
     for index, entry in turn:
         if (half := find_half(entry)) is None:
             continue
@@ -112,7 +117,9 @@ def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[
             pairs[waiting[family, identifier].popleft()] = index
         else:
             loose.add(index)
-    return pairs, {index for indexes in waiting.values() for index in indexes}, loose
+
+    unanswered = set(chain.from_iterable(waiting.values()))
+    return pairs, unanswered, loose
 
 
 INTERRUPTED_CALL = "Tool call was interrupted."
@@ -145,16 +152,21 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     before = [x for x in items[:first] if isinstance(x.entry, TurnStart) or not x.is_event]
     kept: list[Item] = []
     turn: list[Item] = []  # ids may repeat in a later turn, so each turn is paired separately
+
     for item in (*before, *items[first:]):
         if isinstance(item.entry, TurnStart):
             kept += _pair_turn(turn)
             turn = []
         turn.append(item)
+
     kept += _pair_turn(turn, resumes=resumes)
+
     end = len(kept)  # after the last event that is no `turn_start`
     while end and (isinstance(kept[end - 1].entry, TurnStart) or not kept[end - 1].is_event):
         end -= 1
+
     kept[end:] = [item for item in kept[end:] if not isinstance(item.entry, TurnStart)]
+
     return _one_turn_start_first(kept)
 
 
@@ -167,9 +179,11 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     request_of = {response: request for request, response in pairs.items()}
     result: list[Item] = []
     missing: dict[int, Item] = {}  # new responses, by the index of the request
+
     for index, item in enumerate(turn):
         if index in loose:
             continue
+
         entry = item.entry
         if isinstance(entry, ToolCallResponse):  # responses are in call order
             before = [request for request in missing if request < request_of[index]]
@@ -177,6 +191,7 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
         elif not isinstance(entry, ToolCallRequest) and entry.type in _MESSAGES:
             result += missing.values()
             missing = {}
+
         if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
             result.append(item)
         elif isinstance(entry, ToolCallRequest):  # an open inquiry is dropped
@@ -188,6 +203,7 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
                 missing[index] = Item(answer)
             else:
                 result.append(Item(answer))
+
     return [*result, *missing.values()]
 
 
@@ -207,11 +223,14 @@ def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> b
 def _one_turn_start_first(items: list[Item]) -> list[Item]:
     if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
         return items
+
     request = _first_request(items)
     starts = [i for i, item in enumerate(items[:request]) if isinstance(item.entry, TurnStart)]
+
     if starts:
         extra = set() if request is None else set(starts[:-1])
         return [item for i, item in enumerate(items) if i not in extra]
+
     place = request or 0
     moment = EPOCH_TIMESTAMP if request is None else items[place].entry.timestamp
     return [*items[:place], Item(TurnStart(timestamp=moment)), *items[place:]]

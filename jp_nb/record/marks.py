@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 from pydantic import JsonValue
 
@@ -24,6 +24,7 @@ from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     Entry,
+    EntryT,
     ToolCallRequest,
     ToolCallResponse,
 )
@@ -54,7 +55,9 @@ def make_request_marks(choice: str, host: str) -> JsonObject:
     `auto` and an empty `host` are not recorded. The mark of a host is a digest.
     """
     marks: JsonObject = {} if choice == "auto" else {TOOL_CHOICE: choice}
-    return marks | ({HOST: LastHost.of(host).mark} if host else {})
+    if host:
+        marks[HOST] = LastHost.of(host).mark
+    return marks
 
 
 def read_tool_choice(request: ChatRequest) -> str | None:
@@ -78,10 +81,12 @@ def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
         UsageError: There is no such turn. The message begins with `why_not`.
     """
     found = list(turns)
+
     for turn in reversed(found):
         request = next((each for each in turn.entries if isinstance(each, ChatRequest)), None)
         if request is not None and request.metadata.get(EXPLAINS_ERROR) is not True:
             return turn
+
     why = "has only explanations of errors" if found else "has no turn yet"
     raise UsageError(f"{why_not}: this conversation {why}")
 
@@ -107,23 +112,25 @@ def format_other_host(last: LastHost, host: str, provider: str) -> str:
     )
 
 
-def mark_host(entry: E, host: str) -> E:
+def mark_host(entry: EntryT, host: str) -> EntryT:
     """Return `entry`, whose metadata is from the server at `host`, with the mark of the host."""
     return entry.with_metadata(**{HOST: LastHost.of(host).mark}) if host else entry
 
 
 def read_recorded_host(document: Document) -> LastHost | None:
     """Return the host of the latest request in `document`, or None if no request has one."""
-    found = [
-        (request.timestamp, mark)
-        for request in document.conversation.requests
-        if isinstance(mark := request.metadata.get(HOST), str)
-    ]
+    found: list[tuple[str, str]] = []
+    for request in document.conversation.requests:
+        mark = request.metadata.get(HOST)
+        if isinstance(mark, str):
+            found.append((request.timestamp, mark))
+
     for conversation in document.others:
         for event in get_events(conversation):
             match event:
                 case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:
                     found.append((timestamp, mark))
+
     return LastHost(max(found)[1]) if found else None
 
 
@@ -142,6 +149,7 @@ def find_missing_call(entries: Sequence[Entry]) -> str | None:
     """Return the required tool that the first response of a recorded turn did not call, or None."""
     choice = "auto"
     names = set[str]()
+
     for entry in entries:
         match entry:
             case ChatRequest(metadata={"tool_choice": str(demanded)}) if choice == "auto":
@@ -150,6 +158,7 @@ def find_missing_call(entries: Sequence[Entry]) -> str | None:
                 names.add(name)
             case ToolCallResponse():
                 break
+
     return find_missing_tool(choice, names)
 
 
@@ -184,7 +193,9 @@ def make_edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[st
 def make_server_marks(server: str, tool: str) -> JsonObject:
     """Return the metadata of the response to a call of a server's `tool`, by the server's name."""
     marks: JsonObject = {SERVER: server} if server else {}
-    return marks | ({SERVER_TOOL: tool} if server and tool else {})
+    if server and tool:
+        marks[SERVER_TOOL] = tool
+    return marks
 
 
 def read_rule(response: ToolCallResponse) -> JsonObject | None:
@@ -203,9 +214,6 @@ def is_skipped(response: ToolCallResponse) -> bool:
         return response.metadata[SKIPPED_KEY] is True
     declined = {words.response for words in END_WORDS.values()}
     return response.content in declined or response.content.startswith("Tool skipped by user")
-
-
-E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +254,19 @@ class ModelUsage:
     tokens: Usage = field(default_factory=Usage)
 
 
-def with_usage(entry: E, *used: ModelUsage) -> E:
+def with_usage(entry: EntryT, *used: ModelUsage) -> EntryT:
     """Return `entry` with usage in its metadata, or `entry` itself if no number was reported."""
     stored: list[JsonValue] = []
     for each in used:
         if each.tokens != Usage():
             model: JsonObject = {"model": each.model} if each.model else {}
             stored.append(model | each.tokens.to_json())
+
     if not stored:
         return entry
-    return entry.with_metadata(**{USAGE_KEY: stored[0] if len(stored) == 1 else stored})
+
+    usage = stored[0] if len(stored) == 1 else stored
+    return entry.with_metadata(**{USAGE_KEY: usage})
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
@@ -267,22 +278,30 @@ def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsag
 
 def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     model = stored.get("model")
+
     # A longer text is no name of a model.
     named = model if isinstance(model, str) and len(model) <= 300 else ""
-    counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
-    valid = {name: count for name, count in counts.items() if 0 <= count <= MAX_INTEGER}
-    return ModelUsage(named, Usage(**valid))
+
+    counts: dict[str, int] = {}
+    for name in USAGE_FIELDS:
+        count = stored.get(name)
+        if type(count) is int and 0 <= count <= MAX_INTEGER:
+            counts[name] = count
+
+    return ModelUsage(named, Usage(**counts))
 
 
-def with_input_changes(entry: E, changes: Mapping[tuple[str, bool], int]) -> E:
+def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -> EntryT:
     """Return `entry` with the counts of input changes by reason, and by True if it was dropped."""
     if not changes:
         return entry
-    stored: JsonObject = {
-        name: {reason: count for (reason, dropped), count in changes.items() if dropped is value}
-        for name, value in _INPUT_CHANGES.items()
-        if any(dropped is value for _, dropped in changes)
-    }
+
+    stored: JsonObject = {}
+    for name, value in _INPUT_CHANGES.items():
+        alike = {key: count for key, count in changes.items() if key[1] is value}
+        if alike:
+            stored[name] = {reason: count for (reason, _), count in alike.items()}
+
     return entry.with_metadata(**{INPUT_CHANGES: stored})
 
 
@@ -290,18 +309,22 @@ def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, 
     """Return the valid counts of `with_input_changes` in the `metadata` of an entry."""
     found: Counter[tuple[str, bool]] = Counter()
     stored = as_object(metadata.get(INPUT_CHANGES))
+
     for name, is_dropped in _INPUT_CHANGES.items():
         for reason, count in as_object(stored.get(name)).items():
             if type(count) is int and 0 < count <= MAX_INTEGER:
                 found[reason, is_dropped] += count
+
     return found
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:
     """Return the tokens of the `entries` of a turn."""
     total = Usage()
+
     for entry in entries:
         if USAGE_KEY in entry.metadata:
             for one in read_usage(entry.metadata):
                 total += one.tokens
+
     return total

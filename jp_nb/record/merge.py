@@ -21,7 +21,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from hashlib import sha256
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final
 from zlib import crc32
 
@@ -73,7 +73,7 @@ def contains_conversation(entry: JsonValue, other: JsonValue) -> bool:
 
 def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Return the conversations of `entries` that no conversation of `document` covers."""
-    known = {mark for entry in get_conversations(document) for mark in _beginnings(entry)}
+    known = set(chain.from_iterable(map(_beginnings, get_conversations(document))))
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
@@ -87,8 +87,10 @@ def _beginnings(entry: JsonValue) -> Iterator[bytes]:
     if not identifier:
         yield _digest(entry)
         return
+
     so_far = _digest(identifier)
     yield so_far
+
     for event in get_events(entry):
         so_far = sha256(so_far + _digest(_identity(event))).digest()
         yield so_far
@@ -110,22 +112,29 @@ def merge_records(
     """
     if stored is None:
         return carried
+
     match find_shape(stored):
         case "newer":
             return stored
         case "damaged":
-            return _with_others(carried, [] if stored in get_others(carried) else [stored])
+            kept = [] if stored in get_others(carried) else [stored]
+            return _with_others(carried, kept)
+
     assert isinstance(stored, dict)
     seen_counts = seen or {}
+
     if _is_stale(carried, stored, seen_counts):
         return stored
+
     kept = [
         entry
         for entry in find_uncovered(carried, get_conversations(stored))
         if not is_headless_conversation(entry) and not _has_seen(seen_counts, entry)
     ]
+
     # A later release may add keys without a new version.
     unknown_keys = {key: item for key, item in stored.items() if key not in DOCUMENT_KEYS}
+
     return _with_others(unknown_keys | carried, kept)
 
 
@@ -143,8 +152,10 @@ def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonVa
             and not is_headless_conversation(stored)
             and contains_conversation(stored, carried)
         )
+
     if _has_seen(seen, stored):
         return False
+
     return any(contains_conversation(other, as_other(carried)) for other in get_others(stored))
 
 
@@ -174,14 +185,17 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
     stored = copy_plain_record(metadata[RECORD_KEY])
     if not has_segments(stored):
         return stored
+
     segments = {
         str(key): copy_plain_record(metadata[key]) for key in metadata if is_segment(str(key))
     }
     active = {key: item for key, item in as_object(stored).items() if key != "others"}
     found = as_object(_join_segments(active | {"version": RECORD_VERSION}, segments))
     others = [_join_segments(other, segments) for other in get_others(stored)]
+
     if "broken" in found:  # an unreferenced segment may be the missing one
         found["segments"] = as_object(found["segments"]) | segments
+
     return found | {"others": others} if others else found
 
 
@@ -210,20 +224,25 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
     """
     if not isinstance(entry, dict) or "sealed" not in entry:
         return entry
+
     sealed = entry["sealed"]
     events = list[JsonValue]()
     broken = None
     taken: dict[str, JsonValue] = {}
+
     for seal in sealed if isinstance(sealed, list) else [None]:
         number = as_object(seal).get("segment")
         name = f"{RECORD_KEY}.{number}"
         if name in segments:
             taken[name] = segments.pop(name)
+
         if broken is None and not _is_segment_of(seal, taken.get(name), entry, len(events)):
             broken = number if isinstance(number, int) else 0
         events += get_events(taken.get(name))
+
     if broken is not None:
         return {"segments": {RECORD_KEY: entry, **taken}, "broken": broken}
+
     rest = {key: item for key, item in entry.items() if key != "sealed"}
     return rest | {"events": events + get_events(entry)}
 
@@ -259,10 +278,13 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     reports both.
     """
     merged = read_segments(metadata) if RECORD_KEY in metadata else None
+
     for _, state in _carriers(metadata):
         if (document := _document(state)) is not None:
             seen = state.get("seen")
-            merged = merge_records(merged, document, seen if isinstance(seen, dict) else None)
+            seen_counts = seen if isinstance(seen, dict) else None
+            merged = merge_records(merged, document, seen_counts)
+
     return merged
 
 
@@ -279,17 +301,21 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     """
     if RECORD_KEY in metadata and find_shape(read_segments(metadata)) == "newer":
         return False
+
     found = [key for key, state in _carriers(metadata) if _document(state) is not None]
     if not found:
         return False
+
     store_segments(metadata, read_carrier(metadata))
     states = metadata[WIDGETS][WIDGET_STATE]["state"]
     for key in found:
         del states[key]
+
     if not states:
         del metadata[WIDGETS][WIDGET_STATE]
         if not metadata[WIDGETS]:
             del metadata[WIDGETS]
+
     return True
 
 
@@ -299,16 +325,20 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
         value = value.get(key) if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping):
         return
+
     for key, model in value.items():
         if isinstance(model, Mapping) and model.get("model_module") == CARRIER_MODULE:
             state = copy_plain_record(model.get("state"))
-            yield str(key), state if isinstance(state, dict) else {"state": state}
+            if not isinstance(state, dict):
+                state = {"state": state}
+            yield str(key), state
 
 
 def _document(state: JsonObject) -> JsonObject | None:
     head = state.get("jp")
     if not isinstance(head, dict):
         return None
+
     events: list[JsonValue] = []
     for number in count():
         name = f"events.{number}"
@@ -318,9 +348,11 @@ def _document(state: JsonObject) -> JsonObject | None:
         if not isinstance(chunk, list):
             return None
         events += chunk
+
     if sum(key.startswith("events.") for key in state) > number:
         return None  # a chunk is missing
     if state.get("length", len(events)) != len(events):
         return None  # the end of a chunk is missing
+
     document: JsonObject = {**head, "events": events}
     return document if find_shape(document) == "readable" else None

@@ -107,7 +107,9 @@ class QuestionOutcome:
         """Field `outcome` in the record; None while the question is open."""
         if self.end == "open":
             return None
-        return "redacted" if self.is_secret else "answered" if self.is_answered else "cancelled"
+        if self.is_secret:
+            return "redacted"
+        return "answered" if self.is_answered else "cancelled"
 
 
 ANSWERED: Final = QuestionOutcome("answered")
@@ -122,12 +124,14 @@ def make_response(
     stored: dict[str, JsonValue] = {"end": end, "channel": outcome.channel, BY: outcome.by}
     metadata = {key: value for key, value in stored.items() if value is not None}
     metadata |= dict.fromkeys(sorted(outcome.marks), True)
+
     kind = outcome.stored
     assert kind is not None  # an open question has no response
+    stored_answer = answer if kind == "answered" else None
     return InquiryResponse(
         id=inquiry_id,
         outcome=kind,
-        answer=answer if kind == "answered" else None,
+        answer=stored_answer,
         reason=outcome.reason,
         metadata=metadata,
     )
@@ -137,13 +141,17 @@ def read_question_outcome(response: InquiryResponse) -> QuestionOutcome:
     """Return the outcome that `response` stores. Any record can be read."""
     stored = response.metadata.get("end")
     reason = response.reason
+
     end: QuestionEnd = "answered"
     unexpected = stored if isinstance(stored, str) and stored != "answered" else None
+
     if response.outcome == "cancelled":
         end = _BY_NAME.get(str(stored)) or _BY_NAME.get(str(reason), "cancelled")
         unexpected = None if reason in REASONS.values() else reason
+
     is_secret = response.outcome == "redacted"
     outcome = read_details(end, response.metadata)
+
     return replace(outcome, is_secret=is_secret, unexpected=unexpected)
 
 
@@ -153,9 +161,11 @@ def read_details(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionO
     `fields` is the metadata of a response, or an entry of the question log.
     """
     channel = fields.get("channel")
+    if not isinstance(channel, str):
+        channel = None
     return QuestionOutcome(
         end,
-        channel if isinstance(channel, str) else None,
+        channel,
         frozenset(mark for mark in ANSWER_MARKS if fields.get(mark) is True),
         read_recorded_by(fields),
     )
@@ -259,11 +269,13 @@ def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
 class _Formatter:
     def __init__(self, answer_type: JsonValue) -> None:
         kind = as_object(answer_type)
-        self._labels = {
-            sorted_json(option["value"]): label  # as JSON: `true` and 1 are different values
-            for option in _objects(kind.get("options"))
-            if isinstance(label := option.get("label"), str) and label.strip() and "value" in option
-        }
+        self._labels: dict[str, str] = {}
+        for option in _objects(kind.get("options")):
+            label = option.get("label")
+            if isinstance(label, str) and label.strip() and "value" in option:
+                # As JSON: `true` and 1 are different values.
+                self._labels[sorted_json(option["value"])] = label
+
         self._fields = {str(field.get("id")): field for field in _objects(kind.get("fields"))}
         self._is_form = kind.get("type") == "form" or isinstance(kind.get("fields"), list)
         self._yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
@@ -271,8 +283,10 @@ class _Formatter:
 
     def format(self, answer: JsonValue, levels: int) -> str:
         key = sorted_json(answer)
+
         if levels == 0 or key in self._labels:
             return self._labels[key] if levels else key
+
         match answer:
             case bool():
                 return self._yes if answer else "No"
@@ -333,24 +347,31 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
     outcome = read_question_outcome(response)
     moment = parse_timestamp(response.timestamp)
     is_logged = outcome.was_seen and response.metadata.get("end") == outcome.end
+
     if outcome.is_answered:
         is_logged = answer is not None
+
     if moment is None or not is_logged or not question.text.strip():
         return None
+
     entry: JsonObject = {"v": ENTRY_VERSION, "timestamp": format_rfc3339(moment)}
     entry["question"] = question.text
+
     if outcome.is_answered:
         entry["answer"] = answer
         words = format_recorded_answer(question.answer_type.to_raw(), answer)
         if words != answer:
             entry["label"] = words
+
     mode = question.answer_type.type
     asker = request.source.name or request.source.source
     entry |= {"mode": LOGGED_MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
     sources = {"channel": outcome.channel, BY: outcome.by}
     entry |= {key: value for key, value in sources.items() if value is not None}
+
     if isinstance(answer, str) and not answer.strip():
         entry["empty"] = True
+
     return entry | {mark: True for mark in ANSWER_MARKS if mark in outcome.marks}
 
 
@@ -358,17 +379,23 @@ def list_ended_questions(stream: ConversationStream, start: int = 0) -> Iterator
     """Yield the log entries of the questions that ended in `stream` from entry `start` on."""
     entries = stream.entries
     begin = start
+
     while begin and (begin == len(entries) or not isinstance(entries[begin], TurnStart)):
         begin -= 1
     waiting: dict[str, InquiryRequest] = {}  # ids may repeat in a later turn
+
     for index, entry in enumerate(entries[begin:], begin):
         match entry:
             case TurnStart():
                 waiting.clear()
             case InquiryRequest():
                 waiting[entry.id] = entry
-            case InquiryResponse() if (request := waiting.pop(entry.id, None)) is not None:
-                if index >= start and (found := make_entry(request, entry)) is not None:
+            case InquiryResponse():
+                request = waiting.pop(entry.id, None)
+                if request is None or index < start:
+                    continue
+                found = make_entry(request, entry)
+                if found is not None:
                     yield found
 
 
@@ -400,9 +427,13 @@ class LoggedAnswer:
     @property
     def answered_by(self) -> str:
         """Short text about the source of the answer; "" if unknown."""
-        outcome, channel = self.outcome, self.outcome.channel or ""
+        outcome = self.outcome
+        channel = outcome.channel or ""
+
         if "auto" in outcome.marks:
-            return f"an automatic choice{' (timed out)' if 'timed_out' in outcome.marks else ''}"
+            reason = " (timed out)" if "timed_out" in outcome.marks else ""
+            return f"an automatic choice{reason}"
+
         words = CHANNEL_WORDS.get(channel)
         known = channel if words is None else words.person
         return known if outcome.by is None else f"{known} ({format_user_name(outcome.by)})"
@@ -411,8 +442,10 @@ class LoggedAnswer:
         """Return the JSON object for the model."""
         stored: JsonObject = {"id": self.id, "timestamp": format_rfc3339(self.moment)}
         stored |= {"question": self.question, "answer": self.answer}
+
         if self.words != self.answer:
             stored["label"] = self.words
+
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
         return stored | {key: text for key, text in more.items() if text}
 
@@ -433,15 +466,16 @@ def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> L
     answer = entry.get("answer")
     label = entry.get("label")
     assert moment is not None
+
     texts = {key: value for key, value in entry.items() if isinstance(value, str)}
+    has_label = isinstance(label, str) and label.strip()
+    words = str(label) if has_label else format_recorded_answer(None, answer)
     return LoggedAnswer(
         id=number,
         moment=moment,
         question=str(entry["question"]),
         answer=answer,
-        words=label
-        if isinstance(label, str) and label.strip()
-        else format_recorded_answer(None, answer),
+        words=words,
         mode=texts.get("mode", ""),
         asker=texts.get("source", ""),
         outcome=read_details("answered", entry),
@@ -501,14 +535,17 @@ class QuestionHistory:
             UsageError: `text` is blank.
         """
         wanted = text.strip().casefold()
+
         if not wanted:
             raise UsageError("give a text to search for: it cannot be blank")
+
         found = []
         for each in self.answers:
             whole = each.answer if isinstance(each.answer, str) else ""
             # The separator prevents matches across two parts.
             if wanted in "\0".join((each.question, each.words, whole)).casefold():
                 found.append(each)
+
         return tuple(found)
 
     def format_unknown_id(self, number: int) -> str:

@@ -45,6 +45,7 @@ def add_shape(metadata: Mapping[str, JsonValue], **fields: JsonValue) -> JsonObj
     shapes = _find_shapes(fields)
     if below := _find_shapes(metadata):
         shapes["metadata"] = below
+
     if not shapes or len(text := compact_json(shapes)) > MAX_SHAPE_CHARS:
         return dict(metadata)
     return {**metadata, SHAPE: text}
@@ -56,10 +57,12 @@ def restore_shape(raw: JsonObject) -> JsonObject:
     text = metadata.get(SHAPE) if isinstance(metadata, dict) else None
     if not isinstance(text, str) or len(text) > MAX_SHAPE_CHARS:
         return raw
+
     try:
         shapes = as_object(read_json(text))
     except ValueError:
         return raw
+
     fields = {name: shapes[name] for name in _FIELDS if name in shapes}
     below = _apply_shapes(as_object(metadata), as_object(shapes.get("metadata")))
     return {**_apply_shapes(raw, fields), "metadata": below}

@@ -71,7 +71,8 @@ class Signer:
             StorageError: An entry is nested too deeply.
         """
         self._add_lines(*stream.raw[self.count :])
-        self._entries, self.count = stream.raw, len(stream.raw)
+        self._entries = stream.raw
+        self.count = len(stream.raw)
 
     def may_follow(self, stream: ConversationStream) -> bool:
         """Return True if `stream` is the signed conversation, possibly with new entries.
@@ -220,16 +221,20 @@ class Trust:
         is not raised, `unsigned_reason` has the reason.
         """
         stream = self._stream
+
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
             return False
+
         if not self._signs:
             self._document.extra.pop(SIGNATURE_KEY, None)  # it does not cover new entries
             return False
+
         signer = self._signer
         if self.unsigned_reason or (
             signer and signer.is_current(stream) and SIGNATURE_KEY in self._document.extra
         ):
             return False
+
         try:
             if signer is None or not signer.may_follow(stream):
                 signer = Signer.of(self._keys.obtain(), stream)
@@ -246,12 +251,14 @@ class Trust:
         """
         left = self._stream
         signer = self._signer
+
         if self.trusted and len(left):
             with suppress(StorageError):  # otherwise it is untrusted on return
                 if signer is not None and signer.is_current(left):
                     self._left_states.add(signer.digest())
                 else:
                     self._left_states.add(_digest_of(left))
+
         self._adopt(is_local=is_local)
         self.sign()
 
@@ -266,6 +273,7 @@ class Trust:
             raise NoKeyError("a reproducible record is never signed")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
+
         self._stream = stream
         self.why_not = None
         self.unsigned_reason = None
@@ -282,6 +290,7 @@ class Trust:
         if self._workspace is not None:
             self._workspace.forget(self._document.conversation)
         had = self._document.extra.pop(SIGNATURE_KEY, None) is not None or self.trusted
+
         self._stream = self._document.conversation
         self._signer = None
         self.why_not = "you revoked your signature"
@@ -301,16 +310,20 @@ class Trust:
             if self._left_states and (found := _digest_of(self._stream)) in self._left_states:
                 self._left_states.discard(found)
                 return None  # it is as trusted as when this process left it
+
             signature = self._document.extra.get(SIGNATURE_KEY)
             if signature is None:
                 return "it is not signed"
+
             if isinstance(signature, str) and _EARLIER.fullmatch(signature):
                 return (
                     "it was signed by an earlier release, whose signature did not cover the "
                     "messages. If it is yours, sign all of it with `%jp trust`"
                 )
+
             if not is_signature(signature):
                 return "its signature is damaged, or from a newer release"
+
             key = self._keys.read()
             if key is None:
                 return "its signature is not yours: you have no key yet"
@@ -319,17 +332,21 @@ class Trust:
             return f"its signature cannot be checked: {exc}"
         except StorageError as exc:
             return str(exc)
+
         if not signer.verify(signature):
             return "its signature is not yours, or someone else changed the record"
         self._signer = signer
+
         try:
             is_permitted = self._workspace is None or self._workspace.permits(self._stream)
         except StorageError as exc:
             return str(exc)
+
         return None if is_permitted else MOVED
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer
+
         before = self._document.extra.get(SIGNATURE_KEY)
         self._document.extra[SIGNATURE_KEY] = signer.signature()
         if self._workspace is not None:

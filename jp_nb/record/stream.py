@@ -84,10 +84,12 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
     Reasoning alone is not an answer, because a conversation cannot continue from it.
     """
     asked = False
+
     for entry in turn:
         if isinstance(entry, ToolCallRequest | ChatResponse) and not is_reasoning(entry):
             return False
         asked = asked or isinstance(entry, ChatRequest)
+
     return asked
 
 
@@ -105,11 +107,13 @@ class RevertedChanges:
     def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
         """Read the marks that were appended to `deltas`, and return newly reverted numbers."""
         found: set[int] = set()
+
         for number in range(self._seen, len(deltas)):
             mark = read_no_answer(deltas[number])
             if mark is not None:  # not past the previous mark, so the work is linear
                 found.update(range(max(self._after_mark, number - mark.takes_back), number))
                 self._after_mark = number + 1
+
         self._seen = len(deltas)
         self.numbers |= found
         return found
@@ -157,10 +161,13 @@ class ProposedBy:
 def make_proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
     fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
-    written: JsonValue = [
-        {k: item for k, item in one.items() if item is not None} for one in fields
-    ]
+
+    written: JsonValue = list(map(_without_none, fields))
     return {PROPOSED_BY: written} if written else {}
+
+
+def _without_none(fields: JsonObject) -> JsonObject:
+    return {name: item for name, item in fields.items() if item is not None}
 
 
 def read_proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
@@ -222,10 +229,12 @@ class TurnEntries:
 def _split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
     current: list[Entry] = []
     between: list[Entry] = []
+
     for entry in entries:
         if isinstance(entry, ConfigDelta):
             belongs_before = current and not between and belongs_to_turn_end(entry)
-            (current if belongs_before else between).append(entry)
+            group = current if belongs_before else between
+            group.append(entry)
         elif isinstance(entry, TurnStart):
             if current:
                 yield tuple(current)
@@ -235,6 +244,7 @@ def _split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
             current += between
             current.append(entry)
             between = []
+
     if current:
         yield tuple(current)
 
@@ -298,6 +308,7 @@ class ConversationStream:
         self._made_here: set[str] = set()  # ids of entries that this process appended
         self._places: dict[str, int] = {}
         self._ambiguous: set[str] = set()  # the first of several loaded entries kept such an id
+
         self._begin()
         for index, value in enumerate(raw):
             try:
@@ -318,6 +329,7 @@ class ConversationStream:
         self.requests: list[ChatRequest] = []
         self.deltas: list[ConfigDelta] = []
         self.__dict__.pop("images", None)
+
         self._pairs = Pairs()
         self._checked = 0
         self._request: str | None = None  # stored id of the current request
@@ -361,6 +373,7 @@ class ConversationStream:
     def _keep(self, raw: RawEntry, entry: Entry) -> None:
         self.raw.append(raw)
         self.entries.append(entry)
+
         kind = entry.type
         if kind == "turn_start":
             if not self._pairs.are_balanced():
@@ -404,10 +417,12 @@ class ConversationStream:
         """Return the last turn as in `turns`, without reading earlier turns."""
         if not self.turn_count:
             return None
+
         # From the last event before it on: changes after that event may belong to the last turn.
         start = max(len(self.entries) - len(self.current_turn()) - 1, 0)
         while start and self.entries[start].type not in CONVERSATION_KINDS:
             start -= 1
+
         *_, last = _split_turns(self.entries[start:])
         return TurnEntries(self.turn_count - 1, last)
 
@@ -415,6 +430,7 @@ class ConversationStream:
         """Return the index of the first request of `turn`. Earlier entries are not read."""
         number = self.turn_count - 1
         found = None
+
         for index in reversed(range(len(self.entries))):
             if number < turn:
                 break
@@ -422,6 +438,7 @@ class ConversationStream:
             if number == turn and isinstance(entry, ChatRequest):
                 found = index  # the first one: later requests continue the turn
             number -= isinstance(entry, TurnStart)
+
         return found
 
     def last_event(self) -> Entry | None:
@@ -471,8 +488,10 @@ class ConversationStream:
         if any(isinstance(entry, TurnStart) for entry in entries):
             warnings.warn("only start_turn can begin a turn", stacklevel=2)
             entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
+
         if not self.turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
+
         if entries:
             self._append(entries)
 
@@ -485,6 +504,7 @@ class ConversationStream:
         self._check_not_damaged()
         start = len(self.raw)
         found = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
+
         for value, entry in found:
             self._add_id(read_stored_id(value))
             self._keep(value, entry)
@@ -492,12 +512,15 @@ class ConversationStream:
     def _append(self, entries: Sequence[Entry]) -> None:
         self._check_not_damaged()
         self._pairs.check(entries)  # before the first entry is written
+
         now = "" if self.is_reproducible else self.now()
+
         for entry in entries:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             self._add_id(None)
             self._keep(self._linked(stamped, len(self.raw)), stamped)
             self._made_here.add(self.event_id(len(self.raw) - 1))
+
         if self.on_change is not None:
             self.on_change()
 
@@ -511,6 +534,7 @@ class ConversationStream:
 
     def _linked(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self.event_id(index)}
+
         # A request without a unique stored id cannot be referenced.
         if entry.type in LINKABLE and self._request and self._index_of(self._request) is not None:
             raw["request_id"] = self._request
@@ -533,11 +557,13 @@ class ConversationStream:
         An entry without a stored id of its own gets one here. The stored object is unchanged.
         """
         found = self._ids[index]
+
         while found is None:
             drawn = self._new_id()  # may be taken
             if drawn not in self._places:
                 found = self._ids[index] = drawn
                 self._places[drawn] = index if index >= 0 else index + len(self._ids)
+
         return found
 
     def _add_id(self, stored: str | None) -> None:
@@ -546,6 +572,7 @@ class ConversationStream:
             stored = None
         elif stored is not None:
             self._places[stored] = len(self._ids)
+
         self._ids.append(stored)
 
     def _index_of(self, identifier: str) -> int | None:
@@ -557,12 +584,14 @@ class ConversationStream:
         The id is not in the record, is not that of a `chat_request`, or several entries have it.
         """
         found = []
+
         for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
             target = read_stored_id(raw, "request_id") if entry.type in LINKABLE else None
             if target is not None:
                 place = self._index_of(target)
                 if place is None or not isinstance(self.entries[place], ChatRequest):
                     found.append(index)
+
         return found
 
     def open_tool_calls(self) -> list[ToolCallRequest]:
@@ -592,6 +621,7 @@ class ConversationStream:
         """
         self._check_not_damaged()
         ends_open = isinstance(self.last_event(), TurnStart)
+
         changed = False
         if not self._checked or not self._pairs.are_balanced() or ends_open:
             items = self.items()
@@ -599,6 +629,7 @@ class ConversationStream:
             changed = [*map(id, repaired)] != [*map(id, items)]
             if changed:
                 self.rewrite(repaired)
+
         self._checked = len(self.entries)
         return changed
 
@@ -631,7 +662,10 @@ class ConversationStream:
         """
         self._check_not_damaged()
         self._begin()
+
         self._ids = [item.event_id for item in items]
         self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
+
         for index, (entry, raw, _) in enumerate(items):
-            self._keep(self._linked(entry, index) if raw is None else raw, entry)
+            stored = self._linked(entry, index) if raw is None else raw
+            self._keep(stored, entry)

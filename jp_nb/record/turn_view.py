@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
@@ -292,26 +293,30 @@ class Turn:
         return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
-        counts = [
-            f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
-            for items, word in (
-                (self.tool_calls, "tool call"),
-                (self.inquiries, "question"),
-                (self.config_changes, "config change"),
-            )
-            if items
-        ]
-        counts += count_images(
-            [*self.images, *(x for call in self.tool_calls for x in call.images)]
-        )
+        sizes = {
+            "tool call": len(self.tool_calls),
+            "question": len(self.inquiries),
+            "config change": len(self.config_changes),
+        }
+        counts = [_format_count(size, word) for word, size in sizes.items() if size]
+        images_of_calls = chain.from_iterable(call.images for call in self.tool_calls)
+        counts += count_images([*self.images, *images_of_calls])
+
         answer = self.text
         if not answer.strip() and self.json is not None:
             answer = json.dumps(self.json, ensure_ascii=False)
+
         text = " ".join(answer.split())
         shown = f"{text[:67]}…" if len(text) > 68 else text
+
         unusual = [self.status] if self.status not in ("completed", "") else []
+
         facts = ", ".join([repr(shown), *counts, *unusual])
         return f"<turn {to_shown_turn(self.number)}: {facts}>"
+
+
+def _format_count(size: int, word: str) -> str:
+    return f"{size} {word}" if size == 1 else f"{size} {word}s"
 
 
 def read_turn(
@@ -325,17 +330,24 @@ def read_turn(
     read = _Reader(images)
     for entry in entries:
         read.add(entry)
+
     left_out = is_unanswered(entries)
     mark = read.mark if left_out else None
-    changes = sum(isinstance(part, ConfigChange) for part in read.parts)
+    uncalled = None if left_out else find_missing_call(entries)
+    taken_back = 0
+    if mark is not None:
+        changes = sum(isinstance(part, ConfigChange) for part in read.parts)
+        status = mark.ended
+        taken_back = min(mark.takes_back, changes)
+
     return Turn(
         number=number,
         parts=tuple(read.parts),
         usage=sum_usage(entries),
-        status=status if mark is None else mark.ended,
+        status=status,
         left_out=left_out,
-        taken_back=0 if mark is None else min(mark.takes_back, changes),
-        uncalled=None if left_out else find_missing_call(entries),
+        taken_back=taken_back,
+        uncalled=uncalled,
         images=read.images_of_request,
     )
 
@@ -430,7 +442,9 @@ class _Reader:
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
         asked = self.parts[place]
         shown = self._shown_by(entry)
+
         assert isinstance(asked, ToolCall)
+
         call = replace(
             asked,
             content="\n".join([entry.content, *shown.notes]),
@@ -439,15 +453,19 @@ class _Reader:
             skipped=is_skipped(entry),
             rule=read_rule(entry),
         )
+
         if isinstance(edited := entry.metadata.get(EDITED_ARGUMENTS_KEY), dict):
             channel = entry.metadata.get("channel")
+            if not isinstance(channel, str):
+                channel = None
             call = replace(
                 call,
                 arguments=copy_json(edited),  # a copy: the caller may change it
                 edited_by="person",
-                channel=channel if isinstance(channel, str) else None,
+                channel=channel,
                 requested_arguments=call.arguments,
             )
+
         self.parts[place] = call
 
 
@@ -538,12 +556,14 @@ def list_open_calls(
 ) -> list[OpenCall]:
     """Return the calls of the current turn without a response, in call order."""
     found = []
+
     for index in stream.open_tool_call_indexes():
         request = stream.entries[index]
         event_id = stream.event_id(index)
         assert isinstance(request, ToolCallRequest)
         known = progress.get(event_id)
-        found.append(OpenCall(request, event_id, known.stage if known else None))
+        stage = known.stage if known else None
+        found.append(OpenCall(request, event_id, stage))
     return found
 
 
@@ -561,19 +581,23 @@ def make_finished_entries(
     found: list[Entry] = []
     blocked: set[str] = set()
     digests: set[str] = set()
+
     for call in list_open_calls(stream, progress):
         entries: list[Entry] = []
+
         if call.stage == "finished" and call.request.id not in blocked:
             entries = [decode_event(raw, len(stream)) for raw in progress[call.event_id].entries]
         if not any(isinstance(e, ToolCallResponse) and e.id == call.request.id for e in entries):
             blocked.add(call.request.id)
             continue
+
         for entry in entries:
             if isinstance(entry, ImageEntry):
                 if entry.digest in digests or stream.images.find(entry.digest) is not None:
                     continue
                 digests.add(entry.digest)
             found.append(entry)
+
     return found
 
 
@@ -612,17 +636,21 @@ def find_interrupted_turn(
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
+
     if request is None or not (ended_early or _awaits_model(turn)):
         return None
+
     calls = tuple(list_open_calls(stream, progress))
     is_silent = is_unanswered(turn)
     numbers = _reverted_changes(stream) if is_silent else []
     own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
+    finished = _find_finished_calls(turn) if calls else []
+
     return InterruptedTurn(
         stream.turn_count - 1,
         request,
         calls,
-        tuple(_find_finished_calls(turn) if calls else ()),
+        tuple(finished),
         is_silent,
         own,
         len(numbers) - len(own),
@@ -632,9 +660,11 @@ def find_interrupted_turn(
 def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     pairs, _, _ = match_pairs(enumerate(turn))
     last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
+
     first = last
     while isinstance(turn[first - 1], ToolCallRequest):
         first -= 1
+
     calls = (turn[i] for i in range(first, last + 1) if i in pairs)
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
@@ -642,6 +672,7 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
 def _reverted_changes(stream: ConversationStream) -> list[int]:
     """Return the numbers of the changes that the mark of the last turn reverts."""
     number = len(stream.deltas)
+
     for entry in reversed(stream.entries):
         if isinstance(entry, ChatRequest):
             break

@@ -44,6 +44,7 @@ def apply_privacy(privacy: Privacy | None) -> Iterator[None]:
     if privacy is None:
         yield
         return
+
     token = _CURRENT.set(privacy)
     try:
         yield
@@ -130,10 +131,13 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
     """
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
+
     longest = len(_format_omission(len(text), len(text), len(text), expression))
     room = limit - longest
+
     if room < 20:
         return cut_end(text, limit) if not expression else cut_middle(text, limit)
+
     head = room * 2 // 3
     tail = len(text) - (room - head)
     return f"{text[:head]}{_format_omission(tail - head, head, tail, expression)}{text[tail:]}"
@@ -148,8 +152,10 @@ def cut_end(text: str, limit: int) -> str:
     """Return `text` with a note in place of its end, in at most `limit` characters."""
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
+
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
+
     if room < 8:
         return f"{text[: limit - 1]}…" if limit > 0 else ""
     return f"{text[:room]}… (+{len(text) - room:,})"
@@ -174,7 +180,9 @@ def without_addresses(text: str) -> str:
 
 def count(number: int, word: str, many: str = "") -> str:
     """Return number and noun, such as `1,000 rows`."""
-    return f"{number:,} {word if number == 1 else many or f'{word}s'}"
+    if number != 1:
+        word = many or f"{word}s"
+    return f"{number:,} {word}"
 
 
 BRIEF_CHARS = 160

@@ -84,6 +84,7 @@ def list_contents(value: object) -> Contents | None:
             return _plain_container(value)
     except FAILURES:
         return None
+
     found = [(ItemKey(name, is_field=True), part) for name, part in fields.items()]
     begin = f"{name_type(type(value)).rpartition('.')[2]}("
     return Contents(begin, ")", len(found), lambda: iter(found), is_keyed=True)
@@ -92,19 +93,27 @@ def list_contents(value: object) -> Contents | None:
 def _plain_container(value: Any) -> Contents | None:
     kinds = list_types(value)
     name = name_type(kinds[0]).rpartition(".")[2]
+
     if dict in kinds:
-        begin, end = ("{", "}") if kinds[0] is dict else (f"{name}({{", "})")
+        begin = "{"
+        end = "}"
+        if kinds[0] is not dict:
+            begin = f"{name}({{"
+            end = "})"
         items = partial(_keyed, dict.items(value))
         return Contents(begin, end, dict.__len__(value), items, is_keyed=True)
+
     for base, begin, end in _SEQUENCES:
         if base in kinds:
             if kinds[0] is not base:
                 begin = f"{name}({begin}"
                 end = f"{end})"
             return Contents(begin, end, base.__len__(value), partial(_elements, base, value))
+
     for base in (set, frozenset):
         if base in kinds:
             return _set_contents(value, base, kinds[0], name)
+
     if Mapping in kinds or kinds[0] is MappingProxyType:
         items = partial(_keyed, ItemsView(value))  # not its own `items`
         return Contents(f"{name}({{", "})", len(value), items, is_keyed=True)
@@ -145,7 +154,9 @@ def read_record_fields(value: Any) -> dict[str, object] | None:
     names = _field_names(value, type(value))
     if names is None:
         return None
+
     found: dict[str, object] = {}
+
     for name in names:
         try:
             found[name] = object.__getattribute__(value, name)
@@ -153,20 +164,25 @@ def read_record_fields(value: Any) -> dict[str, object] | None:
             extra = _extra_fields(value)
             if name in extra:
                 found[name] = extra[name]
+
     return found
 
 
 def _field_names(value: Any, kind: type) -> list[str] | None:
-    if (fields := find_method(value, "__dataclass_fields__")) is not None and type(fields) is dict:
+    fields = find_method(value, "__dataclass_fields__")
+    if type(fields) is dict:
         return [
             name for name, one in fields.items() if one.repr and one._field_type.name == "_FIELD"
         ]
+
     if tuple in list_types(value):
         named = find_method(value, "_fields")
         return list(named) if type(named) is tuple else None
+
     if find_method(value, "__pydantic_fields__") is not None:
         models = kind.__pydantic_fields__  # type: ignore[attr-defined]
         return [name for name, one in models.items() if one.repr] + list(_extra_fields(value))
+
     if (attributes := find_method(value, "__attrs_attrs__")) is not None:
         return [one.name for one in attributes if one.repr is not False]
     return None
@@ -226,6 +242,7 @@ class NestedText:
 
     def _format_value(self, value: object, room: int) -> str:
         kind = type(value)
+
         if (hidden := hide_value(value)) is not None:
             return hidden
         if kind in _SIMPLE:
@@ -236,6 +253,7 @@ class NestedText:
             return format_int(value)  # type: ignore[arg-type]
         if kind in (bytes, bytearray):
             return self._format_bytes(value, room)  # type: ignore[arg-type]
+
         if kind in _EXACT or not (has_own_repr(value) or has_custom_description(value)):
             inside = list_contents(value)
             if inside is not None:
@@ -261,11 +279,14 @@ class NestedText:
     def _format_other(self, value: object, room: int) -> str:
         texts = self._texts
         limits = self._limits
+
         if id(value) not in texts:
             limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
             described = limits.inner(value, limits.part(limit, brief=True))
             texts[id(value)] = value, described.text
+
         text = texts[id(value)][1]
+
         if len(text) > room or text.endswith("…") or "… (+" in text:
             self.is_cut = True
         return to_one_line(text, room) if "\n" in text else text
@@ -273,11 +294,14 @@ class NestedText:
     def _format_container(self, value: object, inside: Contents, room: int) -> str:
         if id(value) in self._above:
             return f"{inside.begin}… itself{inside.end}"
+
         if not inside.length:
             return inside.empty or inside.begin + inside.end
+
         if len(self._above) >= MAX_CONTAINER_DEPTH or room < _MIN_CHARS or inside.items is None:
             self.is_cut = True
             return f"{inside.begin}… {inside.length:,}{inside.end}"
+
         self._above.add(id(value))
         try:
             return self._format_items(inside, room)
@@ -289,18 +313,24 @@ class NestedText:
         is_pair = inside.length == 2 and not inside.is_keyed and not inside.unordered
         used = len(inside.begin) + len(inside.end)
         first: object = None
+
         for index, (key, item) in enumerate(self.items(inside)):
             label = ""
             if key is not None and key.is_field:
                 label = f"{key.value}="
             elif key is not None:
-                label = f"{self.write(key.value, room - used if self._greedy else _KEY_CHARS)}: "
+                key_room = room - used if self._greedy else _KEY_CHARS
+                label = f"{self.write(key.value, key_room)}: "
+
             last = index == inside.length - 1
-            left = room - used - len(label) - (0 if last else _MIN_CHARS)
-            if left < (1 if last else 8) or (self._greedy and self.is_cut):
+            room_after = 0 if last else _MIN_CHARS
+            left = room - used - len(label) - room_after
+            least = 1 if last else 8
+            if left < least or (self._greedy and self.is_cut):
                 self.is_cut = True
                 texts.append(f"… {max(inside.length - index, 1):,} more")
                 break
+
             # A pair may be a name and its value.
             name = first if is_pair and index else key and key.value
             first = item
@@ -308,6 +338,7 @@ class NestedText:
             text = self.part(name, item, share)
             texts.append(label + text)
             used += len(label) + len(text) + 2
+
         comma = "," if inside.end == ")" and inside.begin == "(" and inside.length == 1 else ""
         return f"{inside.begin}{', '.join(texts)}{comma}{inside.end}"
 
@@ -320,7 +351,8 @@ class NestedText:
         """Return the items with their keys. Sets are sorted."""
         assert inside.items is not None
         if inside.unordered:
-            return ((None, item) for item in self.sorted([item for _, item in inside.items()]))
+            items = [item for _, item in inside.items()]
+            return ((None, item) for item in self.sorted(items))
         return inside.items()
 
     def sorted(self, found: list[object]) -> list[object]:
@@ -341,6 +373,7 @@ def format_int(value: int) -> str:
     bits = int.bit_length(value)
     if bits <= MAX_BITS:
         return int.__repr__(value)
+
     sign = "-" if value < 0 else ""
     digits = int(bits * 0.30103) + 1
     size = f"an integer of {bits:,} bits, about {digits:,} digits"
@@ -362,14 +395,17 @@ def describe_container(
     inside = list_contents(value)
     if inside is None:
         return None
+
     if not limits.brief and inside.items is not None and 0 < inside.length <= MAX_DESCRIBED_PARTS:
         parts = list(islice(inside.items(), MAX_DESCRIBED_PARTS))
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
+
     whole = NestedText(limits, greedy=True)
     text = whole.write(value, limits.chars)
     if not whole.is_cut:
         return text
+
     nested = whole.sharing_room()
     if limits.brief or limits.chars < 2 * _NOTE_CHARS:
         return nested.write(value, limits.chars)
@@ -384,38 +420,47 @@ def _describe_first_items(
     value: object, inside: Contents, nested: NestedText, limits: DescriptionLimits
 ) -> str:
     title = _title(value, inside.length)
+
     if inside.items is None:
         what = limits.expression("")
         twenty = f"sorted({what or '…'}, key=str)[:20]"
         return f"{title}: unordered, too many to show; {twenty} has 20 of them"
+
     room = limits.chars - len(title) - _NOTE_CHARS
     lines: list[str] = []
     shown = 0
+
     for key, item in nested.items(inside):
         label = f"[{shown}] "
         if key is not None and key.is_field:
             label = f"{key.value} = "
         elif key is not None:
             label = f"{nested.write(key.value, _KEY_CHARS)}: "
+
         left = room - len(label) - 1
         if left < 16:
             break
+
         share = compute_share(left, inside.length - shown)
         line = label + nested.part(key and key.value, item, share)
         lines.append(line)
         room -= len(line) + 1
         shown += 1
+
     if not inside.is_keyed and all(len(line) <= _SHORT_ITEM for line in lines):
         lines = [", ".join(line.partition("] ")[2] for line in lines)]
+
     note = [_format_rest(inside, shown, limits)] if shown < inside.length else []
     return "\n".join([f"{title}:", *lines, *note])
 
 
 def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str:
     left = inside.length - shown
+
     if inside.unordered:
         inner = limits.expression("") or "…"
         return f"… {count(left, 'more item')}; sorted({inner})[{shown}:{shown + 20}] has the next"
+
     if inside.begin.endswith("{"):
         return f"… {count(left, 'more key')}; list({limits.name or '…'}) has all keys"
     return limits.more(left, "item", f"[{shown}:{shown + 20}] has the next")
@@ -428,6 +473,7 @@ def _describe_parts(
     room = limits.chars - len(title)
     lines = [title]
     images = list[Image]()
+
     for index, (key, part) in enumerate(parts):
         end = _format_access(key, index)
         label = f"{end}: "
@@ -435,14 +481,18 @@ def _describe_parts(
         if share < 20:
             lines.append(f"… {count(len(parts) - index, 'more item')}")
             break
+
         if (hidden := hide_part(key and key.value, part)) is not None:
             part = hidden
+
         name = limits.expression(end) if limits.name else ""
         inner = limits.part(share, name=name, images=limits.images - len(images))
         description = limits.inner(part, inner)
+
         lines.append(label + description.text)
         images += description.images
         room -= len(lines[-1]) + 1
+
     return Description(cut_end("\n".join(lines), limits.chars), tuple(images))
 
 
@@ -452,6 +502,8 @@ def _format_access(key: ItemKey | None, index: int) -> str:
         return f"[{index}]"
     if key.is_field:
         return f".{key.value}"
+
     kind = type(key.value)
     plain = kind in (str, int, float, bool, type(None))
-    return f"[{cut_end(repr(key.value), 80) if plain else name_type(kind)}]"
+    subscript = cut_end(repr(key.value), 80) if plain else name_type(kind)
+    return f"[{subscript}]"

@@ -95,6 +95,7 @@ def name_type(kind: type) -> str:
         name = _QUALNAME.__get__(kind)
     except FAILURES:
         return "object"
+
     name = name.replace("<locals>.", "") if type(name) is str else "object"
     if type(module) is not str or module in _PLAIN_MODULES:
         return to_one_line(name, 120)
@@ -115,8 +116,11 @@ def has_own_repr(value: object) -> bool:
     method = find_method(value, "__repr__")
     if type(method) is not FunctionType:
         return type(method) not in (WrapperDescriptorType, MethodDescriptorType)
+
     wrapped = method.__dict__.get("__wrapped__")  # set by `recursive_repr` for dataclasses
-    file = (wrapped if type(wrapped) is FunctionType else method).__code__.co_filename
+    function = wrapped if type(wrapped) is FunctionType else method
+    file = function.__code__.co_filename
+
     return not (
         file in _GENERATOR_FILES
         or file == "<string>"
@@ -132,19 +136,21 @@ def format_repr(value: object, limit: int) -> str:
     except FAILURES as exc:
         reason = type(exc).__name__
         message = to_one_line(_message_of(exc, ""), 200)
-        text = (
-            f"<{name_type(type(value))}: no text available: {reason}{message and f': {message}'}>"
-        )
+        end = f": {message}" if message else ""
+        text = f"<{name_type(type(value))}: no text available: {reason}{end}>"
+
     return cut_end(without_addresses(text), limit)
 
 
 def _get_text(value: object, limit: int) -> str:
     has_default_repr = find_method(value, "__repr__") is object.__repr__
+
     # `str.__str__` converts an instance of a subclass to a plain `str`.
     if has_default_repr and find_method(value, "_repr_pretty_") is None:
         if find_method(value, "__str__") not in (None, object.__str__):
             return str.__str__(str(value))
         return _format_attribute_names(value)
+
     # IPython reads `__class__`, so it is not used for a class that overrides it.
     has_real_class = find_method(value, "__class__") is object.__dict__["__class__"]
     pretty = _pretty(value, limit) if has_real_class else None
@@ -156,6 +162,7 @@ def _format_attribute_names(value: object) -> str:
         names = [name for name in object.__getattribute__(value, "__dict__") if name[:1] != "_"]
     except FAILURES:
         names = []
+
     more = f" and {len(names) - 200:,} more" if len(names) > 200 else ""
     end = f", attributes: {', '.join(names[:200])}{more}" if names else ""
     return f"<{name_type(type(value))} object{end}>"
@@ -195,6 +202,7 @@ def _pretty(value: object, limit: int) -> str | None:
     library = sys.modules.get("IPython.lib.pretty")
     if shell is None or library is None:
         return None
+
     formatter = shell.display_formatter.formatters["text/plain"]
     out = _BoundedText(limit * 2 + 200)
     printer = library.RepresentationPrinter(
@@ -204,11 +212,13 @@ def _pretty(value: object, limit: int) -> str | None:
         type_pprinters=formatter.type_printers,
         deferred_pprinters=formatter.deferred_printers,
     )
+
     try:
         printer.pretty(value)
         printer.flush()
     except _FullError:
         pass  # the text so far is sufficient
+
     return out.getvalue()
 
 
@@ -257,6 +267,7 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
             raise UsageError(
                 f"{name}: a describer takes the value and the budget: `def {name}(value, budget)`"
             ) from exc
+
         _DESCRIBERS[kind] = function
         return function
 
@@ -280,9 +291,11 @@ def make_custom_description(
             why = to_one_line(f"{type(exc).__name__}: {_message_of(exc, '…')}", 200)
             problems.append(f"(Its {name} failed: {why})")
             continue
+
         if found is not None:
             images = found.images[: max(budget.images, 0)]
             return Description(cut_middle(found.text, budget.chars), images), problems
+
     return None, problems
 
 
@@ -296,6 +309,7 @@ def _call_describer(value: object, budget: ValueBudget) -> Description | None:
     function = _registered(value)
     if function is None:
         return None
+
     result = function(value, budget)
     if isinstance(result, Description):
         return result
@@ -303,6 +317,7 @@ def _call_describer(value: object, budget: ValueBudget) -> Description | None:
         return Description(result)
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str):
         return Description(result[0], tuple(map(_as_image, result[1])))
+
     raise TypeError(
         f"it returned {name_type(type(result))}: expected a text, a Description, "
         "or a text and a list of images"
@@ -314,6 +329,7 @@ def _as_image(image: Any) -> Image:
         return image
     if not isinstance(image, bytes):
         raise TypeError(f"expected an Image or its bytes, found {name_type(type(image))}")
+
     kind = detect_media_type(image)
     if kind is None:
         raise TypeError("expected the bytes of a PNG, JPEG, GIF, WebP, or PDF file")
@@ -328,12 +344,16 @@ def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
     found = find_method(value, AI_REPR)
     if not _is_method(found):
         return None
+
     method = found.__get__(value, type(value)) if hasattr(type(found), "__get__") else found
+
     # The hints that the method accepts: the proposal does not define a fixed set.
     hints: dict[str, object] = {"multimodal": budget.images > 0, "max_chars": budget.chars}
     parameters = inspect.signature(method).parameters
+
     if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         hints = {name: hint for name, hint in hints.items() if name in parameters}
+
     result = method(**hints)
     if inspect.isawaitable(result):
         result = _wait_for(result)
@@ -364,7 +384,8 @@ def start_thread(function: Callable[[], _Result], name: str) -> Future[_Result]:
         except BaseException as exc:
             # A future cannot raise these in a coroutine.
             is_stop = isinstance(exc, (StopIteration, GeneratorExit))
-            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if is_stop else exc)
+            error = RuntimeError(f"{name} raised {exc!r}") if is_stop else exc
+            future.set_exception(error)
         else:
             future.set_result(result)
 
@@ -375,20 +396,24 @@ def start_thread(function: Callable[[], _Result], name: str) -> Future[_Result]:
 def _read_bundle(bundle: Any) -> Description | None:
     if isinstance(bundle, tuple) and bundle and isinstance(bundle[0], Mapping):
         bundle = bundle[0]  # IPython allows a tuple of data and metadata
+
     if bundle is None:
         return None
     if isinstance(bundle, str):
         return Description(bundle)
     if not isinstance(bundle, Mapping):
         raise TypeError(f"it returned {name_type(type(bundle))}: expected a MIME bundle (a dict)")
+
     kinds = [kind for kind in MEDIA_TYPES if kind in bundle]
     if not kinds and PDF in bundle:
         kinds = [PDF]
     images = tuple(_read_image(bundle[kind]) for kind in kinds)
     text = next((bundle[kind] for kind in _TEXTS if kind in bundle), None)
+
     if text is None and not images:
         found = to_one_line(", ".join(map(str, list(bundle)[:5])), 100) or "none"
         raise TypeError(f"its MIME bundle has no text, image, or PDF (kinds: {found})")
+
     if text is not None and not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False)
     return Description(text or "", images)

@@ -61,6 +61,7 @@ class ValuePath:
         Call it in the thread that uses the value.
         """
         value = self.begin(namespace)
+
         for step in self.steps:
             try:
                 value = getattr(value, step.key) if step.kind == "attribute" else value[step.key]
@@ -83,6 +84,7 @@ def read_value_path(expression: str) -> ValuePath:
     """Parse a path such as `name.attr`, `name["key"]`, or `name[1:5]`, or raise `NotAValuePath`."""
     if len(expression) > 1000:  # a model may send any text
         raise NotAValuePath(f"{expression[:80]}…")
+
     try:
         node = ast.parse(expression.strip(), mode="eval").body
         steps: list[PathStep] = []
@@ -96,6 +98,7 @@ def read_value_path(expression: str) -> ValuePath:
                     raise NotAValuePath(expression)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotAValuePath(expression) from None
+
     return ValuePath(node.id, tuple(reversed(steps)))
 
 
@@ -144,11 +147,14 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     """
     if path.name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
+
     value = path.begin(namespace)
     _check_part(path.name, value)
+
     for step in path.steps:
         if hide_value(value) is not None:
             raise NotShown(SECRET_REFUSAL)
+
         try:
             read_part = _attribute if step.kind == "attribute" else _item
             value = read_part(value, step.key)
@@ -158,6 +164,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
             raise ValuePathError(
                 f"{step.key!r} cannot be read: {name_type(type(exc))}: {without_hidden(str(exc))}"
             ) from exc
+
         _check_part(step.key, value)
     return value
 
@@ -234,16 +241,20 @@ def _attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
     _check_part(name)
+
     kind = _KINDS.find(value)
     if kind is not None and name in kind.attributes.split():
         return getattr(without_secret_parts(value), name)
+
     stored = read_stored_attributes(value)
     if stored is not None and name in stored:
         return stored[name]
+
     if is_a(value, "pandas", "DataFrame") and name in value.columns:
         return without_secret_parts(value)[name]
     if is_a(value, "numpy", "recarray") and name in (value.dtype.names or ()):
         return value[name]
+
     if kind is None and stored is None:
         raise _not_data(value)
     raise ValuePathError(
@@ -256,17 +267,22 @@ def _item(value: Any, key: Any) -> Any:
     kind = _KINDS.find(value)
     if kind is None or not kind.has_items:
         raise _not_data(value)
-    for each in key if type(key) is tuple else (key,):
+    keys = key if type(key) is tuple else (key,)
+    for each in keys:
         _check_part(each)
+
     if dict in list_types(value):
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")
         return dict.__getitem__(value, key)
+
     if isinstance(key, str) and (is_a(value, "numpy", "ndarray") or is_a(value, "numpy", "void")):
         return value[key]
+
     names = _item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
         _check_part(names[key])
+
     return without_secret_parts(value)[key]
 
 
@@ -278,11 +294,13 @@ def read_stored_attributes(value: Any) -> Mapping[str, Any] | None:
     kind = type(value)
     if issubclass(kind, type):
         return _class_attributes(value) if is_own_class(value) else None
+
     if kind is SimpleNamespace:
         return dict(vars(value))
     if is_own_class(kind):
         own = _class_attributes(kind) | _instance_attributes(value)
         return own | (read_record_fields(value) or {})
+
     module = type.__dict__["__module__"].__get__(kind)
     if isinstance(module, str) and module.partition(".")[0] in _KERNEL:
         return None
@@ -295,8 +313,10 @@ def is_own_class(kind: type) -> bool:
         module = type.__dict__["__module__"].__get__(kind)
     except FAILURES:
         return False
+
     if module == "__main__":
         return True
+
     found = sys.modules.get(module) if isinstance(module, str) else None
     file = getattr(found, "__file__", None)
     return isinstance(file, str) and is_own_code(file)
@@ -305,6 +325,7 @@ def is_own_class(kind: type) -> bool:
 def _class_attributes(kind: type) -> dict[str, Any]:
     # The values in the user's classes, without methods and properties.
     found: dict[str, Any] = {}
+
     for cls in reversed(type.__dict__["__mro__"].__get__(kind)):
         if not is_own_class(cls):
             continue
@@ -312,12 +333,14 @@ def _class_attributes(kind: type) -> dict[str, Any]:
             is_computed = find_method(part, "__get__") is not None
             if not name.startswith("__") and (not is_computed or type(part) is FunctionType):
                 found[name] = part
+
     members = found.get("_member_map_")  # of an enumeration
     return found | members if type(members) is dict else found
 
 
 def _instance_attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
+
     for cls in reversed(list_types(value)):
         for name, part in type.__dict__["__dict__"].__get__(cls).items():
             if type(part) is MemberDescriptorType and not name.startswith("__"):
@@ -325,6 +348,7 @@ def _instance_attributes(value: Any) -> dict[str, Any]:
                     found[name] = part.__get__(value, cls)
                 except AttributeError:
                     continue  # a slot without a value
+
     for name in ("__dict__", "__pydantic_extra__"):
         try:
             stored = object.__getattribute__(value, name)
@@ -332,6 +356,7 @@ def _instance_attributes(value: Any) -> dict[str, Any]:
             continue
         if type(stored) is dict:
             found |= stored
+
     return found
 
 
@@ -342,16 +367,20 @@ def without_secret_parts(value: Any) -> Any:
     """
     if hide_value(value) is not None:
         raise NotShown(SECRET_REFUSAL)
+
     if is_a(value, "builtins", "str"):
         return without_hidden(str.__str__(value))
     if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
         return bytes_without_hidden(value)
+
     names = _item_names(value)
     if names is not None:
         items = list(value)
         hidden = map(hide_part, names, items)
-        kept = [item if why is None else why for item, why in zip(items, hidden, strict=True)]
+        pairs = zip(items, hidden, strict=True)
+        kept = [_replace_hidden(item, why) for item, why in pairs]
         return kept if is_a(value, "builtins", "list") else tuple(kept)
+
     clear = _CLEARED.find(value)
     return value if clear is None else clear(value)
 
@@ -366,13 +395,19 @@ def keep_readable_items(value: Any) -> Any:
     return without_secret_parts(value)
 
 
+def _replace_hidden(item: object, replacement: str | None) -> object:
+    return item if replacement is None else replacement
+
+
 def _item_names(value: Any) -> Sequence[object] | None:
     # The names of the items of a row, a named tuple, or a pair.
     if is_a(value, "sqlite3", "Row"):
         return list(value.keys())
+
     is_tuple = is_a(value, "builtins", "tuple")
     if is_tuple and isinstance(fields := getattr(type(value), "_fields", None), tuple):
         return fields
+
     if (is_tuple or is_a(value, "builtins", "list")) and len(value) == 2:
         return (None, value[0])  # a pair may be a name and its value
     return None
@@ -385,6 +420,7 @@ def _clear_frame(value: Any) -> Any:
         for number in columns:
             copy.isetitem(number, hide_part(value.columns[number]))
         value = copy
+
     return _clear_rows(value)
 
 
@@ -394,6 +430,7 @@ def _clear_rows(value: Any) -> Any:
         value = value.astype(object)
         for number in rows:
             value.iloc[number] = hide_part(value.index[number])
+
     is_hidden = hide_part(list_label_names(value.index)) is not None
     return value.reset_index(drop=True) if is_hidden else value
 
@@ -425,9 +462,11 @@ def _clear_structured_array(value: Any) -> Any:
     hidden = find_hidden_fields(value.dtype)
     if not hidden:
         return value
+
     shown = [name for name in value.dtype.names if name not in hidden]
     if not shown:
         raise NotShown(SECRET_REFUSAL)
+
     return value[shown]
 
 
@@ -467,6 +506,7 @@ def take_part(value: Any, part: DataPart, count: int) -> Any:
     kind = type(value).__name__
     if not hasattr(type(value), "__len__"):
         raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
+
     try:
         length = len(value)
         count = min(count, length)
@@ -475,12 +515,14 @@ def take_part(value: Any, part: DataPart, count: int) -> Any:
             indices = range(length - count, length)
         elif part == "sample":
             indices = [i * length // count for i in range(count)]
+
         if isinstance(value, Set) or hasattr(type(value), "__getitem__"):
             return _take_items(value, indices)
     except Exception as exc:  # the value's code may raise anything
         raise ValuePathError(
             f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
         ) from exc
+
     raise ValuePathError(f"this {kind} has no {part}: its items have no order")
 
 
@@ -493,6 +535,7 @@ def split_rows(value: Any, size: int) -> list[Any]:
         hasattr(type(value), "columns") and hasattr(type(value), "shape")
     ):
         return [value]
+
     try:
         starts = range(0, max(len(value), 1), size)
         rows = value.iloc if _has_rows(value) else value
@@ -509,17 +552,22 @@ def _has_rows(value: Any) -> bool:
 def _take_items(value: Any, indices: range | list[int]) -> Any:
     if isinstance(value, Mapping):
         return {key: value[key] for key in _select(_list_items(value), indices)}
+
     if isinstance(value, Set):
         ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
         return _select(ordered, indices)
+
     if isinstance(value, tuple | list):
-        return (tuple if isinstance(value, tuple) else list)(value[i] for i in indices)
+        kind = tuple if isinstance(value, tuple) else list
+        return kind(value[i] for i in indices)
+
     rows = value.iloc if _has_rows(value) else value
     if isinstance(indices, range):
         try:
             return rows[indices.start : indices.stop]
         except (TypeError, KeyError):  # a deque does not support slices
             return _select(value, indices)
+
     if isinstance(value, (str, bytes, bytearray)):
         raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
     if hasattr(type(value), "shape"):  # an array, a frame

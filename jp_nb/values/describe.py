@@ -63,6 +63,7 @@ def find_kind(value: object) -> ValueKind | None:
     if (found := _TABLE.find(value)) is not None:
         return found
     # An iterator with its own `__repr__` is described by it.
+
     has_default_repr = find_method(value, "__repr__") is object.__repr__
     is_iterator = find_method(value, "__next__") is not None
     return ValueKind(_describe_iterator) if is_iterator and has_default_repr else None
@@ -94,9 +95,11 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     limits = DescriptionLimits(
         max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
     )
+
     with warnings.catch_warnings(), apply_privacy(budget.privacy):
         warnings.simplefilter("ignore")  # libraries may warn about an access to the value
         found = _describe(value, limits)
+
         text = cut_middle(without_hidden(found.text), limits.chars)
     return Description(text, found.images[: limits.images])
 
@@ -104,14 +107,18 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
 def _describe(value: object, limits: DescriptionLimits) -> Description:
     if (hidden := hide_value(value)) is not None:
         return Description(cut_end(hidden, limits.chars))
+
     budget = ValueBudget(limits.chars, limits.side, limits.images)
     found, problems = make_custom_description(value, budget)
+
     if found is None:
         found = _describe_without_custom(value, limits)
+
     if problems:
         room = limits.chars - sum(len(problem) + 1 for problem in problems)
         text = "\n".join([cut_middle(found.text, max(room, 0)), *problems])
         found = Description(cut_end(text, limits.chars), found.images)
+
     if limits.brief and "\n" in found.text:
         return replace(found, text=to_one_line(found.text, limits.chars))
     return found
@@ -119,13 +126,16 @@ def _describe(value: object, limits: DescriptionLimits) -> Description:
 
 def _describe_without_custom(value: object, limits: DescriptionLimits) -> Description:
     found: Description | str | None = None
+
     with suppress(*FAILURES):  # the value differs from other values of its class
         if (kind := find_kind(value)) is not None:
             found = kind.describe(value, limits)
         elif not has_own_repr(value):
             found = describe_container(value, limits, is_rich)
+
     if found is None:
         found = format_repr(value, limits.chars)
+
     if isinstance(found, Description):
         return replace(found, text=cut_end(found.text, limits.chars))
     return Description(cut_middle(found, limits.chars))
@@ -159,6 +169,7 @@ def as_json(result: object) -> str | None:
     with suppress(Exception):  # the value is not JSON
         if isinstance(result, bytes | bytearray) and detect_media_type(bytes(result[:16])):
             return None
+
         has_sets = _find_sets(result)
         if has_sets is None:
             return None
@@ -173,9 +184,11 @@ def describe_result(result: object, budget: ValueBudget) -> Description:
     if type(result) not in (list, tuple) or not _has_rich_items(result):
         return describe(result, budget)
     parts = cast("list[object] | tuple[object, ...]", result)
+
     share = replace(budget, chars=max(budget.chars // len(parts) - 2, 0))
     descriptions = [describe(part, share) for part in parts]
-    images = [image for each in descriptions for image in each.images]
+
+    images = chain.from_iterable(each.images for each in descriptions)
     return Description("\n\n".join(each.text for each in descriptions), tuple(images))
 
 
@@ -196,6 +209,7 @@ def _find_sets(value: object) -> bool | None:
     open_parts: list[Iterator[object]] = [iter((value,))]
     items = 0
     chars = 0
+
     while open_parts:
         part = next(open_parts[-1], _END)
         kind = type(part)
@@ -227,9 +241,11 @@ def _is_set(value: object) -> bool | None:
     # None if it is an iterator, or a set that is too large to be sorted.
     if find_method(value, "__next__") is not None or find_method(value, "__anext__") is not None:
         return None
+
     kinds = list_types(value)
     if set not in kinds and frozenset not in kinds:
         return False
+
     items = cast("set[object]", value)
     is_sortable = len(items) <= MAX_COMPARED or is_uniform(items)
     return True if is_sortable else None
@@ -239,12 +255,15 @@ def _parts(value: Any) -> Iterable[object]:
     kinds = list_types(value)
     if dict in kinds:
         return chain(dict.keys(value), dict.values(value))
+
     for base in (list, tuple, set, frozenset):
         if base in kinds:
             return cast("Iterable[object]", base.__iter__(value))
+
     fields = _fields(value)
     if fields is not None:
         return list(fields.values())
+
     return [value._value_] if Enum in kinds else []
 
 
@@ -256,9 +275,11 @@ def _fields(value: Any) -> Mapping[str, object] | None:
         extra = object.__getattribute__(value, "__pydantic_extra__") or {}
         names = {name: one.serialization_alias or one.alias or name for name, one in models.items()}
         return {names.get(name, name): part for name, part in {**stored, **extra}.items()}
+
     fields = find_method(value, "__dataclass_fields__")
     if type(fields) is not dict or type in list_types(value):
         return None
+
     found = {}
     for name in fields:
         with suppress(AttributeError):  # a field that was never set
@@ -270,23 +291,26 @@ def _sort_sets(value: Any, data: Any) -> Any:
     # `data` is the JSON of `value`.
     if type(value) in _LEAVES:
         return data
+
     kinds = list_types(value)
     if set in kinds or frozenset in kinds:
         items = list(value)
         by_id = {id(item): _sort_sets(item, each) for item, each in zip(items, data, strict=True)}
         limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
         return [by_id[id(x)] for x in NestedText(limits, greedy=False).sorted(items)]
+
     if list in kinds or tuple in kinds:
         return [_sort_sets(item, each) for item, each in zip(value, data, strict=True)]
     if dict in kinds:
         pairs = zip(dict.values(value), data.items(), strict=True)
         return {key: _sort_sets(item, each) for item, (key, each) in pairs}
+
     fields = _fields(value)
     if fields is not None and isinstance(data, dict):
-        return {
-            name: _sort_sets(fields[name], each) if name in fields else each
-            for name, each in data.items()
-        }
+        known = {name: each for name, each in data.items() if name in fields}
+        sorted_parts = {name: _sort_sets(fields[name], each) for name, each in known.items()}
+        return data | sorted_parts
+
     if fields is not None and len(fields) == 1:  # a `RootModel`
         return _sort_sets(next(iter(fields.values())), data)
     return _sort_sets(value._value_, data) if Enum in kinds else data

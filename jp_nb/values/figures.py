@@ -35,13 +35,17 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     title = f"matplotlib.{type(value).__name__}, {width * dpi:.0f} x {height * dpi:.0f} pixels"
     if limits.brief:
         return title
+
     axes = list(value.axes)
     heading = getattr(value, "_suptitle", None)
     named = f", titled {_quoted(heading.get_text())}" if heading is not None else ""
+
     lines = [f"{title}, {count(len(axes), 'axes', 'axes')}{named}"]
     lines += [f"{number}. {_format_axes(each)}" for number, each in enumerate(axes[:20], 1)]
+
     if len(axes) > 20:
         lines.append(limits.more(len(axes) - 20, "axes", ".axes[20:]", "axes"))
+
     return _add_image("\n".join(lines), limits, lambda: _draw(value, limits))
 
 
@@ -50,6 +54,7 @@ def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
     figure = None if limits.brief else value.get_figure()
     if figure is None:
         return text
+
     figure = getattr(figure, "figure", None) or figure  # the figure of a `SubFigure`
     return _add_image(text, limits, lambda: _draw(figure, limits))
 
@@ -59,11 +64,13 @@ def _add_image(
 ) -> str | Description:
     if limits.images < 1:
         return text
+
     try:
         content = draw()
     except FAILURES as exc:
         why = to_one_line(f"{type(exc).__name__}: {exc}", 200)
         return cut_end(f"{text}\n(Cannot be drawn: {why})", limits.chars)
+
     name = limits.name or text.partition(",")[0]
     return Description(text, (Image("image/png", content, to_one_line(name, 80)),))
 
@@ -72,10 +79,12 @@ def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
     width, height = (float(side) for side in figure.get_size_inches())
     if not 0 < max(width, height) <= 1000:  # drawing a larger one takes too much memory
         raise ValueError(f"a figure of {width:g} x {height:g} inches")
+
     out = io.BytesIO()
     dpi = min(float(figure.dpi), limits.side / max(width, height))
     was_stale = figure.stale
     figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None}, bbox_inches=None)
+
     if was_stale:
         figure.stale = True  # an interactive backend still has to draw it
     return out.getvalue()
@@ -85,14 +94,18 @@ def _format_axes(axes: Any) -> str:
     words = [type(axes).__name__]
     if title := axes.get_title():
         words.append(f"title {_quoted(title)}")
+
     for letter in "xy":
         label = getattr(axes, f"get_{letter}label")()
         low, high = getattr(axes, f"get_{letter}lim")()
-        words.append(f"{letter} {f'{_quoted(label)} ' if label else ''}{low:.6g} to {high:.6g}")
+        named = f"{_quoted(label)} " if label else ""
+        words.append(f"{letter} {named}{low:.6g} to {high:.6g}")
+
     words += list(_artists(axes))
     names = [name for name in axes.get_legend_handles_labels()[1] if name[:1] != "_"]
     if names:
         words.append(f"legend {', '.join(map(_quoted, names[:10]))}")
+
     return ", ".join(words)
 
 
@@ -113,6 +126,7 @@ def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Descriptio
     title = f"PIL.{type(value).__name__}, {width} x {height} pixels, mode {value.mode}"
     if limits.brief:
         return title
+
     if width * height > MAX_PIXELS:
         return f"{title}: too large to show. Make a smaller copy with .resize((768, 768))"
     return _add_image(title, limits, lambda: _resize(value, limits.side))
@@ -122,11 +136,16 @@ def _resize(value: Any, side: int) -> bytes:
     image = value
     if image.mode not in _MODES:
         has_alpha = image.mode in ("PA", "RGBa") or "transparency" in image.info
-        image = image.convert("LA" if image.mode == "La" else "RGBA" if has_alpha else "RGB")
+        mode = "RGBA" if has_alpha else "RGB"
+        if image.mode == "La":
+            mode = "LA"
+        image = image.convert(mode)
+
     image = image.copy()
     image.info = {}  # metadata of the file, such as the location of a photo
     if max(image.size) > side:
         image.thumbnail((side, side))
+
     out = io.BytesIO()
     image.save(out, format="PNG")
     return out.getvalue()
@@ -135,7 +154,9 @@ def _resize(value: Any, side: int) -> bytes:
 def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
     named = f"{title}, {_quoted(value.name)}" if value.name else title
-    return Description(named, (value,) if limits.images > 0 and not limits.brief else ())
+    is_shown = limits.images > 0 and not limits.brief
+    images = (value,) if is_shown else ()
+    return Description(named, images)
 
 
 def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:

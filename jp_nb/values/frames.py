@@ -61,13 +61,18 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
     title = _format_title(value, "pandas.DataFrame")
     if limits.brief:
         return f"{title}: {_join_names(value.columns, limits.chars)}"
-    if (index := type(value.index).__name__) != "RangeIndex":
+
+    index = type(value.index).__name__
+    if index != "RangeIndex":
         names = [_format_cell(name) for name in value.index.names if name is not None]
         named = f" {', '.join(names)}" if names else ""
         title += f"; index {index}{named} ({value.index.dtype})"
+
     counted = min(rows, MAX_COUNTED_CELLS // max(columns, 1))
     start = value if counted == rows else value.iloc[:counted]
+
     hidden = hide_part(list_label_names(value.index))
+
     table = _Table(
         title,
         rows,
@@ -84,6 +89,7 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
             value.index[low:high].tolist() if hidden is None else [hidden] * (high - low)
         ),
     )
+
     return _format_table(table, limits)
 
 
@@ -98,6 +104,7 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
     title = _format_title(value, "polars.DataFrame")
     if limits.brief:
         return f"{title}: {_join_names(value.columns, limits.chars)}"
+
     table = _Table(
         title,
         value.height,
@@ -112,6 +119,7 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
         lambda low, high, width: value[low:high].select(value.columns[:width]).rows(),
         range,
     )
+
     return _format_table(table, limits)
 
 
@@ -121,26 +129,34 @@ def _describe_series(value: Any, limits: DescriptionLimits) -> str:
     kind = "polars.Series" if is_polars else f"pandas.{type(value).__name__}"
     index = value.index if kind == "pandas.Series" else None
     name = "" if value.name is None or value.name == "" else f" {_format_cell(value.name)}"
+
     hidden = hide_part(list_label_names(value))
     title = f"{kind}{name}, {count(length, 'value')}, {_format_type(value.dtype, hidden)}"
+
     if limits.brief:
         return title
     if hidden is not None:
         return f"{title}: {hidden}"
+
     counted = length if is_polars else min(length, MAX_COUNTED_CELLS)
     of = "" if counted == length else f" among the first {counted:,}"
-    missing = int(value.null_count() if is_polars else value[:counted].isna().sum())
+    nulls = value.null_count() if is_polars else value[:counted].isna().sum()
+    missing = int(nulls)
     facts = [f"{title}, {count(missing, 'null')}{of}"]
+
     if range_text := _format_range(value, length):
         facts.append(range_text)
+
     whole = length <= 2 * WHOLE_ROWS
     room = limits.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(limits.name)
+
     for ends in (length,) if whole else (WHOLE_ROWS // 2, 5, 3, 2, 1):
         lines = _format_values(value[0:ends], index, 0)
         if not whole:
             lines += ["…", *_format_values(value[length - ends : length], index, length - ends)]
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(limits.more(length - 2 * ends, "value", end))
+
         if sum(len(line) + 1 for line in lines) <= room:
             return "\n".join([*facts, *lines])
     return "\n".join([*facts, limits.more(length, "value", "[:20] has the first")])
@@ -150,6 +166,7 @@ def _format_range(value: Any, length: int) -> str:
     if not 0 < length <= MAX_COUNTED_CELLS:
         return ""
     kind = str(value.dtype).lower()
+
     if not kind.startswith(("int", "uint", "float", "date", "time", "decimal")):
         return ""
     try:
@@ -163,6 +180,7 @@ def _format_values(part: Any, index: Any, start: int) -> list[str]:
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
         labels = index[start : start + len(values)].tolist()
+
     hidden = None if index is None else hide_part(list_label_names(index))
     return [
         f"{_format_or_hide(label, hidden)}: {_format_or_hide(each, hide_part(label, each))}"
@@ -183,12 +201,15 @@ def _format_type(dtype: object, hidden: str | None) -> str:
 def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     if limits.brief:
         return "polars.LazyFrame, not computed"
+
     schema = value.collect_schema()
     columns = [f"{_format_cell(name)}: {kind}" for name, kind in schema.items()]
     plan = without_addresses(value.explain(optimized=False))
     title = f"polars.LazyFrame, not computed, {count(len(columns), 'column')}"
+
     room = limits.chars - len(title) - 20
     listed = _list_columns(columns, room * 2 // 3, limits.expression(".collect_schema()"))
+
     return f"{title}: {listed}\nPlan:\n{cut_end(plan, max(room - len(listed), 20))}"
 
 
@@ -197,37 +218,53 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
     title = f"{kind.__module__.partition('.')[0]} {kind.__name__}, not computed"
     if limits.brief:
         return title
+
     names = [_format_cell(name) for name in value.columns]
     types = getattr(value, "dtypes", None) or getattr(value, "types", None)
     if types is not None and len(list(types)) == len(names):
-        given = [one[-1] if isinstance(one, tuple) else one for one in types]
+        given = map(_last_of_tuple, types)
         names = [f"{name}: {one!s}" for name, one in zip(names, given, strict=True)]
+
     room = limits.chars - len(title) - 20
     listed = _list_columns(names, room, limits.expression(".columns"))
     return f"{title}, {count(len(names), 'column')}: {listed}"
 
 
+def _last_of_tuple(one: Any) -> Any:
+    return one[-1] if isinstance(one, tuple) else one
+
+
 def _format_table(table: _Table, limits: DescriptionLimits) -> str:
     head = [table.title, *_format_columns(table, limits.chars * 3 // 5 - len(table.title), limits)]
     room = limits.chars - sum(len(line) + 1 for line in head) - 40
+
     if not table.rows or not table.names or room < 40:
         return "\n".join(head)
+
     whole = table.rows <= WHOLE_ROWS
     rows = table.rows if whole else 2 * END_ROWS
     width = _count_shown_columns(table.names, max(room // (rows + 2), 30))
+
     hidden = [hide_part(name) for name in table.keys[:width]]
-    top = _format_rows(table, 0, table.rows if whole else END_ROWS, hidden)
+    top_count = table.rows if whole else END_ROWS
+    top = _format_rows(table, 0, top_count, hidden)
     bottom = [] if whole else _format_rows(table, table.rows - END_ROWS, table.rows, hidden)
+
     names = [["", *table.names[:width]]]
     for ends in (len(top), 4, 3, 2, 1):
         parts = [*top[:ends], ["…"], *bottom[-ends:]] if bottom or ends < len(top) else top
         shown = len(parts) - (["…"] in parts)
         columns = f", {width} of {len(table.names):,} columns" if width < len(table.names) else ""
-        some = f"The first and the last {count(ends, 'row') if ends > 1 else 'row'}"
-        lines = [f"{'Rows' if shown == table.rows else some}{columns}:", *_align(names + parts)]
+        some = "Rows"
+        if shown != table.rows:
+            ends_text = count(ends, "row") if ends > 1 else "row"
+            some = f"The first and the last {ends_text}"
+        lines = [f"{some}{columns}:", *_align(names + parts)]
+
         if shown < table.rows:
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(limits.more(table.rows - shown, "row", end))
+
         if sum(len(line) + 1 for line in [*head, *lines]) <= limits.chars:
             return "\n".join([*head, *lines])
     return "\n".join([*head, limits.more(table.rows, "row", "[:20] has the first")])
@@ -236,11 +273,13 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
     width = 0
     used = 8
+
     for name in names[:20]:  # values of at most 20 columns are shown
         used += max(len(name), 8) + 2
         if used > room and width:
             break
         width += 1
+
     return width
 
 
@@ -250,10 +289,12 @@ def _format_rows(
     # `columns` has the replacement for each hidden column.
     labels = table.labels(low, high)
     rows = []
+
     for label, row in zip(labels, table.cells(low, high, len(columns)), strict=False):
         cells = zip(row, columns, strict=False)
         shown = [_format_or_hide(cell, hidden or hide_part(label, cell)) for cell, hidden in cells]
         rows.append([_format_cell(label), *shown])
+
     return rows
 
 
@@ -264,12 +305,14 @@ def _format_or_hide(cell: object, hidden: str | None) -> str:
 def _format_columns(table: _Table, room: int, limits: DescriptionLimits) -> list[str]:
     # All columns with types and missing values, or only names if there is little room.
     of = "" if table.counted == table.rows else f" in the first {table.counted:,} rows"
-    full = [
-        f"{name}: {kind}" + (f", {count(missing, 'null')}{of}" if missing else "")
-        for name, kind, missing in zip(table.names, table.types, table.nulls, strict=True)
-    ]
+    full: list[str] = []
+    for name, kind, missing in zip(table.names, table.types, table.nulls, strict=True):
+        nulls = f", {count(missing, 'null')}{of}" if missing else ""
+        full.append(f"{name}: {kind}{nulls}")
+
     if not full:
         return []
+
     lines = [f"Columns (nulls{of}, if any):", *full]
     if sum(map(len, lines)) + len(lines) <= room:
         return lines
@@ -279,14 +322,19 @@ def _format_columns(table: _Table, room: int, limits: DescriptionLimits) -> list
 def _list_columns(names: Sequence[str], room: int, expression: str) -> str:
     shown = 0
     used = 0
+
     for name in names:
         used += len(name) + 2
-        if used > room - (0 if shown == len(names) - 1 else 40 + len(expression)):
+        is_last = shown == len(names) - 1
+        room_after = 0 if is_last else 40 + len(expression)
+        if used > room - room_after:
             break
         shown += 1
+
     text = ", ".join(names[:shown])
     if shown == len(names):
         return text
+
     more = f"… {count(len(names) - shown, 'more column')}; {expression} has all"
     return f"{text}, {more}" if text else more
 
@@ -297,29 +345,37 @@ def _join_names(columns: Any, room: int) -> str:
 
 def _align(rows: list[list[str]]) -> list[str]:
     widths = [0] * max(map(len, rows))
+
     for row in rows:
         for index, cell in enumerate(row):
             widths[index] = max(widths[index], len(cell))
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
+
+    lines = []
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def _format_cell(value: object) -> str:
     kind = type(value)
     if (hidden := hide_value(value)) is not None:
         return to_one_line(hidden, CELL_CHARS)
+
     if kind is float:
         text = repr(value)
         return text if len(text) <= 12 else f"{value:.8g}"
+
     if kind is str:
         return to_one_line(value, CELL_CHARS)  # type: ignore[arg-type]
+
     if kind is tuple and len(value) <= 5:  # type: ignore[arg-type]
         cells = map(_format_cell, value)  # type: ignore[call-overload]
         return to_one_line(", ".join(cells), CELL_CHARS)
+
     if kind is list or kind is dict or kind is tuple:
         return f"{kind.__name__} of {len(value)}"  # type: ignore[arg-type]
+
     try:
         return to_one_line(without_addresses(str(value)), CELL_CHARS)
     except FAILURES as exc:
@@ -335,32 +391,41 @@ WHOLE_ARRAY: Final = 200  # maximum size of an array whose elements are all show
 
 def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     kind = type(value).__name__
+
     fields = ", ".join(f"{name} {value.dtype[name]}" for name in value.dtype.names or ())
     dtype = f"fields {fields}" if fields else str(value.dtype)
     title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {dtype}"
+
     if value.dtype.names and (hidden := find_hidden_fields(value.dtype)):
         title += f"; not shown: {', '.join(hidden)}"
         value = value[[name for name in value.dtype.names if name not in hidden]]
+
     if limits.brief or value.size == 0 or value.dtype.names == ():
         return title
+
     lines = [title]
     if value.dtype.kind in "biufc" and (facts := _format_array_range(value)):
         lines.append(facts)
+
     room = limits.chars - sum(map(len, lines)) - 120
     is_whole = value.size <= WHOLE_ARRAY
     shown = _format_elements(value, limits, room, is_whole=is_whole)
     lines.append(cut_end(shown, max(room, 20)))
+
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
             f"… {count(value.size, 'element')} in total; "
             f"{limits.expression(f'[{dimensions}]')} has the first of them"
         )
+
     return "\n".join(lines)
 
 
 def _format_shape(shape: Any) -> str:
-    return f"({', '.join(str(int(side)) for side in shape)}{',' if len(shape) == 1 else ''})"
+    sides = ", ".join(str(int(side)) for side in shape)
+    comma = "," if len(shape) == 1 else ""
+    return f"({sides}{comma})"
 
 
 def _format_array_range(value: Any) -> str:
@@ -368,18 +433,22 @@ def _format_array_range(value: Any) -> str:
     is_all = value.size <= limit
     sample = value.reshape(-1) if is_all else _take_sample(value, limit)
     note = "" if is_all else f" (in a sample of at most {limit:,} elements, evenly spaced)"
+
     if sample.dtype.kind == "b":
         of = f" of {sample.size:,}" if is_all else note
         return f"{count(int(sample.sum()), 'element')} True{of}"
     if sample.dtype.kind == "c":
         return ""
+
     missing = 0
     known = sample
     if sample.dtype.kind == "f":
         known = sample[sample == sample]  # nan is not equal to itself
         missing = sample.size - known.size
+
     if not known.size:
         return f"all elements are nan{note}"
+
     mean = float(known.mean(dtype="float64"))
     mean_text = hide_value(mean) or f"{mean:.6g}"
     facts = f"min {_format_number(known.min())}, max {_format_number(known.max())}"
@@ -391,11 +460,13 @@ def _take_sample(value: Any, limit: int) -> Any:
     # Evenly spaced elements along each axis. Slices are views, so only the sample is copied.
     left = float(limit)
     steps = []
+
     for axis, side in enumerate(value.shape):
         wanted = max(1, int(left ** (1 / (value.ndim - axis))))
         step = max(1, math.ceil(side / wanted))
         left /= math.ceil(side / step)
         steps.append(slice(None, None, step))
+
     return value[tuple(steps)].reshape(-1)
 
 
@@ -421,10 +492,13 @@ def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_who
         return limits.inner(value.tolist(), limits.part(room)).text
     while len(value.shape) > 2:  # the first elements along the last two axes
         value = value[0]
+
     is_flat = len(value.shape) < 2
-    values = (value[:20] if is_flat else value[:5, :10]).tolist()
+    shown = value[:20] if is_flat else value[:5, :10]
+    values = shown.tolist()
     if is_flat:
         return limits.inner(_round(values), limits.part(room)).text
+
     room = max(room // len(values) - 2, 20)
     return "\n".join(
         f"[{limits.inner(_round(row), limits.part(room)).text.strip('[]')}, …]" for row in values
@@ -432,24 +506,33 @@ def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_who
 
 
 def _round(values: list[Any]) -> list[Any]:
-    return [float(f"{each:.6g}") if type(each) is float else each for each in values]
+    return list(map(_round_float, values))
+
+
+def _round_float(each: Any) -> Any:
+    return float(f"{each:.6g}") if type(each) is float else each
 
 
 def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     title = f"{name_type(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
+
     device = str(getattr(value, "device", "") or "")
     if device:
         title = f"{title}, on {device}"
+
     if limits.brief or device not in ("", "cpu") or not math.prod(value.shape):
         return title
+
     size = math.prod(int(side) for side in value.shape)
     lines = [title]
     if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
         with suppress(*FAILURES):  # some types have no order
             lines.append(f"min {_format_number(value.min())}, max {_format_number(value.max())}")
+
     is_whole = size <= WHOLE_ARRAY
     shown = _format_elements(value, limits, limits.chars - 200, is_whole=is_whole)
     lines.append(cut_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
+
     if not is_whole:
         lines.append(f"… {count(size, 'element')} in total")
     return "\n".join(lines)
@@ -462,10 +545,13 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
     else:
         title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"
         shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
+
     if limits.brief or not shown:
         return title
+
     room = limits.chars - len(title) - 60
     text = f"{title}: {limits.inner(shown, limits.part(max(room, 20))).text}"
+
     left = len(value) - len(shown)
     return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
 

@@ -76,6 +76,7 @@ def format_location(path: str, line: int) -> str:
         return f"{_format_cell(path)}, line {line}"
     if path.startswith("<"):
         return f"line {line}"
+
     folder = os.path.join(os.getcwd(), "")
     full = os.path.abspath(path)
     name = full.removeprefix(folder) if full.startswith(folder) else os.path.basename(path)
@@ -105,13 +106,16 @@ def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str 
     length = len(value)
     kind = detect_media_type(bytes(value[:16]))
     title = f"{type(value).__name__}, {count(length, 'byte')}"
+
     if kind is not None:
         shown = limits.images > 0 and length <= MAX_VALUE_IMAGE_BYTES
         images = (Image(kind, bytes(value), limits.name),) if shown else ()
         return Description(f"{title}: {kind}", images)
+
     room = max((limits.chars - len(title) - 60) // 4, 8)
     if length <= room:
         return repr(bytes(value))
+
     left = limits.more(length - room, "byte", f"[{room}:] has the rest")
     return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
 
@@ -133,10 +137,12 @@ def _describe_path(value: Any, limits: DescriptionLimits) -> str:
     text = str(value)
     if "Path" not in {kind.__name__ for kind in list_types(value)}:
         return text  # a pure path may be a path of another machine
+
     try:
         found = os.stat(text)
     except (OSError, ValueError):
         return f"{text} (does not exist)"
+
     if stat.S_ISDIR(found.st_mode):
         return f"{text} (a folder)"
     return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"
@@ -156,39 +162,50 @@ def _describe_function(value: Any, limits: DescriptionLimits) -> str:
     is_qualified = isinstance(module, str) and module not in ("__main__", "builtins")
     prefix = f"{module}." if is_qualified else ""
     name = f"{prefix}{getattr(value, '__qualname__', type(value).__name__)}"
-    code = getattr(inspect.unwrap(value) if inspect.isfunction(value) else value, "__code__", None)
+
+    function = inspect.unwrap(value) if inspect.isfunction(value) else value
+    code = getattr(function, "__code__", None)
     word = "async def" if inspect.iscoroutinefunction(value) else "function"
     title = f"{word} {name}{_format_signature(value)}"
     if limits.brief:
         return title
+
     place = None if code is None else format_location(code.co_filename, code.co_firstlineno)
     title = f"{title}, {place or 'built in'}"
+
     if code is not None and is_cell_file(code.co_filename):
         with suppress(*FAILURES):
             source = inspect.getsource(value).rstrip()
             room = limits.chars - len(title) - 2
             return cut_end(f"{title}\n{cut_middle(source, max(room, 20))}", limits.chars)
+
     return cut_middle("\n".join([title, *_read_docstring(value)]), limits.chars)
 
 
 def _describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
-    owner = name_type(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
+    owner = value.__self__
+    kind = owner if isinstance(owner, type) else type(owner)
     inner = _describe_function(value.__func__, limits)
-    return cut_end(f"method of {owner}: {inner}", limits.chars)
+    return cut_end(f"method of {name_type(kind)}: {inner}", limits.chars)
 
 
 def _describe_class(value: Any, limits: DescriptionLimits) -> str:
     bases = ", ".join(name_type(base) for base in value.__bases__ if base is not object)
-    title = f"class {name_type(value)}{f', a kind of {bases}' if bases else ''}"
+    kinds = f", a kind of {bases}" if bases else ""
+    title = f"class {name_type(value)}{kinds}"
     if limits.brief:
         return title
+
     lines = [title]
     if signature := _format_signature(value):
         lines.append(f"{value.__name__}{signature}")
+
     lines += _read_docstring(value)
     names = [name for name in vars(value) if not name.startswith("_")]
+
     if names:
         lines.append(f"Own public names: {_list_names(names, limits)}")
+
     return "\n".join(lines)
 
 
@@ -197,18 +214,23 @@ def _describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
     title = f"module {to_one_line(str(space.get('__name__', '?')), 120)}"
     if limits.brief:
         return title
+
     if isinstance(version := space.get("__version__"), str):
         title = f"{title}, version {to_one_line(version, 40)}"
+
     doc = space.get("__doc__")
     doc = inspect.cleandoc(doc) if isinstance(doc, str) else ""
     lines_of_doc = [line for line in doc.partition("\n\n")[0].splitlines() if line.strip("=-~ ")]
     first = " ".join(lines_of_doc)
     lines = [title, to_one_line(first, 500)] if first else [title]
+
     public = space.get("__all__")
     if not isinstance(public, list | tuple):
         public = [name for name in space if not name.startswith("_")]
+
     if public:
         lines.append(f"Public names: {_list_names(sorted(map(str, public)), limits)}")
+
     return cut_end("\n".join(lines), limits.chars)
 
 
@@ -230,15 +252,18 @@ def _read_docstring(value: Any) -> list[str]:
 
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     room = limits.chars // 2
+
     shown = []
     for name in names[:200]:  # a module may have very many names
         room -= len(name) + 2
         if room < 0:
             break
         shown.append(to_one_line(name, 80))
+
     text = ", ".join(shown)
     if len(shown) == len(names):
         return text
+
     return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({limits.name}) has all"
 
 
@@ -249,12 +274,17 @@ def _describe_file(value: Any, limits: DescriptionLimits) -> str:
     name = getattr(value, "name", None)
     mode = getattr(value, "mode", None)
     title = name_type(type(value))
+
     if isinstance(name, int):
-        title += f" {f'file descriptor {name}'!r}"
+        title += f" 'file descriptor {name}'"
     elif isinstance(name, str | bytes):
         path = os.fsdecode(name).removeprefix(os.path.join(os.getcwd(), ""))
         title += f" {to_one_line(path, 300)!r}"
-    words = [title, *([f"mode {mode!r}"] if isinstance(mode, str) else []), _format_position(value)]
+
+    words = [title]
+    if isinstance(mode, str):
+        words.append(f"mode {mode!r}")
+    words.append(_format_position(value))
     return cut_end(", ".join(words), limits.chars)
 
 
@@ -283,6 +313,7 @@ def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
     else:
         state = inspect.getgeneratorstate(value)
         word = "generator"
+
     todo = "not awaited" if word == "coroutine" else "not consumed"
     return f"{word} {value.__qualname__}, {state.partition('_')[2].lower()} ({todo})"
 
@@ -291,13 +322,16 @@ def _describe_future(value: Any, limits: DescriptionLimits) -> str:
     name = name_type(type(value))
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
     named = f" of {code}" if code else ""
+
     if value.cancelled():
         return f"{name}{named}, cancelled"
     if not value.done():
         return f"{name}{named}, not done"
+
     failed = value._exception if hasattr(value, "_exception") else None
     if failed is not None:  # `exception()` would suppress the warning about a lost exception
         return f"{name}{named}, failed: {limits.inner(failed, limits.part(300, brief=True)).text}"
+
     inner = limits.inner(value.result(), limits.part(max(limits.chars - 200, 40), brief=True))
     return f"{name}{named}, done: {inner.text}"
 
@@ -316,6 +350,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
     hidden = "hidden" if "Password" in {kind.__name__ for kind in list_types(value)} else None
+
     try:
         description = value.description
         if isinstance(description, str) and description:
@@ -323,8 +358,10 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
             hidden = hidden or hide_part(description)
     except FAILURES:
         pass  # layout widgets have no description
+
     if hidden is not None:
         return f"{', '.join(words)}, value {hidden}"
+
     try:
         inner = limits.inner(value.value, limits.part(max(limits.chars - 200, 40), brief=True))
         words.append(f"value {inner.text}")
@@ -332,6 +369,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:
             words.append(count(len(children), "child", "children"))
+
     return cut_end(", ".join(words), limits.chars)
 
 
@@ -358,23 +396,29 @@ def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
 def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
     yield _format_summary(value, 2000)  # the messages of causes share the room
+
     notes = getattr(value, "__notes__", None)
     for note in notes[:5] if isinstance(notes, list) else ():
         if isinstance(note, str):
             yield to_one_line(note, 500)
+
     yield from _format_frames(value.__traceback__)
+
     parts = getattr(value, "exceptions", ()) if isinstance(value, BaseExceptionGroup) else ()
     for part in parts[:MAX_CAUSES]:
         if id(part) not in seen:
             yield "One of them:"
             yield from _format_exception(part, seen)
+
     if len(parts) > MAX_CAUSES:
         yield f"… {count(len(parts) - MAX_CAUSES, 'more exception')}"
+
     cause = value.__cause__
     word = "Caused by:"
     if cause is None and not value.__suppress_context__:
         cause = value.__context__
         word = "While handling:"
+
     if cause is not None and id(cause) not in seen:
         if len(seen) > MAX_CAUSES:
             yield "… more causes"
@@ -388,14 +432,18 @@ def _format_summary(value: BaseException, room: int) -> str:
         text = str(value)
     except FAILURES as exc:
         text = f"(no text available: {type(exc).__name__})"
+
     text = cut_middle(text, max(room - 100, 40))
-    return f"{name_type(type(value))}{f': {text}' if text else ''}"
+    end = f": {text}" if text else ""
+    return f"{name_type(type(value))}{end}"
 
 
 def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
     # The lines of the user's code, and the number of other lines.
     own: list[str] = []
-    others = walked = 0
+    others = 0
+    walked = 0
+
     while traceback is not None and walked < MAX_WALKED_FRAMES:
         walked += 1
         code = traceback.tb_frame.f_code
@@ -404,14 +452,17 @@ def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
             source = linecache.getline(code.co_filename, line).strip()
             place = format_location(code.co_filename, line)
             inside = "" if code.co_name == "<module>" else f", in {code.co_name}"
-            own.append(f"  {place}{inside}{f': {to_one_line(source, 200)}' if source else ''}")
+            shown = f": {to_one_line(source, 200)}" if source else ""
+            own.append(f"  {place}{inside}{shown}")
         else:
             others += 1
         traceback = traceback.tb_next
+
     yield from own[: MAX_TRACEBACK_FRAMES // 2]
     if len(own) > MAX_TRACEBACK_FRAMES:
         yield f"  … {count(len(own) - MAX_TRACEBACK_FRAMES, 'more line')}"
     yield from own[max(MAX_TRACEBACK_FRAMES // 2, len(own) - MAX_TRACEBACK_FRAMES // 2) :]
+
     if others:
         yield f"  ({count(others, 'line')} of installed code omitted)"
 
