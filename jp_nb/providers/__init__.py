@@ -31,18 +31,22 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
         ConfigError: There is no such provider, or a setting is not valid.
     """
     if name not in AVAILABLE_PROVIDERS:
-        known = f"the provider {name!r} is not available yet" if name in PROVIDER_CLASSES else ""
+        problem = f"unknown provider {name!r}"
+        if name in PROVIDER_CLASSES:
+            problem = f"the provider {name!r} is not available yet"
         raise ConfigError(
-            f"{known or f'unknown provider {name!r}'}; available: {', '.join(AVAILABLE_PROVIDERS)}",
+            f"{problem}; available: {', '.join(AVAILABLE_PROVIDERS)}",
             path="assistant.model.id.provider",
         )
-    module, _, function = PROVIDER_CLASSES[name].FACTORY.partition(":")
+
+    kind = PROVIDER_CLASSES[name]
+    module, _, function = kind.FACTORY.partition(":")
     make: Callable[[str, ProviderConfig], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
-    return make(
-        name, _read_settings(PROVIDER_CLASSES[name], settings or {}, f"providers.llm.{name}")
-    )
+
+    config = _read_settings(kind, settings or {}, f"providers.llm.{name}")
+    return make(name, config)
 
 
 ConfigT = TypeVar("ConfigT", bound=ProviderConfig)
@@ -59,6 +63,7 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
         raise ConfigError(
             "the address of the server is missing", path=f"{SERVERS_PATH}.{name}.base_url"
         )
+
     module = {
         "chat": "openai_chat",
         "responses": "openai_chat",
@@ -66,9 +71,11 @@ def create_server(name: str, settings: Mapping[str, object]) -> Provider:
         "interactions": "google_interactions",
         "generate": "google_interactions",
     }[config.dialect]
+
     make: Callable[[str, Server], Provider] = import_module(
         f"jp_nb.providers.{module}"
     ).create_server
+
     return make(name, config)
 
 

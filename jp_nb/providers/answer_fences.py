@@ -37,6 +37,7 @@ def find_fence(text: str) -> int:
     found = [place for place in map(text.find, FENCE_MARKS) if place >= 0]
     if found:
         return min(found)
+
     rest = len(text)
     while rest and len(text) - rest < 2 and text[rest - 1] in "`~":
         rest -= 1
@@ -59,6 +60,7 @@ def _find_values(text: str, first_chars: str) -> Iterator[FencedAnswer]:
         opening = _OPENING.search(text, place)
         if opening is None:
             return
+
         start = opening.end()
         place = start
         end = _find_end_of_value(text, start, first_chars)

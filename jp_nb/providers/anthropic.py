@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
@@ -107,16 +108,20 @@ def build_request_fields(
     max_tokens = _limit_answer(request, abilities, omitted)
     thinking, effort = _format_thinking(request, max_tokens, abilities, betas, omitted)
     active = thinking != _NO_THINKING and (thinking is not None or abilities.thinks_unasked)
+
     system = [_text_block(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = _CACHE
+
     tools = _format_tools(request.tools, strict=abilities.strict)
+
     fields: WireMessage = {
         "model": request.model,
         "max_tokens": max_tokens,
         "stream": True,
         "cache_control": _CACHE,
     }
+
     if tools:
         tools[-1]["cache_control"] = _CACHE
         choice = request.tool_choice
@@ -127,10 +132,12 @@ def build_request_fields(
             choice = "auto"
         fields["tools"] = tools
         fields["tool_choice"] = _format_tool_choice(choice, len(tools))
+
     if system:
         fields["system"] = system
     if thinking is not None:
         fields["thinking"] = thinking
+
     output: WireMessage = {}
     if effort is not None:
         output["effort"] = effort
@@ -138,13 +145,14 @@ def build_request_fields(
         output["format"] = {"type": "json_schema", "schema": answer.schema}
     if output:
         fields["output_config"] = output
+
     return fields | _format_sampling(request, abilities, thinking=active, omitted=omitted)
 
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as blocks of the first user message. The last one has a cache marker."""
     sent, omitted = split_attachments(attachments, IMAGE_AND_PDF_TYPES)
-    blocks = [block for attachment in sent for block in _format_attachment(attachment)]
+    blocks = list(chain.from_iterable(map(_format_attachment, sent)))
     if blocks:
         blocks[-1]["cache_control"] = _CACHE
     return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], omitted=omitted)
@@ -157,11 +165,13 @@ def _format_attachment(attachment: Attachment) -> list[WireMessage]:
         return [
             _document_block(attachment, {"type": "text", "media_type": "text/plain", "data": text})
         ]
+
     source = {
         "type": "base64",
         "media_type": attachment.media_type,
         "data": encode_base64(content),
     }
+
     if attachment.media_type == PDF:
         return [_document_block(attachment, source)]
     return [_text_block(format_attachment_name(attachment)), {"type": "image", "source": source}]
@@ -174,6 +184,7 @@ def _format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMess
         kind = "document" if image.media_type == PDF else "image"
         label = _text_block(f"[{image.noun}: {image.words}]")
         blocks += [label, {"type": kind, "source": source}]
+
     return blocks
 
 
@@ -187,19 +198,23 @@ def _document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
 def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[WireMessage]:
     parameters = [ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema() for tool in tools]
     enforced = schemas.select_strict_tools(parameters) if strict else {}
-    return [
-        {
+
+    formatted: list[WireMessage] = []
+    for index, tool in enumerate(tools):
+        fields: WireMessage = {
             "name": tool.name,
             "description": tool.description,
             "input_schema": enforced.get(index, parameters[index]),
         }
-        | ({"strict": True} if index in enforced else {})
-        for index, tool in enumerate(tools)
-    ]
+        if index in enforced:
+            fields["strict"] = True
+        formatted.append(fields)
+    return formatted
 
 
 def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted) -> int:
     # The API requires a limit.
+
     tokens = request.parameters.max_tokens or abilities.max_tokens
     limit = abilities.max_output
     if limit is None or tokens <= limit:
@@ -214,6 +229,7 @@ def _format_sampling(
 ) -> WireMessage:
     parameters = request.parameters
     sampling: WireMessage = {}
+
     for name, value in (
         ("temperature", parameters.temperature),
         ("top_p", parameters.top_p),
@@ -227,13 +243,16 @@ def _format_sampling(
             omit_parameter(omitted, name, "not allowed with reasoning")
         else:
             sampling[name] = value
+
     if parameters.stop_words:
         sampling["stop_sequences"] = list(parameters.stop_words)
+
     for name, extra in parameters.other.items():
         if name == "context_management":
             sampling[name] = extra
         else:
             omit_parameter(omitted, name, "not a parameter of this API")
+
     return sampling
 
 
@@ -244,10 +263,14 @@ def _format_thinking(
     if reasoning is None:
         return None, None
     if reasoning.is_off:
-        return (_NO_THINKING if "disabled" in abilities.thinking else None), None
-    shared: WireMessage = {"display": "omitted" if reasoning.exclude else "summarized"}
+        thinking = _NO_THINKING if "disabled" in abilities.thinking else None
+        return thinking, None
+
+    display = "omitted" if reasoning.exclude else "summarized"
+    shared: WireMessage = {"display": display}
     if _BINDING_BETA in betas:
         shared["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+
     if "adaptive" in abilities.thinking:
         level = reasoning.to_level(max_tokens)
         wanted = {"auto": None, "xlow": "low"}.get(level, level)
@@ -257,12 +280,15 @@ def _format_thinking(
             why = f"{request.model} does not support this effort{sent}"
             omit_parameter(omitted, f"reasoning = {wanted}", why)
         return {"type": "adaptive", **shared}, effort
+
     if "enabled" not in abilities.thinking:
         omit_parameter(omitted, "reasoning", f"{request.model} does not support this parameter")
         return None, None
+
     budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
     if "interleaved-thinking" not in betas:
         budget = min(budget, max_tokens - 1)
+
     if budget < _MIN_BUDGET:
         return None, None  # the answer is too short for thinking
     return {"type": "enabled", "budget_tokens": budget, **shared}, None
@@ -271,7 +297,8 @@ def _format_thinking(
 def _format_tool_choice(choice: ToolChoice, tools: int) -> WireMessage:
     name = choice.removeprefix("tool:")
     if name == choice:
-        return {"type": "any" if choice == "required" else choice}
+        kind = "any" if choice == "required" else choice
+        return {"type": kind}
     # Models ignore the named form if there is only one tool. `any` has the same meaning.
     return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
 
@@ -312,16 +339,17 @@ class AnthropicRendering(Rendering):
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         sent, _ = split_attachments(change.added, IMAGE_AND_PDF_TYPES)
-        blocks = [block for attachment in sent for block in _format_attachment(attachment)]
+        blocks = list(chain.from_iterable(map(_format_attachment, sent)))
         texts = (change.instructions(), change.attachments(), change.forced_call())
-        content = [_text_block(text) for text in texts if text.strip()] + _format_tool_changes(
-            change
-        )
+        content = [_text_block(text) for text in texts if text.strip()]
+        content += _format_tool_changes(change)
+
         messages = []
         if not blocks and self._ends_in_answer:
             messages.append(self.continue_request)  # a system message must follow a user message
         if blocks:
             messages.append({"role": "user", "content": blocks})
+
         return [*messages, {"role": "system", "content": content}] if content else messages
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
@@ -346,9 +374,9 @@ class AnthropicRendering(Rendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if self.items in self.unsigned_items or not self.is_bound:
             return False
-        signature, redacted = (
-            read_text(response.metadata, x) for x in (THINKING_SIGNATURE_KEY, REDACTED_THINKING_KEY)
-        )
+        signature = read_text(response.metadata, THINKING_SIGNATURE_KEY)
+        redacted = read_text(response.metadata, REDACTED_THINKING_KEY)
+
         if redacted:
             block: WireMessage = {"type": "redacted_thinking", "data": redacted}
         elif signature:
@@ -356,6 +384,7 @@ class AnthropicRendering(Rendering):
             block = {"type": "thinking", "thinking": thinking, "signature": signature}
         else:
             return False
+
         self.signed_items.setdefault(redacted or signature, self.items)
         self._open_content("assistant").append(block)
         return True
@@ -365,6 +394,7 @@ class AnthropicRendering(Rendering):
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
         name = self._rules.format_name(call.name)
         arguments = format_arguments(call.arguments)
+
         if names := self._find_names(call.name):
             arguments = names.format_arguments(arguments)
         content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})
@@ -380,14 +410,17 @@ class AnthropicRendering(Rendering):
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
         block: WireMessage = {"type": "tool_result", "tool_use_id": call_id}
+
         if images:
             block["content"] = _format_text_and_images(text, images)
         elif text.strip():
             block["content"] = text
         if is_error:
             block["is_error"] = True
+
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "content": []})
+
         content = self._edit(call_index + 1)["content"]
         results = sum(block["type"] == "tool_result" for block in content)
         content.insert(results, block)
@@ -401,6 +434,7 @@ def _format_tool_changes(change: HeadChange) -> list[WireMessage]:
         for tool in before
         if tool not in after
     ]
+
     added = _format_tools([tool for tool in after if tool not in before], strict=False)
     return blocks + [
         {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}}
@@ -435,14 +469,18 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     ) -> RequestBody:
         appends = "tool_choice" in rendering.appended
         fields = self._build_fields(request, answer, omitted, appends=appends)
+
         if self._diagnostics.are_wanted:
             fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
+
         messages = rendering.encode(request.thread, user_parts=attached.user_parts)
         headers = {}
+
         late = (message for message in messages if message.startswith(_SYSTEM_MESSAGE))
         if any(b'"type":"tool_' in message for message in late):
             given = self._http.endpoint.headers.get("anthropic-beta")
             headers["anthropic-beta"] = ",".join(filter(None, (given, *_TOOL_CHANGE_BETAS)))
+
         return RequestBody(fields, messages, headers=headers)
 
     def _build_fields(
@@ -501,6 +539,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     ) -> ProviderEvent | None:
         if error.status != 400:
             return super()._recover(error, request, rendering)
+
         text = str(error).lower()
         is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
         if is_stale and rendering.signed_items:
@@ -508,12 +547,15 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
             self._keep_rendering(request.thread, rendering.copy_without_messages(unsigned))
             return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
+
         if "diagnostics" in text and self._diagnostics.are_wanted:
             self._diagnostics.is_accepted = False
             return Retry(error.without_address)
+
         abilities = self._abilities_of(request.model)
         sent = self._build_fields(request, self._answer_schema(request), {})
         corrected = abilities.correct(text, sent)
+
         if corrected == abilities:
             return super()._recover(error, request, rendering)
         self._corrected[request.model] = corrected
@@ -564,10 +606,15 @@ def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str
     `path` is part of a text, such as an error.
     """
     place = _THINKING_PLACE.search(path)
-    message, block = (int(place[1]), int(place[2] or 0)) if place else (len(messages), 0)
+    if place is None:
+        return
+
+    message = int(place[1])
+    block = int(place[2] or 0)
     for sent in messages[message:]:
         content = sent["content"]
-        yield from map(_get_signature, content[block:] if isinstance(content, list) else ())
+        if isinstance(content, list):
+            yield from map(_get_signature, content[block:])
         block = 0
 
 

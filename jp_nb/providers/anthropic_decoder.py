@@ -155,6 +155,7 @@ class AnthropicDecoder(Decoder):
     def _apply_delta(self, index: object, delta: WireObject | None, out: EventBuffer) -> None:
         if delta is None:
             return
+
         kind = delta["type"]
         block = self._blocks.get(index)
         if block is None and kind in _BLOCK_OF_DELTA:
@@ -196,8 +197,10 @@ class AnthropicDecoder(Decoder):
         if signature := "".join(block.signature):
             block.metadata[THINKING_SIGNATURE_KEY] = signature
             out.held_chars -= len(signature)
+
         if block.redacted:
             block.metadata[REDACTED_THINKING_KEY] = block.redacted
+
         if block.metadata and "reasoning" not in block.items:
             # A signature without text is replayed as well, so it needs a part.
             block.items = {"reasoning": block.index, **block.items}
@@ -206,10 +209,13 @@ class AnthropicDecoder(Decoder):
     def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
         text = block.arguments.resolve()
         out.held_chars -= block.arguments.held_chars
+
         if names := self._parameter_names.get(block.tool):
             text = names.restore(text)
+
         if text:
             out.add_text(block.index, None, text)
+
         if is_json_object(text):
             out.add(Flush(block.index))
         else:  # The arguments are empty or cut, which the stop reason tells.
@@ -270,26 +276,31 @@ class AnthropicDecoder(Decoder):
         # Input tokens include cached ones, as with the other providers.
         if not usage:
             return
+
         self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
         counts: dict[str, int] = {
             ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
         }
+
         details = usage.get("output_tokens_details") or {}
         if "thinking_tokens" in details:
             counts["reasoning_tokens"] = details["thinking_tokens"]
+
         if "input_tokens" in self._usage:
-            counts["input_tokens"] = self._usage["input_tokens"] + sum(
-                counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")
-            )
+            cached = (counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
+            counts["input_tokens"] = self._usage["input_tokens"] + sum(cached)
+
         out.add(Usage(**counts))
 
     def _make_finished(self) -> Finished:
         word = self._stop_reason
         reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
+
         if reason == "refused":
             details = (self._stop_details.get(name) for name in ("category", "explanation"))
             return Finished(reason, ": ".join(str(text) for text in details if text) or None)
-        return Finished(reason, word if reason == "other" else None)
+        detail = word if reason == "other" else None
+        return Finished(reason, detail)
 
 
 class _OpenBlock:

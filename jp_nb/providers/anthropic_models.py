@@ -38,14 +38,17 @@ def find_max_pdf_pages(model: str, listed: ModelInfo | None, betas: str = "") ->
     """
     if "claude-" not in model:  # a compatible server
         return None
+
     if _LONG_CONTEXT_BETA in betas:
         return MAX_PAGES_LONG_CONTEXT
+
     if listed is not None and listed.context_window is not None:
         is_short = listed.context_window <= _SHORT_CONTEXT
     else:
         found = _VERSION.search(model)
         version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
         is_short = version < (4, 6)
+
     return MAX_PAGES_SHORT_CONTEXT if is_short else MAX_PAGES_LONG_CONTEXT
 
 
@@ -72,6 +75,7 @@ class Abilities:
         known = cls._from_name(model)
         if listed is None:
             return known
+
         if listed.thinking is not None:
             # The API does not list sampling. Models with budgets for thinking support it, and so
             # do models without thinking.
@@ -79,18 +83,23 @@ class Abilities:
             sampling = "enabled" in thinking or not thinking & {"adaptive", "enabled"}
             thinks = known.thinks_unasked and "disabled" not in thinking
             known = replace(known, thinking=thinking, sampling=sampling, thinks_unasked=thinks)
+
         if listed.efforts is not None:
             known = replace(known, efforts=tuple(x for x in EFFORT_LEVELS if x in listed.efforts))
+
         if listed.structured is not None:
             known = replace(known, strict=listed.structured)
+
         return known.limit_output(listed.max_output)
 
     @classmethod
     def _from_name(cls, model: str) -> Self:
         if "claude-" not in model:  # a compatible server
             return cls(sampling=True, strict=False, max_tokens=_OLD_OUTPUT)
+
         if _ALWAYS_THINK.search(model):
             return cls(frozenset({"adaptive"}), thinks_unasked=True)
+
         found = _VERSION.search(model)
         version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
         if version >= (4, 7):
@@ -98,7 +107,10 @@ class Abilities:
         if version == (4, 6):
             efforts = tuple(level for level in EFFORT_LEVELS if level != "xhigh")
             return cls(frozenset({"adaptive", "enabled", "disabled"}), efforts, sampling=True)
-        thinking = frozenset({"enabled", "disabled"} if version >= (3, 7) else ())
+
+        thinking = frozenset[str]()
+        if version >= (3, 7):
+            thinking = frozenset({"enabled", "disabled"})
         max_tokens = _MODERN_OUTPUT if version >= (4, 0) else _OLD_OUTPUT
         return cls(thinking, (), sampling=True, strict=version >= (4, 5), max_tokens=max_tokens)
 
@@ -123,11 +135,14 @@ class Abilities:
         """
         thinking = sent.get("thinking", {}).get("type", "")
         effort = sent.get("output_config", {}).get("effort")
+
         if limit := re.search(r"max_tokens: (\d{1,9}) > (\d{1,9})", error):
             tokens = max(int(limit[2]), 1)
             return self._correct(max_output=tokens, max_tokens=min(self.max_tokens, tokens))
+
         if "thinking" in error and "tool_choice" in error:
             return self._correct(thinks_unasked=True)
+
         if "thinking" in error and thinking and re.search(f"{thinking}|budget_tokens", error):
             others = self.thinking - {thinking}
             if thinking == "disabled":
@@ -135,9 +150,11 @@ class Abilities:
             if not others & {"adaptive", "enabled"}:
                 others |= {"enabled"} if thinking == "adaptive" else {"adaptive"}
             return self._correct(thinking=others)
+
         if "effort" in error and effort:
             named = {*re.findall(r"[a-z]+", error)} - {effort}
             return self._correct(efforts=tuple(x for x in self.efforts if x in named))
+
         if re.search("temperature|top_p|top_k", error):
             return self._correct(sampling=False)
         if re.search("strict|grammar|schema is too complex", error):

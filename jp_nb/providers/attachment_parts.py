@@ -46,6 +46,7 @@ def split_attachments(
             omitted.setdefault(setting, "it is empty")
         else:
             sent.append(attachment)
+
     return sent, omitted
 
 
@@ -91,9 +92,11 @@ def format_documents_xml(attachments: Iterable[Attachment]) -> str:
         content = _NO_XML.sub("\ufffd", text)
         if _MARKUP.search(content):
             content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+
         documents += (
             f"<document>\n<index>{index}</index>\n"
             f"<source>{name}</source>\n"
             f"<content>{content}</content>\n</document>\n"
         )
+
     return f"<documents>\n{documents}</documents>" if documents else ""

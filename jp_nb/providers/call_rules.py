@@ -54,6 +54,7 @@ class CallRules:
         cleaned = re.sub("[^a-zA-Z0-9_-]", "_", name)
         if not re.match(f"[{self.name_start}]", cleaned):
             cleaned = f"_{cleaned}" if cleaned else _UNNAMED
+
         if cleaned == name and len(name) <= self.max_name_chars:
             return name
         return f"{cleaned[: self.max_name_chars - _DIGEST_CHARS - 1]}_{_digest(name)}"
@@ -67,7 +68,9 @@ class CallRules:
         cleaned = re.sub(f"[^{PARAMETER_CHARS}]", "_", name)
         if not limit or (cleaned == name and 0 < len(name) <= limit):
             return name
-        digest = _digest(name if number == 1 else f"{number}:{name}")
+
+        digested = name if number == 1 else f"{number}:{name}"
+        digest = _digest(digested)
         return f"{(cleaned or _UNNAMED)[: limit - _DIGEST_CHARS - 1]}_{digest}"
 
     def format_id(self, raw: str, number: int) -> str:
@@ -82,6 +85,7 @@ class CallRules:
         base = raw
         if not is_accepted:
             base = f"{cleaned[: self.max_id_chars - _DIGEST_CHARS - 1]}_{_digest(raw)}"
+
         suffix = "" if number == 1 else f"_{number}"
         return base[: self.max_id_chars - len(suffix)] + suffix
 
@@ -106,6 +110,7 @@ def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
     if is_deeper(arguments, MAX_ARGUMENT_LEVELS):
         return {"json": compact_json(make_storable(dict(arguments)))}
     formatted = make_storable(dict(arguments))
+
     if _LONG_NUMBER.search(compact_json(formatted)):
         formatted = _with_short_numbers(formatted)
     assert isinstance(formatted, dict)
@@ -116,8 +121,9 @@ def _with_short_numbers(value: JsonValue) -> JsonValue:
     match value:
         case bool():
             return value
-        case int() if len(text := str(value).lstrip("-")) > MAX_NUMBER_DIGITS:
-            return text if value >= 0 else f"-{text}"
+        case int():
+            digits = str(abs(value))
+            return str(value) if len(digits) > MAX_NUMBER_DIGITS else value
         case dict():
             return {key: _with_short_numbers(each) for key, each in value.items()}
         case list():

@@ -103,7 +103,8 @@ def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> WireMessage:
 
 
 def _format_deepseek_reasoning(reasoning: ReasoningEffort) -> WireMessage:
-    return {"thinking": {"type": "disabled" if reasoning.is_off else "enabled"}}
+    kind = "disabled" if reasoning.is_off else "enabled"
+    return {"thinking": {"type": kind}}
 
 
 def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> WireMessage:
@@ -114,6 +115,7 @@ def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> WireMessage:
         fields["enabled"] = True
     else:
         fields["effort"] = _format_level(reasoning, {"xlow": "minimal", "max": "xhigh"})
+
     if reasoning.exclude:
         fields["exclude"] = True
     return {"reasoning": fields}
@@ -251,18 +253,21 @@ def make_profile(name: str, given: ServerProfile | str) -> Profile:
     if isinstance(given, str):
         return replace(SERVER_PROFILES[given], name=name)
 
-    fields: dict[str, Any] = {
-        key: value
-        for key in ("path", "max_tokens", "stream_options", "any_tool", "think_tags", "documents")
-        if (value := getattr(given, key)) is not None
-    }
+    same = ("path", "max_tokens", "stream_options", "any_tool", "think_tags", "documents")
+    settings: dict[str, Any] = {key: getattr(given, key) for key in same}
+    fields = {key: value for key, value in settings.items() if value is not None}
+
     if given.tool_choice is not None:
         fields["tool_choices"] = given.tool_choice
+
     if given.call_ids is not None:
         fields["calls"] = MISTRAL_CALLS if given.call_ids == "nine" else CHAT_CALLS
+
     if given.structured is not None:
         fields["answer"] = _ANSWERS[given.structured]
+
     if given.reasoning_field is not None:
         has_field = given.reasoning_field != "none"
         fields["reasoning_field"] = given.reasoning_field if has_field else None
+
     return replace(SERVER_PROFILES[given.base], name=name, **fields)

@@ -57,6 +57,7 @@ class Endpoint:
             ConfigError: It contains a user name or a password, which the message does not show.
         """
         url = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+
         if "@" in re.split(r"[/?#]", url.rpartition("://")[2])[0]:
             raise ConfigError(
                 f"the address in {self.base_url_env} cannot contain a user name or "
@@ -88,7 +89,8 @@ class Endpoint:
     @property
     def is_openai(self) -> bool:
         """True if the server is OpenAI's own."""
-        url = (os.environ.get(self.base_url_env, "") if self.base_url_env else "") or self.base_url
+        given = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        url = given or self.base_url
         return _OPENAI_URL.match(url) is not None
 
 
@@ -96,25 +98,33 @@ def join_url(base: str, path: str) -> str:
     """Join `base` and `path`. `base` may end in the first segments of `path`."""
     base = base.rstrip("/")
     segments = path.strip("/").split("/")
+
     for count in range(len(segments), 0, -1):
         if base.endswith("/" + "/".join(segments[:count])):
             segments = segments[count:]
             break
+
     return "/".join([base, *segments])
 
 
 def redact_url(url: str) -> str:
     """Return `url` without user, password, and query values with the name of a secret."""
     before, mark, query = url.partition("?")
-    parts = (part.partition("=") for part in query.split("&"))
-    shown = "&".join(
-        f"{name}={NOT_SHOWN}" if value and is_secret_name(unquote(name)) else name + equals + value
-        for name, equals, value in parts
-    )
+    shown = "&".join(map(_redact_parameter, query.split("&")))
+
     scheme, slashes, rest = before.partition("://")
     host, slash, path = rest.partition("/")
     user, at, host = host.rpartition("@")
-    return f"{scheme}{slashes}{NOT_SHOWN + at if user else at}{host}{slash}{path}{mark}{shown}"
+
+    if user:
+        user = NOT_SHOWN
+    return f"{scheme}{slashes}{user}{at}{host}{slash}{path}{mark}{shown}"
+
+
+def _redact_parameter(parameter: str) -> str:
+    name, _, value = parameter.partition("=")
+    is_secret = bool(value) and is_secret_name(unquote(name))
+    return f"{name}={NOT_SHOWN}" if is_secret else parameter
 
 
 def make_endpoint(
@@ -137,18 +147,21 @@ def make_endpoint(
 
     base_url, *others = [config.base_url] if config.base_url else config.DEFAULT_ADDRESSES or [""]
     key_env = config.api_key_env or None
+
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         setting = f"{table}.{provider}.base_url"
         found = describe_found(base_url, setting)
         raise ConfigError(f"expected an http or https address, {found}", path=setting)
+
     defaults = type(config)()
+    base_url_env = config.base_url_env if isinstance(config, OpenAi) else None
     return Endpoint(
         provider,
         base_url,
         path,
         other_base_urls=tuple(others),
-        base_url_env=config.base_url_env if isinstance(config, OpenAi) else None,
+        base_url_env=base_url_env,
         key_env=key_env,
         key_header=key_header,
         key_required=config.base_url == defaults.base_url,  # another server may need no key (D61)
@@ -212,6 +225,7 @@ class ReasoningEffort:
             return self.effort
         if self.effort == 0:
             return "none"
+
         floors: dict[Level, float] = {"max": 0.9, "xhigh": 0.8, "high": 0.5, "medium": 0.2}
         share = self.effort / max_tokens
         return next((level for level, floor in floors.items() if share > floor), "low")
@@ -233,6 +247,7 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
         effort = value.get("effort", "medium")
         if isinstance(effort, dict):
             effort = effort.get("absolute")
+
     match effort:
         case None if not isinstance(value, dict):
             return None
@@ -244,6 +259,7 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
             return ReasoningEffort(effort, exclude)
         case "none" | "xlow" | "low" | "medium" | "auto" | "high" | "xhigh" | "max":
             return ReasoningEffort(effort, exclude)
+
     raise ProviderError(
         "assistant.model.parameters.reasoning: expected off, auto, one of "
         f"{', '.join(REASONING_SHARES)}, or a number of tokens; found {value!r}"

@@ -108,25 +108,29 @@ def classify_response(
     message = _truncate(parse_error_message(body) or f"HTTP {status}")
     retry_header = headers.get("x-should-retry", "").strip().lower()
     kind = _classify_kind(status, retry_header, f"{message}\n{body}")
+
     if retry_header != "true" and _refuses_media(status, message):
         kind = "other"
+
     wait = None
     if kind in ("rate_limit", "transient"):
         wait = parse_retry_after(headers, body, now=now)
     elif kind == "other" and retry_header != "false":
         # Rate limit headers are in every response. For other errors, only `retry-after` counts.
-        wait = _parse_explicit_wait(headers, time.time() if now is None else now)
+        clock = time.time() if now is None else now
+        wait = _parse_explicit_wait(headers, clock)
+
     described = f"{status}: {message}" if message != f"HTTP {status}" else message
+
     if kind == "rate_limit":
-        limits = (
-            (match[1] or match[2]).replace("-", " ")
-            for name, left in headers.items()
-            if left.strip() == "0" and (match := _REMAINING.fullmatch(name.lower()))
-        )
+        exhausted = (name.lower() for name, left in headers.items() if left.strip() == "0")
+        matches = filter(None, map(_REMAINING.fullmatch, exhausted))
+        limits = ((match[1] or match[2]).replace("-", " ") for match in matches)
         if reached := " and ".join(limits):
             described += f"; the limit of {reached} is reached"
         if wait is not None:
             described += f"; retry after {wait:.3g} s"
+
     return ProviderError(
         f"{provider} answered {described}", kind=kind, status=status, retry_after=wait
     )
@@ -139,24 +143,31 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
     message = _truncate(_read_scalar(fields.get("message")) or "unknown error")
+
     given = (_truncate(_read_scalar(fields.get(name))) for name in ("code", "type"))
     words = [word for word in given if word]
-    statuses = (
-        int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF_WORD.get(word.lower())
-        for word in words
-    )
+    statuses = map(_read_status, words)
     status = next((status for status in statuses if status is not None), None)
+
     text = " ".join([*words, message])
     kind = _classify_kind(status or 400, "", text)
+
     if _refuses_media(status, message):
         kind = "other"
+
+    wait = _find_wait(text) if kind in ("rate_limit", "transient") else None
+    details = f" ({', '.join(words)})" if words else ""
     return ProviderError(
-        f"{provider} stopped with an error: {message}"
-        + (f" ({', '.join(words)})" if words else ""),
+        f"{provider} stopped with an error: {message}{details}",
         kind=kind,
         status=status,
-        retry_after=_find_wait(text) if kind in ("rate_limit", "transient") else None,
+        retry_after=wait,
     )
+
+
+def _read_status(word: str) -> int | None:
+    is_number = re.fullmatch("[45][0-9][0-9]", word) is not None
+    return int(word) if is_number else _STATUS_OF_WORD.get(word.lower())
 
 
 def _read_scalar(value: Any) -> str:
@@ -177,16 +188,17 @@ def parse_error_message(body: str) -> str | None:
     except (ValueError, RecursionError):
         text = body.strip()
         return text if 0 < len(text) <= _SHORT_BODY and not text.startswith("<") else None
+
     if isinstance(value, list) and value:
         value = value[0]
+
     if not isinstance(value, dict):
         return None
+
     error = value.get("error")
-    candidates = (
-        error.get("message") if isinstance(error, dict) else error,
-        value.get("message"),
-        value.get("detail"),
-    )
+    inner = error.get("message") if isinstance(error, dict) else error
+    candidates = (inner, value.get("message"), value.get("detail"))
+
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
@@ -211,22 +223,30 @@ def parse_retry_after(
     Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
     """
     clock = time.time() if now is None else now
+
     limit = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", headers.get("ratelimit", ""))
     resets = (
         parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
         for unit in ("requests", "tokens")
     )
+
     moment = _parse_number(headers.get("x-ratelimit-reset", ""))
     if moment is not None and moment > 1e11:
         moment /= 1000  # OpenRouter sends milliseconds
-    for seconds in (
+
+    until_limit = float(limit[1]) if limit else None
+    until_moment = None if moment is None else moment - clock
+
+    candidates = (
         _parse_explicit_wait(headers, clock),
-        float(limit[1]) if limit else None,
+        until_limit,
         max((wait for wait in resets if wait), default=None),
-        None if moment is None else moment - clock,
-    ):
+        until_moment,
+    )
+    for seconds in candidates:
         if seconds is not None and 0 < seconds <= MAX_RETRY_WAIT_S:
             return seconds
+
     return _find_wait(body)
 
 
@@ -242,14 +262,17 @@ def _parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None
     milliseconds = _parse_positive(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
+
     text = headers.get("retry-after", "").strip()
     seconds = _parse_positive(text)
     if seconds is not None:
         return seconds if seconds <= MAX_RETRY_WAIT_S else None
+
     try:
         wait = parsedate_to_datetime(text).timestamp() - now
     except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
         return None
+
     return wait if 0 < wait <= MAX_RETRY_WAIT_S else None
 
 
@@ -259,7 +282,8 @@ def _find_wait(text: str) -> float | None:
         return None
     amount = match[1]
     word = match[2]
-    seconds = parse_duration(amount + _UNIT_PREFIXES[word[:3].lower()] if word else amount)
+    unit = _UNIT_PREFIXES[word[:3].lower()] if word else ""
+    seconds = parse_duration(amount + unit)
     return float(math.ceil(seconds)) if seconds and seconds <= MAX_RETRY_WAIT_S else None
 
 
@@ -280,12 +304,15 @@ def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKi
     if status == 429 and "RESOURCE_EXHAUSTED" in text.upper():
         is_limit = "PerDay" not in text and _GOOGLE_LIMIT.search(text)
         return "quota" if _GOOGLE_QUOTA.search(text) and not is_limit else "rate_limit"
+
     if status == 402 or _QUOTA.search(text):
         return "quota"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return "too_long"
+
     if retry_header == "false":
         return "other"
+
     if status == 429:
         return "rate_limit"
     if retry_header == "true" or status in (408, 409) or status >= 500:
@@ -339,12 +366,16 @@ def format_model_choices(llm: Llm) -> str:
             state = f"{variable} is not set"
             missing.append(variable)
         rows.append((f"%%jp -m {name}/MODEL", state))
+
     width = max(len(option) for option, _ in rows)
     lines = [f"  {option.ljust(width)}  {state}" for option, state in rows]
     lines.insert(0, "Choose a model; it is used for the rest of the conversation:")
+
     if missing:
         lines.append(f"Set a key in this running kernel: {format_key_statement(missing[0])}")
+
     lines.append(f"Keep a model for all notebooks: {CHOOSE.replace('config ', 'config --user ')}")
+
     return "\n".join(lines)
 
 
@@ -389,6 +420,7 @@ def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
         )
     if not refused:
         return f"Is the server running? {source}"
+
     start = _START_SERVER.get((endpoint.local or endpoint.provider), "Start it")
     return f"{start}, or set its address. {source}"
 

@@ -81,12 +81,15 @@ def end_with_error(error: Any) -> Finished:
     fields = error if isinstance(error, dict) else {"message": error}
     code = fields.get("code")
     message = fields.get("message")
+
     if isinstance(code, str):
         code = code.rpartition("/")[2]
     elif isinstance(code, int):
         code = _STATUS_OF_CODE.get(code, code)
+
     if _REFUSAL.search(f"{code} {message}"):
         return Finished("refused", str(message or code))
+
     word = fields.get("status")
     raise classify_stream_error(
         {"message": message, "code": code, "type": word}, provider=GOOGLE_NAME
@@ -116,6 +119,7 @@ def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], 
     sent, omitted = split_attachments(attachments, IMAGE_AND_PDF_TYPES)
     xml = format_documents_xml(sent)
     contents: list[Content] = [xml] if xml else []
+
     for attachment in sent:
         if isinstance(attachment.content, bytes):
             data = attachment.media_type, encode_base64(attachment.content)
@@ -187,6 +191,7 @@ class ContinuedDecoder(Decoder):
         """Keep the token of an incomplete response; return False if it does not continue."""
         if not token or self._continuations == MAX_REQUEST_CONTINUATIONS:
             return False
+
         self._continuations += 1
         self._token = str(token)
         self.is_continued = True
@@ -197,6 +202,7 @@ class ContinuedDecoder(Decoder):
         token = self._token
         self._token = ""
         self.is_continued = False
+
         if token:
             self._earlier_usage = self._count_usage()
             self._usage = {}
@@ -259,6 +265,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         if reasoning is None:
             return None
         effort = reasoning.to_level(request.parameters.max_tokens or _ASSUMED_MAX_TOKENS)
+
         level = None if effort == "auto" else _LEVELS.get(effort, effort)
         while level is not None and (request.model, level) in self._rejected_levels:
             level = _NEAREST_LEVEL.get(level)
@@ -269,15 +276,18 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     ) -> ProviderEvent | None:
         if error.status != 400:
             return super()._recover(error, request, rendering)
+
         text = str(error).lower()
         if "signature" in text or "thought" in text:
             return self._repair(error, request, rendering)
+
         if "level" in text and "think" in text:
             level, _ = self._find_thinking(request) or (None, False)
             if level is None:
                 return None
             self._rejected_levels.add((request.model, level))
             return Retry(error.without_address)
+
         if _REFUSAL.search(text):
             return Finished("refused", error.without_address)
         return super()._recover(error, request, rendering)
@@ -292,9 +302,11 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             async with aclosing(self._http.post(sent, url=url)) as chunks:
                 async for chunk in chunks:
                     yield chunk
+
             token = decoder.begin_continuation()
             if not token:
                 return
+
             sent = body[:-1] + b"," + encode_json({self.continuation_member: token})[1:]
 
     def _encode_body(
@@ -363,14 +375,13 @@ class _Rewriter:
 
     def rewrite(self, schema: Schema) -> JsonObject:
         self._nodes += 1
-        references = [
-            reference
-            for each in (schema, *get_all_of(schema))
-            if isinstance(reference := each.get("$ref"), str)
-        ]
+        named = (each.get("$ref") for each in (schema, *get_all_of(schema)))
+        references = [reference for reference in named if isinstance(reference, str)]
+
         is_endless = any(each in self._expanding for each in references)
         if is_endless or self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
             return {"type": "object", "description": _RECURSIVE}
+
         self._expanding += references
         node = self._rewrite_simple(expand(schema, self._root) or schema)
         del self._expanding[len(self._expanding) - len(references) :]
@@ -391,22 +402,24 @@ class _Rewriter:
                 result[key] = self._rewrite_keyword(key, value)
             elif key not in DROPPED and key not in DEFINITIONS and key != "$ref":
                 notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+
         properties = result.get("properties")
         if isinstance(properties, dict) and properties:
             result.setdefault("type", "object")
             result.setdefault("propertyOrdering", [*properties])
+
         if notes:
             described = str(result.get("description", ""))
             result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
         return result
 
+    def _rewrite_child(self, child: JsonValue) -> JsonObject:
+        return self.rewrite(child) if isinstance(child, dict) else {}
+
     def _rewrite_keyword(self, key: str, value: JsonValue) -> JsonValue:
         match key, value:
             case "properties", dict():
-                return {
-                    name: self.rewrite(child) if isinstance(child, dict) else {}
-                    for name, child in value.items()
-                }
+                return {name: self._rewrite_child(child) for name, child in value.items()}
             case (("items" | "additionalProperties"), dict()):
                 return self.rewrite(value)
             case (("anyOf" | "prefixItems"), list()):

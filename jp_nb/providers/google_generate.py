@@ -86,6 +86,7 @@ def build_request_fields(
     fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
         fields["systemInstruction"] = {"parts": system}
+
     if request.tools:
         declarations = [
             {
@@ -98,9 +99,11 @@ def build_request_fields(
         fields["tools"] = [{"functionDeclarations": declarations}]
         choice = _format_tool_choice(request.tool_choice, allowed_tools)
         fields["toolConfig"] = {"functionCallingConfig": choice}
+
     config: WireMessage = {}
     if answer is not None:
         config = {"responseMimeType": "application/json", "responseJsonSchema": answer.schema}
+
     parameters = request.parameters
     for name, value in (
         ("maxOutputTokens", parameters.max_tokens),
@@ -112,11 +115,14 @@ def build_request_fields(
     ):
         if value is not None:
             config[name] = value
+
+    omitted = {} if omitted is None else omitted
     for name, extra in parameters.other.items():
         if name in _EXTRAS:
             config[name] = extra
         else:
-            omit_parameter({} if omitted is None else omitted, name, "not a parameter of this API")
+            omit_parameter(omitted, name, "not a parameter of this API")
+
     if config:
         fields["generationConfig"] = config
     return fields
@@ -128,12 +134,16 @@ def _format_thinking(
     reasoning = parse_reasoning(request.parameters.reasoning)
     if thinking is None or reasoning is None:
         return None
+
     level, is_hidden = thinking
     config: WireMessage = {"includeThoughts": not is_hidden}
     if not _BUDGET_MODELS.match(name_model(request)):
         return config if level is None else {**config, "thinkingLevel": level}
+
     budget = min(reasoning.to_tokens(request.parameters.max_tokens or _MAX_BUDGET), _MAX_BUDGET)
-    return {**config, "thinkingBudget": -1 if reasoning.effort == "auto" else budget}
+    if reasoning.effort == "auto":
+        budget = -1
+    return {**config, "thinkingBudget": budget}
 
 
 def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> WireMessage:
@@ -141,7 +151,9 @@ def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> Wi
     if name != choice:
         return {"mode": "ANY", "allowedFunctionNames": [name]}
     if allowed is None or choice == "none":
-        return {"mode": "ANY" if choice == "required" else choice.upper()}
+        mode = "ANY" if choice == "required" else choice.upper()
+        return {"mode": mode}
+
     # AUTO cannot be limited to some of the tools. With VALIDATED, the model can also call none.
     mode = "ANY" if choice == "required" else "VALIDATED"
     return {"mode": mode, "allowedFunctionNames": [*allowed]} if allowed else {"mode": "NONE"}
@@ -151,7 +163,8 @@ def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachment
     """Format attachments as parts at the start of the first message of the user."""
     contents, omitted = list_attachments(attachments)
     message = {"role": "user", "parts": [*map(_format_part, contents)]}
-    return FormattedAttachments((encode_json(message),) if contents else (), omitted=omitted)
+    messages = (encode_json(message),) if contents else ()
+    return FormattedAttachments(messages, omitted=omitted)
 
 
 def _format_part(content: Content) -> WireMessage:
@@ -177,11 +190,10 @@ class GenerateRendering(GoogleRendering):
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         text = describe_change(change)
-        parts = [
-            part
-            for each in format_attachments(change.added).messages
-            for part in json.loads(each)["parts"]
-        ]
+        parts: list[WireMessage] = []
+        for message in format_attachments(change.added).messages:
+            parts += json.loads(message)["parts"]
+
         parts += [{"text": text}] if text else []
         return [{"role": "user", "parts": parts}] if parts else []
 
@@ -219,6 +231,7 @@ class GenerateRendering(GoogleRendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if not self._signature:
             return False
+
         text = response.reasoning or ""
         part: WireMessage = {"text": text, "thought": True} if text else {"text": ""}
         self._open_parts("model").append(self._sign(part))
@@ -233,20 +246,25 @@ class GenerateRendering(GoogleRendering):
         # Of parallel calls, only the first has a signature.
         if not any("functionCall" in each for each in parts):
             part.setdefault("thoughtSignature", NO_SIGNATURE)
+
         parts.append(part)
 
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
+        key = "error" if is_error else "result"
         response: WireMessage = {
             "id": call_id,
             "name": self._names[call_id],
-            "response": {"error" if is_error else "result": text},
+            "response": {key: text},
         }
+
         if images:
             response["parts"] = [_format_part((each.media_type, each.text)) for each in images]
+
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "parts": []})
+
         parts = self._edit(call_index + 1)["parts"]
         results = sum("functionResponse" in part for part in parts)
         parts.insert(results, {"functionResponse": response})
@@ -300,10 +318,12 @@ class GenerateDecoder(ContinuedDecoder):
         if error := message.get("error"):
             out.add(end_with_error(error))
             return
+
         self.add_usage(message.get("usageMetadata"), out)
         if reason := (message.get("promptFeedback") or {}).get("blockReason"):
             detail = message["promptFeedback"].get("blockReasonMessage")
             out.add(Finished("refused", str(detail or reason)))
+
         for candidate in message.get("candidates") or ():
             # The request asks for one candidate, which has no index, or 0.
             if candidate is not None and not candidate.get("index"):
@@ -328,7 +348,8 @@ class GenerateDecoder(ContinuedDecoder):
         word = self._reason or "STOP"
         reason = _FINISH.get(word, "other")
         is_told = reason in ("other", "refused")
-        out.add(Finished(reason, (self._detail or word) if is_told else None))
+        detail = (self._detail or word) if is_told else None
+        out.add(Finished(reason, detail))
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:
         signature = part.get("thoughtSignature") or ""
@@ -337,21 +358,26 @@ class GenerateDecoder(ContinuedDecoder):
         if call := part.get("functionCall"):
             self._add_call(call, signature, out)
             return
+
         text = part.get("text")
         if text is None:
             return  # such as an image, which was not asked for
+
         kind: TextKind = "reasoning" if part.get("thought") else "message"
         if not text and signature and self._kind is None:
             kind = "reasoning"  # without any text, the signature is kept as a thought
+
         self._has_content = self._has_content or (kind == "message" and bool(text))
         if self._kind is None or (text and kind != self._kind):
             self._flush(out)
             self._index += 1
             self._kind = kind
+
         if self._kind == "reasoning":
             out.add_text(self._index, "reasoning", text)
         elif text:
             self._answer.feed(self._index, text, out)
+
         if signature:
             self._signature = signature
 
@@ -363,6 +389,7 @@ class GenerateDecoder(ContinuedDecoder):
 
         if id_ and self._ended_calls.get((id_, name)) == arguments.resolve():
             return  # a server that repeats its calls at the end
+
         is_same = bool(id_) and self._call is not None and self._call.key == (id_, name)
         if not is_same:
             self._flush(out)
@@ -395,9 +422,10 @@ class GenerateDecoder(ContinuedDecoder):
         self._signature = ""
 
     def _add_flush(self, out: EventBuffer) -> None:
-        out.add(
-            Flush(self._index, {THOUGHT_SIGNATURE_KEY: self._signature} if self._signature else {})
-        )
+        metadata: dict[str, JsonValue] = {}
+        if self._signature:
+            metadata[THOUGHT_SIGNATURE_KEY] = self._signature
+        out.add(Flush(self._index, metadata))
 
     def _end(
         self, reason: str, candidate: WireObject, message: WireObject, out: EventBuffer
@@ -405,6 +433,7 @@ class GenerateDecoder(ContinuedDecoder):
         token = candidate.get("continuationToken") or message.get("continuationToken")
         if reason == "CONTINUATION" and self.keep_token(token):
             return  # the open text goes on in the next stream
+
         if reason in _MALFORMED:
             said = _read_message(candidate)
             raise ProviderError(
@@ -416,6 +445,7 @@ class GenerateDecoder(ContinuedDecoder):
                 "(`%jp new`)",
                 status=400,
             )
+
         self._flush(out)
         self._reason = reason
         self._detail = candidate.get("finishMessage")

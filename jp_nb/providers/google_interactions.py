@@ -75,6 +75,7 @@ def build_request_fields(
     fields: WireMessage = {"model": name_model(request), "store": False, "stream": True}
     if system := "\n\n".join(text for text in request.system if text.strip()):
         fields["system_instruction"] = system
+
     if request.tools:
         fields["tools"] = [
             {
@@ -85,12 +86,20 @@ def build_request_fields(
             }
             for tool in request.tools
         ]
+
     if answer is not None:
         fields["response_format"] = {
             "type": "text",
             "mime_type": "application/json",
             "schema": answer.schema,
         }
+
+    level: str | None = None
+    summaries: str | None = None
+    if thinking is not None:
+        level, is_hidden = thinking
+        summaries = "none" if is_hidden else "auto"
+
     parameters = request.parameters
     config: WireMessage = {
         name: value
@@ -101,21 +110,25 @@ def build_request_fields(
             ("stop_sequences", list(parameters.stop_words) or None),
             ("seed", parameters.other.get("seed")),
             ("tool_choice", _format_tool_choice(request, allowed_tools)),
-            ("thinking_level", thinking[0] if thinking else None),
-            ("thinking_summaries", ("none" if thinking[1] else "auto") if thinking else None),
+            ("thinking_level", level),
+            ("thinking_summaries", summaries),
         )
         if value is not None
     }
+
     if config:
         fields["generation_config"] = config
+
     omitted = {} if omitted is None else omitted
     if parameters.top_k is not None:
         omit_parameter(omitted, "top_k", "not a parameter of this API")
+
     for name, value in parameters.other.items():
         if name in _EXTRAS:
             fields[name] = value
         elif name != "seed":
             omit_parameter(omitted, name, "not a parameter of this API")
+
     return fields
 
 
@@ -128,6 +141,7 @@ def _format_tool_choice(
         return None
     if name != choice:
         return {"allowed_tools": {"mode": "any", "tools": [name]}}
+
     mode = "any" if choice == "required" else choice
     if allowed is None or mode == "none":
         return mode
@@ -178,8 +192,10 @@ class InteractionsRendering(GoogleRendering):
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:
         text = describe_change(change)
-        added = format_attachments(change.added).messages
-        return [*map(json.loads, added), *([_user_step([text])] if text else [])]
+        steps = list(map(json.loads, format_attachments(change.added).messages))
+        if text:
+            steps.append(_user_step([text]))
+        return steps
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
         return None if message["type"] == "thought" else message
@@ -189,6 +205,7 @@ class InteractionsRendering(GoogleRendering):
         while last >= 0 and self.messages[last]["type"] == "thought":
             last -= 1
         del pieces[last + 1 :]
+
         if last >= 0 and self.messages[last]["type"] not in _FROM_USER:
             pieces.append(encode_json(self.continue_request))
 
@@ -209,6 +226,7 @@ class InteractionsRendering(GoogleRendering):
         if any("signature" in step for step in steps) and not self._may_sign():
             return False
         kinds = [step["type"] for step in steps]
+
         match entry:
             case ToolCallRequest(name=name, arguments=arguments) if kinds == ["function_call"]:
                 return (steps[0]["name"], steps[0]["arguments"]) == (name, arguments)
@@ -234,6 +252,7 @@ class InteractionsRendering(GoogleRendering):
         signature = response.metadata.get(THOUGHT_SIGNATURE_KEY)
         if not isinstance(signature, str) or not self._may_sign():
             return False
+
         self.has_signatures = True
         self.messages.append(make_thought_step(response.reasoning or "", signature))
         return True
@@ -261,12 +280,17 @@ class InteractionsRendering(GoogleRendering):
             said = f"Result of the tool {name} with {arguments}:\n{text}"
             self.messages.append(_user_step(list_contents(said, images)))
             return
+
+        result: str | list[WireMessage] = text
+        if images:
+            result = list(map(_format_content, list_contents(text, images)))
         step: WireMessage = {
             "type": "function_result",
             "call_id": call_id,
             "name": name,
-            "result": [*map(_format_content, list_contents(text, images))] if images else text,
+            "result": result,
         }
+
         if is_error:
             step["is_error"] = True
         self._insert(self._find_result_place(call_id), step)
@@ -276,10 +300,12 @@ class InteractionsRendering(GoogleRendering):
         place = len(self.messages)
         while self.messages[place - 1].get("id") != call_id:
             place -= 1
+
         while place < len(self.messages) and self.messages[place]["type"] not in _FROM_USER:
             place += 1
         while place < len(self.messages) and self.messages[place]["type"] == "function_result":
             place += 1
+
         return place
 
 
@@ -343,6 +369,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
             unsigned_items = end
         else:
             return None
+
         self._keep_rendering(request.thread, InteractionsRendering(unsigned_items, text_calls))
         return Retry(error.without_address)
 
@@ -371,14 +398,14 @@ def _create(
     # An address can end in a version, as `https://generativelanguage.googleapis.com/v1beta`.
     version = re.search(r"/v\d\w*/?$", config.base_url or "")
     root = "" if version else "/v1"
-    endpoint = make_endpoint(
-        name,
-        config,
-        f"{root}/interactions" if dialect == "interactions" else f"{root}/models",
+    path = f"{root}/models"
+    headers: dict[str, str] = {}
+    if dialect == "interactions":
+        path = f"{root}/interactions"
         # The revision of the API in its versions before 1. Later ones ignore it.
-        headers={"api-revision": "2026-05-20"} if dialect == "interactions" else {},
-        key_header="x-goog-api-key",
-    )
+        headers = {"api-revision": "2026-05-20"}
+    endpoint = make_endpoint(name, config, path, headers=headers, key_header="x-goog-api-key")
+
     if dialect == "generate":
         from jp_nb.providers.google_generate import GenerateProvider
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -60,8 +61,8 @@ def make_call_step(id_: str, name: str, arguments: JsonValue) -> WireMessage:
 
 def join_texts(steps: Sequence[WireMessage], key: str) -> str:
     """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
-    listed = (step.get(key) for step in steps)
-    contents = (each for group in listed if isinstance(group, list) for each in group)
+    groups = (step.get(key) for step in steps)
+    contents = chain.from_iterable(group for group in groups if isinstance(group, list))
     known = (each for each in contents if isinstance(each, dict) and each.get("type") == "text")
     texts = (each.get("text") for each in known)
     return "".join(text for text in texts if isinstance(text, str))
@@ -118,11 +119,13 @@ class _OpenStep:
             self._end_text()
             contents.append(content)
             return
+
         if self._text is None:
             if not contents or contents[-1].get("type") != "text":
                 contents.append(make_text_content(""))
             self._text = contents[-1]
             self._pieces = [self._text["text"]]
+
         self._pieces.append(content["text"])
 
     def add_annotations(self, annotations: list[JsonValue]) -> None:
@@ -212,6 +215,7 @@ class InteractionsDecoder(ContinuedDecoder):
     def _note_status(self, update: WireObject) -> None:
         self._clear_end()
         status = update.get("status")
+
         # A model that does not stream has its steps only in `interaction.completed`.
         if status in _ENDS and (self._count or status == "failed"):
             self._end = update
@@ -231,8 +235,10 @@ class InteractionsDecoder(ContinuedDecoder):
         self._clear_end()
         kind = step["type"]
         index = self._count
+
         if wire_index in self._steps:
             self._stop_step(self._steps.pop(wire_index), out)
+
         self._flush_pending_call(out)
         if self._is_continued and self._output and kind == "model_output":
             index = self._output[0].index
@@ -240,9 +246,11 @@ class InteractionsDecoder(ContinuedDecoder):
             self._flush_output(out)
             self._count += 1
         self._is_continued = False
+
         opened = self._steps[wire_index] = _OpenStep(index, {**step})
         if extra := step.keys() - _FIELDS.get(kind, frozenset()):
             out.held_chars += len(compact_json({key: step[key] for key in extra}))
+
         if kind in _CONTENTS:
             for content in step.get(_CONTENTS[kind]) or []:
                 self._show(opened, content, out)
@@ -254,6 +262,7 @@ class InteractionsDecoder(ContinuedDecoder):
     def _start_call(self, opened: _OpenStep, out: EventBuffer) -> None:
         call = opened.step
         self._has_answer = True
+
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
         out.add(ToolCallStart(opened.index, call["id"], call["name"]))
         opened.arguments.set_first(call.get("arguments"))
@@ -342,13 +351,17 @@ class InteractionsDecoder(ContinuedDecoder):
         call = step.step
         text = step.arguments.resolve()
         out.held_chars -= step.arguments.held_chars
+
         if text:
             out.add_text(step.index, None, text)
         is_complete = is_json_object(text)
+
         if text:
             call["arguments"] = json.loads(text) if is_complete else {}
         is_known = call == make_call_step(call["id"], call["name"], call.get("arguments", {}))
-        flush = Flush(step.index, {} if is_known else {STEPS_KEY: call})
+        metadata: dict[str, JsonValue] = {} if is_known else {STEPS_KEY: call}
+        flush = Flush(step.index, metadata)
+
         if is_complete:
             out.add(flush)
         else:  # The arguments are empty or cut, which the status tells.
@@ -365,10 +378,12 @@ class InteractionsDecoder(ContinuedDecoder):
         self._output = []
         if not opened:
             return
+
         index = opened[0].index
         steps = [each.step for each in opened]
         text = join_texts(steps, "content")
         self._answer.finish(index, out)
+
         if not text:
             if any(step.get("content") for step in steps):  # such as an image
                 _flush_step(opened[0], out)
@@ -384,27 +399,34 @@ class InteractionsDecoder(ContinuedDecoder):
             for index, step in enumerate(interaction.get("steps") or []):
                 self._start_step(index, step, out)
                 self._stop_step(self._steps.pop(index), out)
+
         for index in [*self._steps]:  # a server that does not stop its steps
             self._flush_pending_call(out)
             self._flush_output(out)
             self._stop_step(self._steps.pop(index), out)
+
         self.add_usage(interaction.get("usage"), out)
         token = interaction.get("continuation_token")
         if status == "requires_continuation" and self.keep_token(token):
             return
+
         if status in _UNFINISHED:
             raise ProviderError(
                 f"{GOOGLE_NAME} ended its response while it was {status}", kind="transient"
             )
+
         error = next(iter(interaction.get("errors") or []), self._error)
         if error or status == "failed":
             out.add(end_with_error(error or {"message": "the interaction failed"}))
             return
+
         reason: FinishReason = _FINISH.get(status, "other")
         if reason != "max_tokens":
             self._flush_pending_call(out)
+
         self._flush_output(out)
-        out.add(Finished(reason, str(status) if reason == "other" else None))
+        detail = str(status) if reason == "other" else None
+        out.add(Finished(reason, detail))
 
 
 def _flush_step(
@@ -412,4 +434,6 @@ def _flush_step(
 ) -> None:
     # Without any text, the step needs a part to be stored. An empty one is not shown.
     out.add_text(step.index, "reasoning", "")
-    out.add(Flush(step.index, {STEPS_KEY: step.step} if metadata is None else metadata))
+    if metadata is None:
+        metadata = {STEPS_KEY: step.step}
+    out.add(Flush(step.index, metadata))

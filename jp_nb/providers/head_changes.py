@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Final
 
 from jp_nb.agent.provider import Attachment, ModelRequest
@@ -49,20 +50,25 @@ class HeadChange:
         after = self.after.system
         if before == after:
             return ""
+
         if after[: len(before)] == before:
             return "\n\n".join(after[len(before) :])
+
         if not any(text.strip() for text in after):
             return "The instructions at the beginning of this conversation no longer apply."
         return "\n\n".join((REPLACED_INSTRUCTIONS, *after))
 
     def tools(self) -> str:
         """Return what the model must know about the availability of tools in its list."""
-        before, after = ({tool.name for tool in x.tools} for x in (self.before, self.after))
+        before = {tool.name for tool in self.before.tools}
+        after = {tool.name for tool in self.after.tools}
         lines = []
+
         if removed := sorted(before - after):
             lines.append(f"These tools are no longer available: {_join_names(removed)}.")
         if added := sorted(after - before):
             lines.append(f"These tools are available from now on: {_join_names(added)}.")
+
         return "\n".join(lines)
 
     def new_tools(self) -> tuple[ToolDefinition, ...]:
@@ -74,6 +80,7 @@ class HeadChange:
         before = {mark.source for mark in self.before.attachments}
         after = {mark.source for mark in self.after.attachments}
         lines = []
+
         if replaced := sorted(before & {each.source for each in self.added}):
             lines.append(f"New contents of {_join_names(replaced)}. The earlier ones are outdated.")
         if removed := sorted(before - after):
@@ -84,18 +91,23 @@ class HeadChange:
         """Yield the name and the new content of each changed part, for the user."""
         before = self.before
         after = self.after
+
         for each in self.added:
             yield f"attachment {each.source}", each
+
         names = {tool.name for tool in before.tools}
         changed = (x.name for x in after.tools if x.name in names and x not in before.tools)
         listed = _join_names(changed)
+
+        effort = compact_json(after.reasoning) if before.reasoning != after.reasoning else ""
+        schema = compact_json(after.schema) if before.schema != after.schema else ""
         texts = {
             "instructions": self.instructions(),
             "tools": "\n".join(filter(None, (self.tools(), listed and f"Changed: {listed}."))),
             "attachments": self.attachments(),
             "tool choice": self.forced_call(),
-            "effort": compact_json(after.reasoning) if before.reasoning != after.reasoning else "",
-            "response schema": compact_json(after.schema) if before.schema != after.schema else "",
+            "effort": effort,
+            "response schema": schema,
         }
         yield from ((part, text) for part, text in texts.items() if text.strip())
 
@@ -133,14 +145,17 @@ def find_change(
     """
     before = without_turn_parts(after) if before is None else before
     replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
+
     if not has_tools:
         replaced["tools"] = after.tools
     elif REMOVED_TOOLS in appended:  # the list in front has the latest definitions
         latest = {tool.name: tool for tool in after.tools}
         known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
         replaced["tools"] = after.tools if known == latest else tuple(known.values())
+
     added = [x for x in after.attachments if x not in before.attachments and x in contents]
     before = replace(before, **replaced)
+
     if before == after:
         return None
     return HeadChange(before, after, tuple(contents[mark] for mark in added))
@@ -153,13 +168,16 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
     """
     heads = request.thread.heads
     wanted = request.head
-    first = without_turn_parts(heads[0].head if heads else wanted)
+    oldest = heads[0].head if heads else wanted
+    first = without_turn_parts(oldest)
+
     kept: dict[str, Any] = {}
     if "system" in appended:
         kept["system"] = first.system
     if "attachments" in appended and first.attachments != wanted.attachments:
         contents = request.thread.contents
         kept["attachments"] = tuple(contents[x] for x in first.attachments if x in contents)
+
     if "schema" in appended:
         kept["schema"] = None
     if "reasoning" in appended:
@@ -168,9 +186,11 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
         with_tools = (head.tools for _, head in heads if head.tools)
         kept["tools"] = next(with_tools, wanted.tools)
     elif REMOVED_TOOLS in appended:
-        offered = {tool.name: tool for _, head in heads for tool in head.tools}
+        tools = chain.from_iterable(head.tools for _, head in heads)
+        offered = {tool.name: tool for tool in tools}
         # A tool keeps its place, and has its latest definition.
         kept["tools"] = tuple((offered | {x.name: x for x in wanted.tools}).values())
+
     return replace(request, **kept) if kept else request
 
 

@@ -32,9 +32,11 @@ def find_address(addresses: Sequence[str]) -> str:
     for address in addresses:
         if address in _answering:
             return address
+
     until, fallback = _silent_until.get(tuple(addresses), (0.0, addresses[0]))
     if monotonic() < until:
         return fallback
+
     accepting = []
     for address in addresses:
         is_open, is_healthy = _probe(address)
@@ -43,6 +45,7 @@ def find_address(addresses: Sequence[str]) -> str:
             return address
         if is_open:
             accepting.append(address)
+
     fallback = (accepting or addresses)[0]
     _silent_until[tuple(addresses)] = monotonic() + SILENCE_SECONDS, fallback
     return fallback

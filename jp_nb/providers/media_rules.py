@@ -69,6 +69,7 @@ class MediaRules:
         pages = image.pages
         if pages is None or self.max_pages is None or pages_before + pages <= self.max_pages:
             return ""
+
         limit = f"a request to this model takes at most {self.max_pages} pages"
         if not pages_before:
             return f"it has {pages} pages, and {limit}: select pages"
@@ -192,6 +193,7 @@ def _find_place(error: ProviderError, messages: Sequence[Any]) -> Any:
             part = part[int(step)]
         elif isinstance(part, dict) and isinstance(part.get(step), dict | list):
             part = part[step]
+
     return part
 
 
@@ -219,6 +221,7 @@ def _select_kind(error: ProviderError, files: Iterable[_SentFile]) -> list[_Sent
     text = _read_words(error)
     is_about_images = _IMAGE_WORDS.search(text) is not None
     is_about_pdfs = _PDF_WORDS.search(text) is not None
+
     if is_about_images == is_about_pdfs:
         return files
     return [file for file in files if (file.image.media_type == PDF) == is_about_pdfs] or files

@@ -43,7 +43,10 @@ def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> M
     thinking = as_object(as_object(capabilities.get("thinking")).get("types"))
     if thinking:
         thinking = {"disabled": {"supported": True}, **thinking}  # older lists do not have this key
-    state = _STATES.get(str(entry.get("lifecycle")))
+
+    state = _STATES.get(str(entry.get("lifecycle"))) or ""
+    if not state and ends:
+        state = "deprecated"
     return ModelInfo(
         identifier,
         _read_text(entry.get("display_name")),
@@ -54,7 +57,7 @@ def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> M
         ),
         reasoning=_read_supported(capabilities.get("thinking")),
         created=_read_timestamp(entry.get("created_at")),
-        state=state or ("deprecated" if ends else ""),
+        state=state,
         ends=ends,
         thinking=_read_supported_names(thinking),
         efforts=_read_supported_names(capabilities.get("effort")),
@@ -86,6 +89,14 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     kinds = listed[:10] if isinstance(listed, list) else []
     ends = _read_day(entry.get("expiration_date")) or _read_day(entry.get("shutdown_date"))
     size = _read_count(meta.get("n_params"))
+
+    tools = None if known is None else "tools" in known
+    reasoning = None if known is None else "reasoning" in known
+    parameters = "" if size is None else f"{size / 1e9:.1f}B"
+    state: Literal["", "deprecated"] = (
+        "deprecated" if ends or entry.get("deprecated") is True else ""
+    )
+
     return ModelInfo(
         identifier,
         _read_text(entry.get("name") or entry.get("display_name")),
@@ -104,14 +115,14 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
             limits.get("max_completion_tokens"),
         ),
         inputs=tuple(word for word in map(_read_word, kinds) if word not in ("", "text")),
-        tools=None if known is None else "tools" in known,
-        reasoning=None if known is None else "reasoning" in known,
+        tools=tools,
+        reasoning=reasoning,
         input_price=_read_price(prices.get("prompt")),
         output_price=_read_price(prices.get("completion")),
         created=_read_number(entry.get("created")),
-        parameters="" if size is None else f"{size / 1e9:.1f}B",
+        parameters=parameters,
         size_bytes=_read_count(meta.get("size")),
-        state="deprecated" if ends or entry.get("deprecated") is True else "",
+        state=state,
         ends=ends,
     )
 
@@ -123,6 +134,7 @@ def add_llamacpp_properties(model: ModelInfo, props: JsonValue) -> ModelInfo:
     modalities = as_object(properties.get("modalities"))
     kinds = {"image": modalities.get("vision"), "audio": modalities.get("audio")}
     capabilities = as_object(properties.get("chat_template_caps"))
+
     return replace(
         model,
         context_window=_read_count(settings.get("n_ctx")) or model.context_window,
@@ -170,7 +182,9 @@ def parse_models(
     key, id_keys, parse = _PARSERS[protocol]
     listed = as_object(page).get(key)
     models: list[ModelInfo] = []
-    for entry in listed[: MAX_MODELS + 1] if isinstance(listed, list) else ():
+
+    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []
+    for entry in entries:
         for word in map(as_object(entry).get, id_keys):
             if isinstance(word, str) and 0 < len(word) <= MAX_ID_CHARS:
                 models.append(parse(replace_surrogates(word), as_object(entry)))
@@ -184,12 +198,16 @@ def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
     info = as_object(details.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
     known = _read_words(details.get("capabilities"))
+    inputs = ("image",) if known and "vision" in known else ()
+    tools = None if known is None else "tools" in known
+    reasoning = None if known is None else "thinking" in known
+
     return replace(
         model,
         context_window=_read_count(*lengths),
-        inputs=("image",) if known and "vision" in known else (),
-        tools=None if known is None else "tools" in known,
-        reasoning=None if known is None else "thinking" in known,
+        inputs=inputs,
+        tools=tools,
+        reasoning=reasoning,
     )
 
 
@@ -228,6 +246,7 @@ def _read_price(value: JsonValue) -> float | None:
     # A text with the price of one token; negative for a price that varies.
     if not isinstance(value, str) or len(value) > _MAX_WORD_CHARS:
         return None
+
     try:
         price = round(float(value) * _MILLION, 6)
     except (OverflowError, ValueError):
@@ -280,6 +299,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
         for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
             yield parse_models(page, "anthropic")
+
             last = page.get("last_id")
             if page.get("has_more") is not True or not isinstance(last, str):
                 return
@@ -302,12 +322,14 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
         for _ in range(MAX_MODEL_PAGES):
             page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
             listed = page.get("models")
+            entries = listed if isinstance(listed, list) else []
             chosen: list[JsonValue] = [
                 each
-                for each in (listed if isinstance(listed, list) else [])
+                for each in entries
                 if _generates_text(as_object(each).get("supportedGenerationMethods"))
             ]
             yield parse_models({"models": chosen}, "google")
+
             token = page.get("nextPageToken")
             if not isinstance(token, str) or not token:
                 return
@@ -343,6 +365,7 @@ async def list_chat_completions_models(
             models = parse_models(page, "openai")
             yield models
             seen += len(models)
+
             if not as_object(as_object(page).get("links")).get("next"):  # OpenRouter's
                 return
             page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
@@ -352,6 +375,7 @@ async def list_chat_completions_models(
             tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
             first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
             return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
+
         found = await _collect_pages(pages())
         if local == "llamacpp" and len(found.models) == 1:
             props = await _fetch_optional(http, f"{base}/props")
@@ -389,6 +413,7 @@ async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelL
             count += 1
             if len(found) == before or len(found) > MAX_MODELS:
                 break
+
     listed = _limit_models(found.values())
     return ModelList(listed.models, is_cut=listed.is_cut or count == MAX_MODEL_PAGES)
 

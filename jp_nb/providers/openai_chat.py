@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar, Self
 
 from pydantic import JsonValue
@@ -79,14 +80,18 @@ def build_request_fields(
     if profile.stream_options:
         fields["stream_options"] = {"include_usage": True}
     fields.update(_format_tools(request, profile))
+
     if answer is not None:
         fields["response_format"] = _format_response_format(answer, profile)
         if profile.require_parameters:  # only servers that enforce the schema
             fields["provider"] = {"require_parameters": True}
+
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
         fields.update(profile.reasoning(reasoning))
-    fields.update(_format_sampling(request, profile, {} if omitted is None else omitted))
+
+    omitted = {} if omitted is None else omitted
+    fields.update(_format_sampling(request, profile, omitted))
     return fields
 
 
@@ -102,8 +107,10 @@ def format_system_messages(
     answer = make_answer_schema(request, profile) if profile.answer is None else None
     if answer is not None:
         texts.append(_describe_answer(answer))
+
     if not texts:
         return []
+
     if request.model.startswith(profile.cached_by_mark):
         parts = [_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}
@@ -120,9 +127,12 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
     """Format attachments as a user message or as a part of the system message; see `Profile`."""
     sent, omitted = split_attachments(attachments, profile.media_types)
     xml = format_documents_xml(sent)
-    parts = [part for attachment in sent for part in _format_binary_parts(attachment)]
-    system, text = (xml, "") if profile.documents == "system" else ("", xml)
+    parts = list(chain.from_iterable(map(_format_binary_parts, sent)))
+
+    system = xml if profile.documents == "system" else ""
+    text = "" if system else xml
     content = [_text_part(text), *parts] if text and parts else text or parts
+
     messages = (encode_json({"role": "user", "content": content}),) if content else ()
     return FormattedAttachments(messages, system, omitted)
 
@@ -132,6 +142,7 @@ def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
     name = format_attachment_name(attachment)
     if isinstance(content, str):
         return []
+
     media_type = attachment.media_type
     data = encode_base64(content)
     if media_type == PDF:
@@ -157,15 +168,22 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
     tools = request.tools
     choice = request.tool_choice
     name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
+
     # A server that ignores `tool_choice` calls tools unless the list is empty.
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
+
     if name is not None and profile.tool_choices != "named":  # send only the forced tool
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name = None
         choice = "required"
+
     if choice == "required":
         choice = profile.any_tool
+
+    wire_choice: str | WireMessage = choice
+    if name is not None:
+        wire_choice = {"type": "function", "function": {"name": name}}
     functions = [
         {
             "name": tool.name,
@@ -174,11 +192,10 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
         }
         for tool in tools
     ]
+
     return {
         "tools": [{"type": "function", "function": function} for function in functions],
-        "tool_choice": (
-            choice if name is None else {"type": "function", "function": {"name": name}}
-        ),
+        "tool_choice": wire_choice,
     }
 
 
@@ -197,25 +214,31 @@ def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> W
 
 def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> WireMessage:
     parameters = request.parameters
+    top_k = parameters.top_k if profile.top_k else None
     sampling: WireMessage = {
         name: value
         for name, value in (
             (profile.max_tokens, parameters.max_tokens),
             ("temperature", parameters.temperature),
             ("top_p", parameters.top_p),
-            ("top_k", parameters.top_k if profile.top_k else None),
+            ("top_k", top_k),
             ("stop", list(parameters.stop_words) or None),
         )
         if value is not None
     }
+
     ignored = {name for name in parameters.other if name not in profile.extras}
     if parameters.top_k is not None and not profile.top_k:
         ignored.add("top_k")
+
     for name in sorted(ignored):
         omit_parameter(omitted, name, "not a parameter of this API")
+
     for name, value in parameters.other.items():
         if name in profile.extras:
-            sampling[profile.seed if name == "seed" else name] = value
+            wire_name = profile.seed if name == "seed" else name
+            sampling[wire_name] = value
+
     return sampling
 
 
@@ -245,6 +268,7 @@ class ChatRendering(Rendering):
             texts.append(_describe_answer(schemas.adapt_for_json_mode(schema)))
         elif self._profile.answer is None and change.before.schema is not None:
             texts.append("Answer with text again.")
+
         text = "\n\n".join(text for text in texts if text.strip())
         messages = [json.loads(message) for message in attached.messages]
         return [*messages, {"role": "system", "content": text}] if text else messages
@@ -260,10 +284,12 @@ class ChatRendering(Rendering):
         self._drop_turn_reasoning()
         self._drop_empty_answer()
         content: list[WireMessage] | str = text
+
         if images:
             content = [_text_part(text)] if text.strip() else []
             for image in images:
                 content += _format_image(image, f"[{image.noun}: {image.words}]")
+
         if images or text.strip():
             self.messages.append({"role": "user", "content": content})
 
@@ -272,6 +298,7 @@ class ChatRendering(Rendering):
         field = self._profile.reasoning_field
         if field is None or self._profile.reasoning_lasts:
             return
+
         for index in range(self._turn_start, len(self.messages)):
             if field in self.messages[index]:
                 del self._edit(index)[field]
@@ -286,6 +313,7 @@ class ChatRendering(Rendering):
         field = self._profile.reasoning_field
         if field is None:
             return False
+
         if details := rebuild_details(response.metadata.get(REASONING_DETAILS_KEY)):
             self._open_answer().setdefault("reasoning_details", []).extend(details)
         elif response.reasoning:
@@ -305,20 +333,24 @@ class ChatRendering(Rendering):
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
         place = call_index + 1
+
         while place < len(self.messages) and self.messages[place]["role"] == "tool":
             place += 1
         self._insert(place, {"role": "tool", "tool_call_id": call_id, "content": text})
         if not images:
             return
         # A message with the role `tool` holds only text, so images follow the results of the batch.
+
         place += 1
         if call_index not in self._image_messages:
             self._image_messages.add(call_index)
             content = [_text_part(RESULT_IMAGES_INTRO)]
             self._insert(place, {"role": "user", "content": content})
+
         parts = self._edit(place)["content"]
         if any(image.media_type == PDF for image in images):
             parts[0] = _text_part(RESULT_PDFS_INTRO)
+
         name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
         for image in images:
             words = f"{image.noun}: {image.words}, of {name}, call {call_id}"
@@ -399,6 +431,7 @@ def create_server(name: str, config: Server) -> Provider:
     """
     profile = _with_images(make_profile(name, config.profile), config.images)
     endpoint = make_endpoint(name, config, profile.path, headers={})
+
     endpoint = replace(endpoint, local=profile.local or "")
     if config.dialect == "responses":
         return _create_responses(endpoint, profile)
@@ -431,8 +464,10 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
     if isinstance(config, OpenRouter):
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
         headers = {key: value for key, value in attribution.items() if value}
+
     endpoint = make_endpoint(name, config, profile.path, headers=headers)
     endpoint = replace(endpoint, local=profile.local or "")
+
     if find_dialect(name, config) == "responses":
         return _create_responses(endpoint, profile)
     return ChatProvider(endpoint, profile)

@@ -89,9 +89,11 @@ class ChatDecoder(Decoder):
         """Add the events of `message`, a chunk."""
         if message.get("error"):
             raise classify_stream_error(message["error"], provider=self._name)
+
         self._calls.begin_message()
         for choice in message.get("choices") or ():
             self._select_choice(choice, out)
+
         # Groq has them in a member of its own.
         if usage := message.get("usage") or (message.get("x_groq") or {}).get("usage"):
             out.add(_parse_usage(usage))
@@ -117,7 +119,8 @@ class ChatDecoder(Decoder):
             return
 
         is_told = reason in ("other", "refused")
-        out.add(Finished(reason, (self._native_reason or word) if is_told else None))
+        detail = (self._native_reason or word) if is_told else None
+        out.add(Finished(reason, detail))
 
     def _select_choice(self, choice: WireObject | None, out: EventBuffer) -> None:
         """Apply the choice with the index 0. Some servers send more than the requested one."""
@@ -147,6 +150,7 @@ class ChatDecoder(Decoder):
                 self._add_content(delta.get("content"), out)
             else:
                 self._apply_delta(delta, out)
+
         if reason := choice.get("finish_reason"):
             self._note_end(reason, choice)
 
@@ -155,12 +159,16 @@ class ChatDecoder(Decoder):
             self._add_thought(_join_texts(thought), out)
         if details := delta.get("reasoning_details"):
             self._add_reasoning_details(details, out)
+
         self._add_content(delta.get("content"), out)
         self._add_refusal(delta.get("refusal") or "", out)
         calls = delta.get("tool_calls") or []
-        for call in [calls] if isinstance(calls, dict) else calls:
+        if isinstance(calls, dict):
+            calls = [calls]
+        for call in calls:
             if call is not None:
                 self._apply_call(call, out)
+
         if call := delta.get("function_call"):
             self._apply_call({"index": 0, "function": call}, out)
 
@@ -210,6 +218,7 @@ class ChatDecoder(Decoder):
         if index not in self._open:
             self._flush_open_items(out)
             self._open.add(index)
+
         if index == _REASONING:
             out.add_text(index, kind, text)
         else:
@@ -219,12 +228,14 @@ class ChatDecoder(Decoder):
     def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
         if _REASONING not in self._open:
             self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
+
         for detail in details:
             out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
                 self._details.append(dict(detail))
                 continue
+
             for key, value in detail.items():
                 if key in ("text", "summary", "data") and isinstance(value, str):
                     last[key] = (last.get(key) or "") + value
@@ -238,9 +249,11 @@ class ChatDecoder(Decoder):
             )
             self._details = []
             out.add(Flush(_REASONING, metadata))
+
         if _ANSWER in self._open:
             self._answer.finish(_ANSWER, out)
             out.add(Flush(_ANSWER))
+
         self._open.clear()
 
     def _apply_call(self, call: WireObject, out: EventBuffer) -> None:
@@ -250,6 +263,7 @@ class ChatDecoder(Decoder):
             id_ = ""
         elif type(id_) is int:  # some servers count their calls
             id_ = str(id_)
+
         name = function.get("name") or ""
         if not (isinstance(id_, str) and isinstance(name, str)):
             raise TypeError  # `StreamDecoder` reports it

@@ -14,6 +14,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
@@ -135,10 +136,12 @@ def build_request_fields(
     """
     omitted = {} if omitted is None else omitted
     fields: WireMessage = {"model": request.model, "store": False}
+
     if "stream" not in refused:
         fields["stream"] = True
         if "stream_options" not in refused:
             fields["stream_options"] = {"include_obfuscation": False}
+
     if "include" not in refused:
         fields["include"] = ["reasoning.encrypted_content"]
     if "truncation" not in refused:
@@ -146,10 +149,12 @@ def build_request_fields(
     if request.conversation_id and "prompt_cache_key" not in refused:
         # A digest, because a conversation of JP may have a name as its id.
         fields["prompt_cache_key"] = sha256(request.conversation_id.encode()).hexdigest()[:32]
+
     fields.update(_format_tools(request, local))
     fields.update(_format_text(request, answer, local))
     if reasoning := _format_reasoning(request, refused, omitted):
         fields["reasoning"] = reasoning
+
     return fields | _format_sampling(request, refused, omitted)
 
 
@@ -158,11 +163,13 @@ def _format_text(
 ) -> WireMessage:
     fields: WireMessage = {}
     text: WireMessage = {}
+
     if answer is not None:
         text["format"] = _format_answer(answer)
         if local == "llamacpp":  # it reads only the member of Chat Completions
             form = {key: text["format"].pop(key) for key in ("name", "schema", "strict")}
             fields["response_format"] = {**text.pop("format"), "json_schema": form}
+
     if "verbosity" in request.parameters.other:
         text["verbosity"] = request.parameters.other["verbosity"]
     return {**fields, "text": text} if text else fields
@@ -182,13 +189,19 @@ def _format_tools(request: ModelRequest, local: Local | None) -> WireMessage:
     choice = request.tool_choice
     if not tools:
         return {}
+
     name = choice.removeprefix("tool:")
     if name != choice and local == "llamacpp":  # it ignores a named choice
         tools = tuple(tool for tool in tools if tool.name == name) or tools
-        name = choice = "required"
+        name = "required"
+        choice = "required"
+
+    wire_choice: str | WireMessage = choice
+    if name != choice:
+        wire_choice = {"type": "function", "name": name}
     return {
         "tools": [*map(_format_tool, tools)],
-        "tool_choice": choice if name == choice else {"type": "function", "name": name},
+        "tool_choice": wire_choice,
     }
 
 
@@ -220,15 +233,18 @@ def _format_reasoning(
 ) -> WireMessage | None:
     fields: WireMessage = {}
     reasoning = parse_reasoning(request.parameters.reasoning)
+
     if reasoning is not None:
         fields["effort"] = _format_effort(reasoning, refused)
         if "summary" in refused:
             omit_parameter(omitted, "reasoning.summary", "the server refused it for this account")
         elif not (reasoning.exclude or reasoning.is_off):
             fields["summary"] = "auto"
+
     for name in ("mode", "context"):
         if (value := request.parameters.other.get(f"reasoning_{name}")) is not None:
             fields[name] = value
+
     if fields and "reasoning" in refused:
         omit_parameter(omitted, "reasoning", f"{request.model} does not support it")
         return None
@@ -240,6 +256,7 @@ def _format_sampling(
 ) -> WireMessage:
     parameters = request.parameters
     sampling: WireMessage = {}
+
     for name, value in (
         ("max_output_tokens", parameters.max_tokens),
         ("temperature", parameters.temperature),
@@ -249,7 +266,10 @@ def _format_sampling(
             omit_parameter(omitted, name, f"{request.model} does not support it")
         elif value is not None:
             sampling[name] = value
-    ignored = {name for name, value in (("top_k", parameters.top_k),) if value is not None}
+
+    ignored = set[str]()
+    if parameters.top_k is not None:
+        ignored.add("top_k")
     if parameters.stop_words:
         ignored.add("stop_words")
     for name, extra in parameters.other.items():
@@ -257,8 +277,10 @@ def _format_sampling(
             sampling[name] = extra
         elif name not in ("verbosity", "reasoning_mode", "reasoning_context"):
             ignored.add(name)
+
     for name in sorted(ignored):
         omit_parameter(omitted, name, "not a parameter of this API")
+
     return sampling
 
 
@@ -269,6 +291,7 @@ def format_attachments(
     sent, omitted = split_attachments(attachments, media_types)
     xml = format_documents_xml(sent)
     parts = [_text_part(xml)] if xml else []
+
     for attachment in sent:
         if isinstance(attachment.content, str):
             continue
@@ -278,6 +301,7 @@ def format_attachments(
             parts.append(_pdf_part(name, data))
         else:
             parts += [_text_part(name), _image_part(attachment.media_type, data)]
+
     messages = (encode_json(_user_message(parts)),) if parts else ()
     return FormattedAttachments(messages, omitted=omitted)
 
@@ -369,12 +393,14 @@ class ResponsesRendering(Rendering):
             stale_items=self.stale_items | stale_items,
             images_in_results=self.images_in_results and not result_images,
         )
+
         copy.last_response_id = self.last_response_id
         return copy
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning; see `Rendering.settle`."""
-        offered = {tool.name for _, head in request.thread.heads for tool in head.tools}
+        tools = chain.from_iterable(head.tools for _, head in request.thread.heads)
+        offered = {tool.name for tool in tools}
         names = tuple(tool.name for tool in request.tools)
         is_limited = "tools" in self.appended and not offered <= {*names}
         self.allowed_tools = names if is_limited else None
@@ -388,10 +414,12 @@ class ResponsesRendering(Rendering):
         texts = [change.instructions(), change.tools(), change.attachments()]
         if parts := [_text_part(text) for text in texts if text.strip()]:
             items.append({"type": "message", "role": self._system_role, "content": parts})
+
         new_tools = change.new_tools()
         if "tools" in self.appended and new_tools:
             tools = [*map(_format_tool, new_tools)]
             items.append({"type": "additional_tools", "role": "developer", "tools": tools})
+
         update: WireMessage = {}
         if before.reasoning != after.reasoning:
             reasoning = parse_reasoning(after.reasoning) or ReasoningEffort("auto")
@@ -400,6 +428,7 @@ class ResponsesRendering(Rendering):
             schema = after.schema
             answer = {"type": "text"} if schema is None else _format_answer(_adapt(schema))
             update["text"] = {"format": answer}
+
         if update:
             items.append({"type": "configuration_update", **update})
         return items
@@ -449,20 +478,24 @@ class ResponsesRendering(Rendering):
         metadata = response.metadata
         if not text:
             return
+
         message: WireMessage = {"type": "message", "role": "assistant", "content": text}
         item_id = self._read_id(metadata, "msg_")
         phase = read_phase(metadata, PHASE)
+
         if self._follows_reasoning and item_id:
             annotations = rebuild_annotations(metadata.get(ANNOTATIONS))
             part = {"type": "output_text", "text": text, "annotations": annotations}
             message |= {"id": item_id, "status": "completed", "content": [part]}
+
         if phase:
             message["phase"] = phase
         self.messages.append(message)
 
     def _read_id(self, metadata: Mapping[str, JsonValue], prefix: str) -> str:
-        # Other servers may have other prefixes.
-        return read_item_id(metadata, ITEM_ID, prefix if self._is_openai else "")
+        if not self._is_openai:
+            prefix = ""  # other servers may have other prefixes
+        return read_item_id(metadata, ITEM_ID, prefix)
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata = response.metadata
@@ -471,35 +504,36 @@ class ResponsesRendering(Rendering):
             return False
         if ITEM_ID not in metadata:
             return True  # incomplete, or an item that is not part of an answer
+
         item_id = self._read_id(metadata, "rs_")
         encrypted = read_text(metadata, ENCRYPTED)
         is_complete = bool(item_id and encrypted and self.is_bound)
         if not is_complete or self.items in self.stale_items:
             return False
+
         self.encrypted_items[item_id] = self.items
         self._follows_reasoning = True
-        self.messages.append(
-            {
-                "type": "reasoning",
-                "id": item_id,
-                "summary": [
-                    {"type": "summary_text", "text": part}
-                    for part in _split_summary(text, metadata.get(SUMMARY_LENGTHS))
-                ],
-                "encrypted_content": encrypted,
-            }
-        )
+        parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS))
+        item = {
+            "type": "reasoning",
+            "id": item_id,
+            "summary": [{"type": "summary_text", "text": part} for part in parts],
+            "encrypted_content": encrypted,
+        }
+        self.messages.append(item)
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:
         call_id = self._ids.assign(call.id, len(self.messages))
         name = self._tool_names[call_id] = self._rules.format_name(call.name)
+
         item: WireMessage = {
             "type": "function_call",
             "call_id": call_id,
             "name": name,
             "arguments": compact_json(format_arguments(call.arguments)),
         }
+
         if self.is_own:
             whole = call.metadata.get(ITEM)
             if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
@@ -507,6 +541,7 @@ class ResponsesRendering(Rendering):
             item_id = self._read_id(call.metadata, "fc_")
             if self._follows_reasoning and item_id:
                 item["id"] = item_id
+
         self.messages.append(item)
 
     def _add_result(
@@ -515,13 +550,17 @@ class ResponsesRendering(Rendering):
         self._follows_reasoning = False
         output: str | list[WireMessage] = text
         self.has_result_images = self.has_result_images or bool(images)
+
         if images and self.images_in_results:
             output = _text_and_image_parts(text, images)
+
         place = len(self.messages)
         if self.messages[-1]["type"] not in _CALL_TYPES:
             place = self._find_batch_end(call_id, call_index)
+
         item = {"type": "function_call_output", "call_id": call_id, "output": output}
         self._insert(place, item)
+
         if images and not self.images_in_results:
             name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
@@ -532,8 +571,10 @@ class ResponsesRendering(Rendering):
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         # Items that were inserted before a call have moved it.
         place = call_index
+
         while self.messages[place].get("call_id") != call_id:
             place += 1
+
         while place < len(self.messages) and self.messages[place]["type"] in _CALL_TYPES:
             place += 1
         return place

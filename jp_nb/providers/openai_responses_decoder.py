@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -125,6 +126,7 @@ class ResponsesDecoder(Decoder):
         if (family := _PARTS.get(kind)) is not None:
             self._add_part(message, family, out)
             return
+
         match kind:
             case "response.function_call_arguments.delta" | "response.function_call_arguments.done":
                 self._add_arguments(message, out)
@@ -166,6 +168,7 @@ class ResponsesDecoder(Decoder):
         id_ = message.get("item_id") or (message.get("item") or {}).get("id")
         place = message.get("output_index")
         found = [item for item in self._open[-MAX_OPEN_ITEMS:] if item.has_kind(kind)]
+
         for item in reversed(found):
             if item.id == id_ and item.place == place:
                 return item
@@ -178,6 +181,7 @@ class ResponsesDecoder(Decoder):
         for item in reversed(found):
             if None in (id_, item.id) and None in (place, item.place):
                 return item
+
         return None
 
     def _find(self, message: WireObject, kind: str) -> _Item:
@@ -196,17 +200,20 @@ class ResponsesDecoder(Decoder):
         if is_end and self._find_open(message, "function_call") is None:
             return  # the item has ended
         item = self._find(message, "function_call")
+
         out.held_chars -= item.arguments.held_chars
         if is_end:
             item.whole_arguments = message["arguments"] or ""
         else:
             item.arguments.add(message.get("delta"))
+
         out.held_chars += item.arguments.held_chars
 
     def _start_item(self, message: WireObject, content: WireObject, out: EventBuffer) -> None:
         open_item = self._find_open(message, content["type"])
         if open_item is not None and open_item.is_repeated_by(message, content):
             return
+
         item = self._open_item(message, content["type"])
         if item.kind == "function_call":
             item.call_id = content.get("call_id")
@@ -241,6 +248,7 @@ class ResponsesDecoder(Decoder):
         # A model can choose an empty name, which the complete item has.
         if item.is_started or not (name or (is_complete and name == "")):
             return
+
         item.is_started = True
         item.name = name
         item.call_id = content.get("call_id")
@@ -259,6 +267,7 @@ class ResponsesDecoder(Decoder):
 
         if item is None:
             item = self._open_item(message, kind)
+
         part = (family, message.get("summary_index", message.get("content_index")))
         if is_end and not item.has_part(part):
             text = message.get("text") or message.get("refusal")
@@ -267,6 +276,7 @@ class ResponsesDecoder(Decoder):
     def _add_text(self, item: _Item, part: ItemPart, text: str, out: EventBuffer) -> None:
         if not text:
             return
+
         family = part[0]
         is_new = part not in item.parts
         item.parts[part] = item.parts.get(part, 0) + len(text)
@@ -303,11 +313,13 @@ class ResponsesDecoder(Decoder):
     def _end_item(self, item: _Item, content: WireObject, out: EventBuffer) -> None:
         if item.is_ended:
             return
+
         item.is_ended = True
         item.end = content
         self._open.remove(item)
         self._ended[item.id, item.place] = item
         item.is_commentary = content.get("phase") == "commentary"
+
         match item.kind:
             case "message":
                 self._add_missing_parts(item, content, out)
@@ -324,12 +336,14 @@ class ResponsesDecoder(Decoder):
                 out.bytes += len(encode_json(content))
                 out.add_text(item.index, "reasoning", "")  # metadata needs a part
                 out.add(Flush(item.index, {ITEM: content}))
+
         self._flush_other_text(item, out)
 
     def _add_missing_parts(self, item: _Item, content: WireObject, out: EventBuffer) -> None:
         streamed = {family for family, _ in item.parts}
         if item.kind == "reasoning" and item.has_text:
             return
+
         for index, part in enumerate(content.get("summary") or content.get("content") or ()):
             family = str(part.get("type")).replace("summary", "reasoning_summary")
             if family not in streamed and (family in _TEXT_KINDS or family == _REFUSAL):
@@ -342,6 +356,7 @@ class ResponsesDecoder(Decoder):
         if not isinstance(item_id, str):
             out.add(Flush(item.index))
             return
+
         metadata: dict[str, JsonValue] = {ITEM_ID: item_id}
         if isinstance(encrypted, str) and encrypted:
             metadata[ENCRYPTED] = encrypted
@@ -352,49 +367,60 @@ class ResponsesDecoder(Decoder):
                 metadata[SUMMARY_LENGTHS] = lengths
             if not item.has_text:
                 out.add_text(item.index, "reasoning", "")  # metadata needs a part
+
         out.add(Flush(item.index, metadata))
 
     def _end_call(self, item: _Item, content: WireObject, out: EventBuffer) -> None:
         if not item.is_started:
             raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
+
         arguments = item.choose_arguments(content.get("arguments"))
         received = item.arguments.resolve()
         if received and arguments != received:
             _LOGGER.debug("%s corrected the arguments of a tool call", self._name)
+
         out.held_chars -= item.arguments.held_chars
         out.add_text(item.index, None, arguments)
+
         metadata: dict[str, JsonValue] = {}
         if isinstance(item_id := content.get("id"), str):
             metadata[ITEM_ID] = item_id
         if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
             metadata[ITEM] = {**content, "arguments": arguments}
             out.bytes += len(encode_json(content))
+
         out.add(Flush(item.index, metadata))
 
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
         self._on_response(response)
         status = response.get("status") or status
+
         if status != "failed":
             self._add_missing_items(response.get("output"), out)
         if usage := response.get("usage"):
             out.add(_parse_usage(usage))
+
         for change in response.get("input_transformations") or ():
             reason = str(change.get("reason")).removesuffix("_mismatch")
             is_dropped = change.get("action") == "removed"
             out.add(InputChange(reason, is_dropped, mark=str(change.get("id") or "")))
+
         if status == "failed":
             self._fail(response.get("error"), out)
             return
+
         for item in self._items:  # of servers that do not end items
             is_text = item.kind in ("message", "reasoning")
             if is_text or (status == "completed" and item.is_complete_call()):
                 self._end_item(item, {}, out)
+
         out.add(self._make_finished(status, response))
 
     def _add_missing_items(self, output: object, out: EventBuffer) -> None:
         """Add the items at the end of the response that were not streamed."""
         listed = output if isinstance(output, list) else []
         was_streamed = bool(self._items)
+
         for content in listed:
             if was_streamed and not self._is_missing_call(content):
                 continue
@@ -406,6 +432,7 @@ class ResponsesDecoder(Decoder):
             return False
         call_id = content.get("call_id")
         known = {item.call_id for item in self._items if item.kind == "function_call"}
+
         # Calls that were streamed without an id may be the same.
         return bool(call_id) and None not in known and call_id not in known
 
@@ -413,10 +440,13 @@ class ResponsesDecoder(Decoder):
         if status == "completed":
             refusal = "".join(self._refusal)
             return Finished("refused", refusal) if refusal else Finished()
+
         details = response.get("incomplete_details") or {}
-        word = str((details.get("reason") if status == "incomplete" else None) or status)
+        given = details.get("reason") if status == "incomplete" else None
+        word = str(given or status)
         reason = _INCOMPLETE.get(word, "other")
-        return Finished(reason, None if reason == "max_tokens" else word)
+        detail = None if reason == "max_tokens" else word
+        return Finished(reason, detail)
 
     def _fail(self, error: Any, out: EventBuffer) -> None:
         details: Mapping[str, Any] = error if isinstance(error, dict) else {}
@@ -424,10 +454,13 @@ class ResponsesDecoder(Decoder):
         if code in _REFUSAL_CODES:
             misalignment = details.get("misalignment") or {}
             explanation = misalignment.get("detailed_explanation") or details.get("message")
-            out.add(Finished("refused", f"{code}: {explanation}" if explanation else code))
+            reason = f"{code}: {explanation}" if explanation else code
+            out.add(Finished("refused", reason))
             return
+
         if param := details.get("param"):
             error = {**details, "message": f"{details.get('message')} (at `{param}`)"}
+
         raise classify_stream_error(error, provider=self._name)
 
 
@@ -505,8 +538,10 @@ def _message_metadata(content: WireObject) -> dict[str, JsonValue]:
         for key, value in ((ITEM_ID, content.get("id")), (PHASE, content.get("phase")))
         if isinstance(value, str)
     }
+
     parts = content.get("content") or ()
-    if annotations := [one for part in parts for one in part.get("annotations") or ()]:
+    annotations = list(chain.from_iterable(part.get("annotations") or () for part in parts))
+    if annotations:
         metadata[ANNOTATIONS] = annotations
     return metadata
 

@@ -112,11 +112,13 @@ def _rebuild_step(step: Any) -> WireMessage | None:
 
 def _rebuild_texts(contents: Any) -> list[WireMessage]:
     texts = []
-    for content in contents if isinstance(contents, list) else ():
+    listed = contents if isinstance(contents, list) else []
+    for content in listed:
         match content:
             case {"type": "text", "text": str(text)} if text:
                 part: WireMessage = {"type": "text", "text": text}
                 if annotations := rebuild_annotations(content.get("annotations")):
                     part["annotations"] = annotations
                 texts.append(part)
+
     return texts

@@ -42,6 +42,7 @@ class ParameterNames:
         declared = _list_declared(schema)
         taken = set(declared)
         sent: dict[str, str] = {}
+
         for name in declared:
             number = 1
             accepted = rules.format_parameter(name)
@@ -52,6 +53,7 @@ class ParameterNames:
             if accepted != name:
                 sent[name] = accepted
                 taken.add(accepted)
+
         return cls(schema, sent)
 
     def format_schema(self) -> JsonObject:
@@ -70,6 +72,7 @@ class ParameterNames:
         """Return the arguments `text` with the names of the tool. Invalid text stays unchanged."""
         if not self._sent:
             return text
+
         try:
             value = read_json(text)
         except ValueError:
@@ -89,8 +92,10 @@ class ParameterNames:
                 return {self._rename(x): self._rename_list(names) for x, names in value.items()}
             case "required", list():
                 return self._rename_list(value)
-            case "discriminator", dict() if isinstance(name := value.get("propertyName"), str):
-                return {**value, "propertyName": self._rename(name)}
+            case "discriminator", dict():
+                name = value.get("propertyName")
+                if isinstance(name, str):
+                    return {**value, "propertyName": self._rename(name)}
             case "$ref", str():
                 return self._rename_reference(value)
             case (("default" | "const" | "enum" | "examples"), _):
@@ -103,7 +108,10 @@ class ParameterNames:
     def _rename_list(self, names: JsonValue) -> JsonValue:
         if not isinstance(names, list):
             return names  # a schema, which is renamed by itself
-        return [self._rename(name) if isinstance(name, str) else name for name in names]
+        return list(map(self._rename_item, names))
+
+    def _rename_item(self, name: JsonValue) -> JsonValue:
+        return self._rename(name) if isinstance(name, str) else name
 
     def _describe(self, name: str, part: JsonValue) -> JsonValue:
         """Return the schema of the parameter `name`, with this name for the model."""
@@ -119,6 +127,7 @@ class ParameterNames:
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             if index > 0 and steps[index - 1] in _HOLDERS and name in self._sent:
                 steps[index] = self._sent[name]
+
         return "/".join(steps)
 
 

@@ -60,12 +60,15 @@ def count_least_tokens(messages: Iterable[bytes]) -> int:
 
     It is about half of the usual number, and 0 for images and for texts in other scripts.
     """
-    words = chars = 0
+    words = 0
+    chars = 0
+
     for message in messages:
         text = _BINARY.sub(b"", message)
         found = _WORD.findall(text)
         words += len(found)
         chars += sum(map(len, found))
+
     return int(max(words * _TOKENS_PER_WORD, chars / _CHARS_PER_TOKEN))
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -57,11 +58,19 @@ _KEYWORDS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 Integers have the keywords of numbers.
 """
-_KEYWORD_TYPES: Final = {
-    word: kind for kind, groups in _KEYWORDS.items() for word in " ".join(groups).split() if kind
-}
-_TO_DESCRIPTION: Final = {word for _, words, _ in _KEYWORDS.values() for word in words.split()}
-UNENFORCEABLE: Final = [word for *_, words in _KEYWORDS.values() for word in words.split()]
+_TO_DESCRIPTION: Final = set(" ".join(words for _, words, _ in _KEYWORDS.values()).split())
+UNENFORCEABLE: Final = " ".join(words for *_, words in _KEYWORDS.values()).split()
+
+
+def _list_keyword_types() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind, groups in _KEYWORDS.items():
+        if kind:
+            found |= dict.fromkeys(" ".join(groups).split(), kind)
+    return found
+
+
+_KEYWORD_TYPES: Final = _list_keyword_types()
 
 
 def is_composed(schema: Schema) -> bool:
@@ -84,6 +93,7 @@ def expand(
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     members: list[Schema | None] = [own]
+
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference in within or len(within) >= MAX_EXPANSIONS:
@@ -98,6 +108,7 @@ def expand(
             if isinstance(found, dict):
                 known[reference] = expand(found, root, (*within, reference), known)
         members.append(known[reference])
+
     members += [expand(member, root, within, known) for member in get_all_of(schema)]
     return _merge_schemas(members) if len(members) > 1 else own
 
@@ -135,6 +146,7 @@ def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
                 result[key] = {**before, **value}
             else:
                 return None
+
     return result
 
 
@@ -152,16 +164,16 @@ def split_types(schema: Schema) -> Schema:
     kinds = schema.get("type")
     if not isinstance(kinds, list) or not has_mixed_types(schema):
         return schema
+
     if len(kinds) == 1:
         return {**schema, "type": kinds[0]}
+
     if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
         return schema
+
     around = {key: value for key, value in schema.items() if key not in ("type", *_KEYWORD_TYPES)}
-    members: list[JsonValue] = [
-        {"type": kind}
-        | {k: v for k, v in schema.items() if _KEYWORD_TYPES.get(k) == _NUMBERS.get(kind, kind)}
-        for kind in kinds
-    ]
+    members: list[JsonValue] = [_select_type(schema, kind) for kind in kinds]
+
     return {**around, "anyOf": members}
 
 
@@ -203,12 +215,20 @@ _MAX_NODES: Final = 20_000
 """Maximum size of a schema with expanded references."""
 
 
+def _select_type(schema: Schema, kind: JsonValue) -> JsonObject:
+    wanted = _NUMBERS.get(kind, kind)
+    own = {key: value for key, value in schema.items() if _KEYWORD_TYPES.get(key) == wanted}
+    return {"type": kind, **own}
+
+
 def wrap_in_object(schema: Schema) -> tuple[JsonObject, bool]:
     """Return a schema of an object, and True if `schema` became a property of that object."""
     whole = expand_or_keep(schema, schema)
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
+
     if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):
         return {**definitions, **whole}, False
+
     inner = {key: value for key, value in schema.items() if key not in definitions}
     root: JsonObject = {
         "type": "object",
@@ -225,6 +245,7 @@ def _move_references(value: JsonValue) -> JsonValue:
     if not isinstance(value, dict):
         return value
     moved = {key: _move_references(item) for key, item in value.items()}
+
     reference = value.get("$ref")
     kept = tuple(f"#/{key}/" for key in DEFINITIONS)
     if isinstance(reference, str) and not reference.startswith(kept):
@@ -263,20 +284,26 @@ class SchemaRewriter:
             self.is_too_large = True
             self.is_enforceable = False
             return {}
+
         is_moved = not self.strict and _moves_reference(schema)
         if not (is_composed(schema) or is_moved):
             return self._rewrite_simple(schema)
+
         # Neither dialect accepts keywords next to `$ref`.
         references = [each["$ref"] for each in (schema, *get_all_of(schema)) if "$ref" in each]
+
         if any(reference in self._expanding for reference in references):
             if "allOf" in schema:
                 self.is_enforceable = False
             return {"$ref": references[0]}  # recursive: drop the keywords next to it
+
         self._expanding += references
         expanded = expand(schema, self._root)
         if expanded is None:
             self.is_enforceable = False
-        node = self._rewrite_simple(schema if expanded is None else expanded)
+            expanded = schema
+
+        node = self._rewrite_simple(expanded)
         del self._expanding[len(self._expanding) - len(references) :]
         return node
 
@@ -286,8 +313,10 @@ class SchemaRewriter:
         is_wrong = has_mixed_types(schema) or find_undeclared(schema) or _moves_reference(schema)
         if is_open or is_wrong:
             self.is_enforceable = False
+
         result: JsonObject = {}
         notes: list[str] = []
+
         for key, value in schema.items():
             if key in self._dropped:
                 continue
@@ -296,12 +325,15 @@ class SchemaRewriter:
             else:
                 key, value = self._rewrite_keyword(key, value)
                 result[key] = value
+
         if "properties" in result:
             result.setdefault("type", "object")
+
         if result.get("type") == "object":
             self._close_object(schema, result)
         if result.get("type") == "array" and "items" not in result:
             self.is_enforceable = False
+
         if notes:
             described = str(result.get("description", ""))
             result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
@@ -335,11 +367,13 @@ class SchemaRewriter:
     def _close_object(self, schema: Schema, result: JsonObject) -> None:
         result["additionalProperties"] = False
         properties = result.get("properties")
+
         if not isinstance(properties, dict) or isinstance(schema.get("additionalProperties"), dict):
             self.is_enforceable = False  # a mapping with arbitrary keys
             return
         if not self.strict:
             return
+
         required = get_required(schema)
         for name, child in properties.items():
             if name not in required and isinstance(child, dict):
@@ -353,6 +387,7 @@ def _allow_null(schema: JsonObject) -> JsonObject:
     if not isinstance(kind, str) or kind in ("object", "array"):
         return {"anyOf": [schema, {"type": "null"}]}
     nullable: JsonObject = {**schema, "type": [kind, "null"]}
+
     choices = schema.get("enum")
     if isinstance(choices, list) and None not in choices:
         nullable["enum"] = [*choices, None]
@@ -430,6 +465,7 @@ def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
     root, wrapped = wrap_in_object(schema)
     rewriter = SchemaRewriter("anthropic", root)
     sent = rewriter.rewrite(root)
+
     if rewriter.is_too_large:
         raise _make_error((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
@@ -444,16 +480,20 @@ def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
     Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
     selected: dict[int, JsonObject] = {}
-    optional = unions = 0
+    optional = 0
+    unions = 0
+
     for index, schema in enumerate(parameters):
         found = _adapt_strict_tool(compact_json(schema))
         if found is None or len(selected) == MAX_STRICT_TOOLS:
             continue
+
         fits_optional = optional + found.optional <= _MAX_STRICT_OPTIONAL
         if fits_optional and unions + found.unions <= _MAX_STRICT_UNIONS:
             selected[index] = found.schema
             optional = optional + found.optional
             unions = unions + found.unions
+
     return selected
 
 
@@ -473,14 +513,18 @@ def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
         sent = rewriter.rewrite(schema)
     except (UsageError, RecursionError):
         return None
+
     if not rewriter.is_enforceable or sent.get("type") != "object":
         return None
-    optional = unions = 0
+
+    optional = 0
+    unions = 0
     for part in walk_schemas(sent).values():
         properties = part.get("properties")
         optional += len(properties) if isinstance(properties, dict) else 0
         optional -= len(get_required(part))
         unions += "anyOf" in part or isinstance(part.get("type"), list)
+
     return _StrictTool(sent, optional, unions)
 
 
@@ -489,6 +533,7 @@ def adapt_for_openai(schema: Schema) -> AnswerSchema:
     root, wrapped = wrap_in_object(schema)
     rewriter = SchemaRewriter("openai", root)
     strict = rewriter.rewrite(root)
+
     if not rewriter.is_enforceable or _exceeds_strict_limits(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
     return AnswerSchema(schema, strict, wrapped=wrapped, nullable=rewriter.has_nullable)
@@ -514,21 +559,26 @@ def check_anthropic(schema: Schema) -> None:
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
     check_references(schema)
+
     if (path := find_loop(schema)) is not None:
         raise _make_error(path, "the schema is recursive: write out as many levels as you need")
+
     for path, part in walk_schemas(schema).items():
         if why := _find_anthropic_problem(part, schema):
             raise _make_error(path, why)
+
         for step, child in walk_child_schemas(part):
             if isinstance(child, bool) and step[0] != "additionalProperties":
                 word = json.dumps(child)
                 problem = f"`{word}` is used as a schema: write out a schema"
                 raise _make_error((*path, *step), problem)
+
         # The members of `allOf` are checked together, at their parent.
         if path[-2:-1] != ("allOf",) and (unknown := find_undeclared(expand_or_keep(part, schema))):
             raise _make_error(
                 path, f"`required` names {unknown[0]!r}, which is missing under `properties`"
             )
+
     adapt_for_anthropic(schema)
 
 
@@ -540,20 +590,26 @@ def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
     for keyword in UNENFORCEABLE:
         if keyword in part:
             return f"`{keyword}` is not supported; describe the condition in `description`"
+
     if not CONSTRAINING & part.keys():
         return "the schema allows any value; add a `type`"
+
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
         return "an `enum` can contain only texts, numbers, booleans, and null"
+
     if has_mixed_types(split_types(expand_or_keep(part, root))):
         return "objects or arrays among several types; make each type a schema of an `anyOf`"
+
     if isinstance(part.get("items"), list):
         return "`items` must be one schema for all items, not a list of schemas"
+
     if isinstance(part.get("additionalProperties"), dict) or _has_open_keys(part):
         return (
             "an object needs fixed keys; list them under `properties`, or use an "
             "array of objects with a key and a value"
         )
+
     if is_composed(part) and expand(part, root) is None:
         return "the schemas of `allOf` or next to `$ref` cannot be merged; write out one schema"
     return None
@@ -566,7 +622,10 @@ def _has_open_keys(part: Schema) -> bool:
 
 
 def _exceeds_strict_limits(strict: JsonObject) -> bool:
-    properties = choices = deepest = 0
+    properties = 0
+    choices = 0
+    deepest = 0
+
     for path, part in walk_schemas(strict).items():
         names = part.get("properties")
         values = part.get("enum")
@@ -574,6 +633,7 @@ def _exceeds_strict_limits(strict: JsonObject) -> bool:
         choices += len(values) if isinstance(values, list) else 0
         if names is not None:
             deepest = max(deepest, 1 + path.count("properties"))
+
     return (
         properties > _MAX_STRICT_PROPERTIES
         or choices > _MAX_STRICT_CHOICES
@@ -585,15 +645,20 @@ def _drop_nulls(value: JsonValue, schema: Schema, root: Schema) -> JsonValue:
     schema = expand_or_keep(schema, root)
     items = schema.get("items")
     properties = schema.get("properties")
+
     if isinstance(value, list) and isinstance(items, dict):
         return [_drop_nulls(item, items, root) for item in value]
+
     if isinstance(value, dict) and isinstance(properties, dict):
-        return {
-            name: _drop_nulls(item, child, root) if isinstance(child, dict) else item
-            for name, item in value.items()
-            for child in [properties.get(name)]
-            if item is not None or name in get_required(schema)
-        }
+        required = get_required(schema)
+        kept: JsonObject = {}
+        for name, item in value.items():
+            if item is None and name not in required:
+                continue
+            child = properties.get(name)
+            kept[name] = _drop_nulls(item, child, root) if isinstance(child, dict) else item
+        return kept
+
     for alternative in get_alternatives(schema):
         if _matches(value, alternative, root):
             return _drop_nulls(value, alternative, root)
@@ -602,6 +667,7 @@ def _drop_nulls(value: JsonValue, schema: Schema, root: Schema) -> JsonValue:
 
 def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
     schema = expand_or_keep(schema, root)
+
     if "const" in schema and value != schema["const"]:
         return False
     choices = schema.get("enum")
@@ -610,20 +676,30 @@ def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
         return False
     if types is not None and not get_type_names(schema) & _json_types(value):
         return False
+
     alternatives = get_alternatives(schema)
     if alternatives and not any(_matches(value, each, root) for each in alternatives):
         return False
+
     items = schema.get("items")
     properties = schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
         return all(_matches(item, items, root) for item in value)
+
     if isinstance(value, dict) and isinstance(properties, dict):
         required = get_required(schema)
-        return all(name in value for name in required) and all(
-            isinstance(child := properties.get(name), dict)
-            and ((item is None and name not in required) or _matches(item, child, root))
-            for name, item in value.items()
-        )
+        if not all(name in value for name in required):
+            return False
+
+        for name, item in value.items():
+            child = properties.get(name)
+            if not isinstance(child, dict):
+                return False
+            may_be_null = item is None and name not in required
+            if not may_be_null and not _matches(item, child, root):
+                return False
+        return True
+
     return True
 
 
@@ -639,6 +715,7 @@ def _json_types(value: JsonValue) -> set[JsonValue]:
             return {"array"}
         case dict():
             return {"object"}
+
     is_whole = isinstance(value, int) or value.is_integer()
     return {"number", "integer"} if is_whole else {"number"}
 
@@ -672,7 +749,7 @@ def flatten_root(schema: Schema) -> JsonObject:
     for member in together:
         choices.append([*get_alternatives(member)])
 
-    members = [*together, *(member for group in choices for member in group)]
+    members = [*together, *chain.from_iterable(choices)]
     properties = _get_properties(result)
     for member in members:
         for name, part in _get_properties(member).items():
@@ -682,7 +759,7 @@ def flatten_root(schema: Schema) -> JsonObject:
     if members:
         result.pop("additionalProperties", None)  # each alternative has properties of its own
 
-    required = [*get_required(result), *(name for each in together for name in get_required(each))]
+    required = [*get_required(result), *chain.from_iterable(map(get_required, together))]
     for group in choices:
         required += _find_common_names(group)
     result.pop("required", None)
@@ -701,7 +778,10 @@ def flatten_root(schema: Schema) -> JsonObject:
 def _find_common_names(alternatives: Sequence[Schema]) -> list[JsonValue]:
     """Return the names that each of the `alternatives` requires."""
     first, *others = [get_required(each) for each in alternatives] or [[]]
-    return [name for name in first if all(name in other for other in others)]
+    common = list(first)
+    for names in others:
+        common = [name for name in common if name in names]
+    return common
 
 
 def _expand_members(members: JsonValue, root: Schema) -> list[Schema]:
@@ -718,11 +798,14 @@ def _join_alternatives(before: JsonValue, part: JsonValue) -> JsonValue:
     """Return a schema for the values of both schemas of a property."""
     if before is None or before == part:
         return part
+
     known: list[JsonValue] = [before]
     if isinstance(before, dict) and before.keys() == {"anyOf"}:
         joined = before["anyOf"]
         known = joined if isinstance(joined, list) else known
-    return {"anyOf": known if part in known else [*known, part]}
+    if part not in known:
+        known = [*known, part]
+    return {"anyOf": known}
 
 
 def _keep_references(result: JsonObject) -> JsonObject:

@@ -183,14 +183,21 @@ class Script(_Strict):
 
 def _format_first_error(error: ValidationError) -> str:
     first = error.errors()[0]
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"]).lstrip(".")
+    path = "".join(map(_format_key, first["loc"])).lstrip(".")
     message = first["msg"].removeprefix("Value error, ")
+
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         key = str(first["loc"][-1])
         known = [*Reply.model_fields, *ScriptedCall.model_fields, *Script.model_fields]
         near = difflib.get_close_matches(key, known, n=1)
-        message = "unknown key" + (f"; did you mean `{near[0]}`?" if near else "")
+        suggestion = f"; did you mean `{near[0]}`?" if near else ""
+        message = f"unknown key{suggestion}"
+
     return f"{path}: {message}" if path else message
+
+
+def _format_key(key: int | str) -> str:
+    return f"[{key}]" if isinstance(key, int) else f".{key}"
 
 
 def find_script(
@@ -211,6 +218,7 @@ def _find_scripts(
     path = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
         raise ConfigError(f"{name!r} is not a script name", path=path)
+
     places = _list_places(folders, packaged)
     is_found = False
     for place in places:
@@ -218,6 +226,7 @@ def _find_scripts(
         if file.is_file():
             is_found = True
             yield file
+
     if is_found:
         return
     raise ConfigError(
@@ -231,8 +240,10 @@ def _find_scripts(
 def _list_places(
     folders: Sequence[Path], packaged: Traversable | None = None
 ) -> list[Path | Traversable]:
-    shipped = packaged or _packaged_scripts()
-    return [*(place for folder in folders for place in (folder, folder / "scripts")), shipped]
+    places: list[Path | Traversable] = []
+    for folder in folders:
+        places += [folder, folder / "scripts"]
+    return [*places, packaged or _packaged_scripts()]
 
 
 def _packaged_scripts() -> Traversable:
@@ -335,21 +346,26 @@ class ScriptedProvider:
         """
         script = self.script(request.model)
         self.requests.append(request)
+
         last = request.thread.items[-1].entry if len(request.thread) else None
         marks = last.metadata if isinstance(last, ChatRequest) else {}
         question = marks.get(INQUIRY_KEY)
+
         if isinstance(question, str) and question:
             for event in _make_inquiry_events(script, question, request):
                 yield event
             return
+
         if script.summary is not None and SUMMARY_KEY in marks:
             for event in _make_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
             return
+
         key = (request.conversation_id, script.name)
         number = self._find_start(script, request, key)
         latest = _format_latest(request.thread)
+
         while number < len(script.replies):
             reply = script.replies[number]
             if all(text in latest for text in reply.when):
@@ -362,6 +378,7 @@ class ScriptedProvider:
                 "script answers only its own notebook. Start again with `%jp new`, "
                 "or choose a model with `%%jp -m`"
             )
+
         _check_expected(reply, request, f"reply {number + 1} of the script {script.name!r}")
         self._next[key] = number + 1
         metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number + 1}"}
@@ -369,8 +386,10 @@ class ScriptedProvider:
             if reply.chunk_ms is not None and isinstance(event, TextPart):
                 await asyncio.sleep(reply.chunk_ms / 1000)
             yield event
+
         if reply.error is not None:
             raise reply.error.to_error()
+
         yield Finished(reply.finish)
 
     def _find_start(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
@@ -450,9 +469,11 @@ def _make_inquiry_events(
             f"of a tool; its [inquiries] have {known}"
         )
     data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
+
     match request.schema:
         case {"properties": {"inquiry_id": {"const": constant}}}:
             data = {"inquiry_id": constant, **data}
+
     yield TextPart(0, "structured", json.dumps(data, ensure_ascii=False))
     yield Flush(0)
     yield Finished()
@@ -468,6 +489,7 @@ def count_used_replies(context: RequestContext, script: str) -> int:
     for is_response, items in groupby(context, key=_is_response):
         if not is_response:
             continue
+
         group = list(items)
         marks = [item.entry.metadata.get(POSITION_KEY) for item in group]
         parts = [mark.rpartition(":") for mark in marks if isinstance(mark, str)]
@@ -488,6 +510,7 @@ def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
     attached = (_format_attachment(attachment) for attachment in request.attachments)
     context = map(_format_item, request.thread)
     sent = "\n".join([*request.system, *attached, *context])
+
     for text in reply.expect:
         if text not in sent:
             latest = _format_excerpt(_format_latest(request.thread))
@@ -505,7 +528,9 @@ def _format_latest(context: RequestContext) -> str:
 
 
 def _format_excerpt(text: str) -> str:
-    return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
+    if len(text) > _EXCERPT:
+        text = f"{text[:_EXCERPT]}…"
+    return repr(text)
 
 
 def _format_attachment(attachment: Attachment) -> str:
@@ -536,8 +561,10 @@ def _make_events(
         ("reasoning", reply.reasoning),
         ("message", reply.text),
     ]
+
     if "data" in reply.model_fields_set:
         texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
+
     for kind, text in texts:
         if text:
             pieces = _split_text(text, slow=slow)
@@ -548,12 +575,14 @@ def _make_events(
             if reply.error is None:
                 yield Flush(index, metadata)
             index += 1
+
     for call_number, call in enumerate(reply.tool_calls, start=1):
         yield ToolCallStart(index, f"call_{number}_{call_number}", call.name)
         yield ToolCallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
         if reply.error is None:
             yield Flush(index, metadata)
         index += 1
+
     if reply.usage is not None:
         yield reply.usage
 
@@ -569,6 +598,7 @@ def _find_answer(
     for piece in pieces:
         answer.feed(index, piece, buffer)
         yield from buffer.take()
+
     answer.finish(index, buffer)
     yield from buffer.take()
 

@@ -75,7 +75,8 @@ class SseDecoder:
         end = chunk.rfind(b"\n")
         lines: list[str] = []
         if end >= 0:
-            lines = self._split_lines(self._tail + chunk[:end] if self._tail else chunk[:end])
+            whole = self._tail + chunk[:end] if self._tail else chunk[:end]
+            lines = self._split_lines(whole)
             self._tail.clear()
         self._tail += chunk[end + 1 :]
         for line in lines:

@@ -55,10 +55,12 @@ async def fetch_token_count(
             raise ProviderError(
                 f"the server of {provider} {NO_COUNT}: {query.url} is not available ({exc})"
             ) from exc
+
         count = as_object(answer).get(query.member)
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < _TOO_MANY:
             raise ProtocolError(
                 f"{provider} answered without a number of tokens ({query.url}). "
                 "`%jp request next` shows an estimate"
             )
+
         return count
