@@ -59,7 +59,9 @@ _EXPORTS = {
     "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),
 }
-_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
+_MODULES: dict[str, str] = {}
+for _module, _names in _EXPORTS.items():
+    _MODULES |= dict.fromkeys(_names, _module)
 
 __all__ = [
     "AnswerError",
@@ -106,10 +108,13 @@ def __getattr__(name: str) -> Any:
     if name == "last":
         session = _current()
         return None if session is None else session.last_turn
+
     if name not in _MODULES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
+
     value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
+
     return value
 
 
@@ -186,8 +191,11 @@ def query(
     session = _loaded()
     changes: list[tuple[DirectiveKind, str | Sequence[str]]]
     changes = [("cfg", cfg), ("no_cfg", no_cfg), ("attach", attach)]
-    lists = [(kind, [x] if isinstance(x, str) else x) for kind, x in changes]
-    directives = [Directive(kind, text) for kind, texts in lists for text in texts]
+    directives: list[Directive] = []
+    for kind, given in changes:
+        texts = [given] if isinstance(given, str) else given
+        directives += [Directive(kind, each) for each in texts]
+
     with session.report_errors(), showing_turns(display):
         return session.turns.run(
             text,
@@ -270,11 +278,13 @@ def ask(
 
     cell_questions = _loaded().turns.cell_questions
     questions = read_questions(question, title=title)
+
     try:
         answers = cell_questions.ask(questions, label=label, tool=tool)
     except (JpNbError, KeyboardInterrupt) as exc:
         # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__
+
     return answers if isinstance(question, list | tuple) else answers[questions[0].id]
 
 

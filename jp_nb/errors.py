@@ -186,7 +186,8 @@ class StorageError(JpNbError):
     """
 
     def __init__(self, message: str, *, place: str = "") -> None:
-        super().__init__(f"{place}: {message}" if place else message)
+        text = f"{place}: {message}" if place else message
+        super().__init__(text)
         self.place = place
 
 

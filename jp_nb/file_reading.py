@@ -55,6 +55,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, folder: int | None = N
     # again, because the path may lead to another file a moment later.
     follows_links = not flags & getattr(os, "O_NOFOLLOW", 0)
     _require_regular(os.stat(path, dir_fd=folder, follow_symlinks=follows_links), path)
+
     if folder is None:
         descriptor = os.open(path, flags | _FLAGS)
     else:
@@ -65,6 +66,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, folder: int | None = N
     except OSError:
         os.close(descriptor)
         raise
+
     return descriptor
 
 

@@ -41,6 +41,7 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
         return path
     if folder is None or not path.is_relative_to(os.path.abspath(folder)):
         folder = path.parent
+
     target = path
     for _ in range(MAX_FOLLOWED_LINKS):
         if not target.is_symlink():
@@ -48,14 +49,17 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
         if not _belongs_to_user(target.lstat()):
             raise _unsafe_link(path, f"{target} is a link that belongs to another user")
         target = target.parent / os.readlink(target)
+
     if target != path:
         target = Path(os.path.normpath(target.parent.resolve() / target.name))
         if not target.is_file():
             raise _unsafe_link(path, f"it is a link to {target}, which does not exist")
         if target.suffix != path.suffix:
             raise _unsafe_link(path, f"it is a link to {target}, a file of another type")
+
     if not target.parent.resolve().is_relative_to(folder.resolve()):
         raise _unsafe_link(path, f"a link points to {target.resolve()}, outside of {folder}")
+
     return target
 
 
@@ -67,6 +71,7 @@ def open_file(path: Path, flags: int, mode: int = 0o666, *, folder: Path | None 
     """
     target = resolve_write_target(path, folder=folder)
     descriptor = os.open(target, flags | _SAFE_FLAGS, mode)
+
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is a device, a pipe, or a folder", str(path))
@@ -91,13 +96,15 @@ def replace_file(
         with path.open("ab") as stream:
             stream.write(data)
         return
+
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, _read_mode(path) if mode is None else mode)
+        new_mode = _read_mode(path) if mode is None else mode
+        os.chmod(name, new_mode)
         os.replace(name, path)
     finally:
         Path(name).unlink(missing_ok=True)  # left over if the file could not be replaced

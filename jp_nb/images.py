@@ -102,6 +102,7 @@ class Image:
         size = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
         if self.media_type == PDF:
             size = f" {format_bytes(len(self.content))}"
+
         kind = one_line(self.media_type, limit=MAX_IMAGE_NAME_CHARS)
         return f"{name}, {kind}{size}" if name else f"{kind}{size}"
 
@@ -119,7 +120,11 @@ class Image:
 def count_images(images: Iterable[Image]) -> list[str]:
     """Return the numbers of images and of PDFs, if there are any: `["2 images", "1 PDF"]`."""
     nouns = Counter(image.noun for image in images)
-    return [f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in nouns.items()]
+    return [_format_count(number, noun) for noun, number in nouns.items()]
+
+
+def _format_count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def format_bytes(count: int) -> str:
@@ -183,6 +188,7 @@ def read_image_size(content: bytes) -> tuple[int, int] | None:
             size = _read_webp_size(content)
         case _:
             return None
+
     return size if min(size) > 0 else None
 
 
@@ -199,8 +205,10 @@ def _iter_jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
         if marker == 0xFF:  # fill byte before a marker
             at += 1
             continue
+
         if 0xC0 <= marker <= 0xCF and marker not in _UNSIZED_JPEG_MARKERS:
             yield _number(content[at + 7 : at + 9], "big"), _number(content[at + 5 : at + 7], "big")
+
         at += 2 + max(2, _number(content[at + 2 : at + 4], "big"))
 
 

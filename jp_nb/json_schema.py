@@ -49,7 +49,9 @@ def format_schema_path(path: Iterable[str | int]) -> str:
         if isinstance(key, int):
             steps.append(f"[{key}]")
         else:
-            steps.append(f".{key}" if _PLAIN_KEY.fullmatch(key) else f'["{key}"]')
+            step = f".{key}" if _PLAIN_KEY.fullmatch(key) else f'["{key}"]'
+            steps.append(step)
+
     return "$" + "".join(steps)
 
 
@@ -63,6 +65,7 @@ def walk_child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bo
             inner = (((keyword, name), item) for name, item in value.items())
         elif keyword in _ONE:
             inner = [((keyword,), value)]
+
         for path, item in inner:
             if isinstance(item, dict | bool):
                 yield path, item
@@ -113,6 +116,7 @@ def without_infinite_numbers(schema: Schema) -> JsonObject:
             result[keyword] = [item for item in value if is_finite(item)]
         elif is_finite(value):
             result[keyword] = value
+
     return result
 
 
@@ -148,9 +152,11 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
         raise LookupError(
             "points outside of this schema: write `#/$defs/NAME`, and define NAME there"
         )
+
     path: list[str | int] = []
     found: JsonValue = dict(root)
-    for part in reference[2:].split("/") if reference != "#" else ():
+    parts = reference[2:].split("/") if reference != "#" else []
+    for part in parts:
         key = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and key in found:
             found = found[key]
@@ -160,6 +166,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
             path.append(int(key))
         else:
             raise LookupError(f"points to {format_schema_path([*path, key])}, which does not exist")
+
     return tuple(path), found
 
 
@@ -170,6 +177,7 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
     """
     found: dict[SchemaPath, Schema] = {}
     waiting: list[tuple[SchemaPath, Schema]] = [((), root)]
+
     while waiting:
         path, schema = waiting.pop()
         if path in found:
@@ -179,6 +187,7 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
         for where, child in (*_resolve_own_reference(root, path, schema), *reversed(below)):
             if not isinstance(child, bool):
                 waiting.append((where, child))
+
     return found
 
 
@@ -188,9 +197,11 @@ def _resolve_own_reference(
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema:
             raise UsageError(f"{format_schema_path((*path, keyword))}: not supported, use `$ref`")
+
     reference = schema.get("$ref")
     if reference is None:
         return []
+
     at = format_schema_path((*path, "$ref"))
     if not isinstance(reference, str):
         raise UsageError(f"{at}: expected a reference such as `#/$defs/NAME`, as a text")
@@ -198,6 +209,7 @@ def _resolve_own_reference(
         where, found = resolve_reference(root, reference)
     except LookupError as exc:
         raise UsageError(f"{at}: {reference!r} {exc.args[0]}") from exc
+
     if not isinstance(found, dict | bool):
         raise UsageError(f"{at}: {reference!r} is not a schema but a {type(found).__name__}")
     return [(where, found)]
@@ -226,6 +238,7 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
             elif step not in done and step in known:
                 trail.append((step, _iter_next(root, step, known[step], same_value=same_value)))
                 on_trail.add(step)
+
     return None
 
 

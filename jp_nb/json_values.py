@@ -59,12 +59,14 @@ def read_json(text: str, *, max_levels: int = MAX_STORED_LEVELS) -> JsonValue:
     parse_int: Callable[[str], int] | None = None
     if _LONG_NUMBER.search(text):  # a function for each integer would be slow
         parse_int = _parse_integer
+
     with suppress(RecursionError):
         value: JsonValue = json.loads(
             text, parse_constant=_parse_float, parse_float=_parse_float, parse_int=parse_int
         )
         if not is_deeper(value, max_levels):
             return value
+
     raise ValueError(f"nested too deeply: more than {max_levels} levels")
 
 
@@ -112,7 +114,10 @@ def is_deeper(value: object, levels: int) -> bool:
         if levels == 0:
             return True
         levels -= 1
-        level = [x for one in level for x in (one.values() if isinstance(one, dict) else one)]
+        below: list[object] = []
+        for one in level:
+            below += one.values() if isinstance(one, dict) else one
+        level = below
     return False
 
 
@@ -134,6 +139,7 @@ def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
             open_parts.append(_iterate_parts(part))
         if items < 0 or chars < 0 or len(open_parts) > levels + 1:
             return True
+
     return False
 
 
@@ -231,11 +237,14 @@ def _with_doubles(value: Any) -> Any:
     kind = type(value)  # each entry of a record is signed, and exact types are the fast case
     if kind in _NO_NUMBERS:
         return value
+
     if kind is dict:
-        return {
-            key: item if type(item) in _NO_NUMBERS else _with_doubles(item)
-            for key, item in value.items()
-        }
+        doubles = {}
+        for key, item in value.items():
+            is_plain = type(item) in _NO_NUMBERS
+            doubles[key] = item if is_plain else _with_doubles(item)
+        return doubles
+
     if isinstance(value, (int, float)):
         try:
             number = float(value)
@@ -243,6 +252,7 @@ def _with_doubles(value: Any) -> Any:
             return None
         # JavaScript writes null for infinite numbers. -0.0 + 0.0 is 0.0.
         return number + 0.0 if math.isfinite(number) else None
+
     if isinstance(value, Mapping):
         return _with_doubles(dict(value))
     return value if isinstance(value, str) else [_with_doubles(item) for item in value]

@@ -35,12 +35,14 @@ _OPTIONAL: Final = ("httpx2", "mcp")  # `httpx2` replaces `httpx` if it is insta
 def list_versions() -> list[str]:
     """Return names and versions of Python and the packages; `-` if a required one is missing."""
     versions = [f"Python {sys.version.split()[0]}"]
+
     for name in PACKAGES:
         try:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             if name not in _OPTIONAL:
                 versions.append(f"{name} -")
+
     return versions
 
 
@@ -53,9 +55,11 @@ def delay_parsers() -> Iterator[None]:
     if {"jsonschema", PARSERS} & sys.modules.keys() or find_spec(PARSERS) is None:
         yield
         return
+
     module = ModuleType(PARSERS)
     vars(module)["is_valid_syntax"] = _is_valid_syntax
     sys.modules[PARSERS] = module
+
     try:
         yield
     finally:

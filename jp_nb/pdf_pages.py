@@ -54,8 +54,10 @@ def _iter_objects(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         if in_data:
             in_data = mark["end"] != b"endstream"
             continue
+
         if number:
-            yield number, content[start : mark.start() + (2 if mark["data"] else 0)]
+            end = mark.start() + 2 if mark["data"] else mark.start()
+            yield number, content[start:end]
         in_data = mark["data"] is not None
         number = mark["number"] or b""
         start = mark.end()
@@ -94,4 +96,5 @@ def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
             values[key] = b""
         elif key:
             values[key] = b"reference"  # such as `5 0 R`
+
     return values

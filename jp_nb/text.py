@@ -133,26 +133,28 @@ def spell_prose(text: str) -> str:
 
     `text` may contain results of `spell_invisible`.
     """
-    return "".join(
-        part if index % 2 else _escape(part, _spell_in_box)
-        for index, part in enumerate(_EMOJI.split(text))
-    )
+    parts = _EMOJI.split(text)  # every second part makes the sign before it an emoji
+    parts[::2] = [_escape(part, _spell_in_box) for part in parts[::2]]
+    return "".join(parts)
 
 
 def spell_lines(text: str) -> tuple[str, list[str]]:
     """Return the number of lines of `text` in words, and each line in exact form."""
     if not text:
         return "empty", []
+
     lines = text.split("\n")
     has_final_break = lines[-1] == "" and len(lines) > 1
     if has_final_break:
         lines.pop()
+
     if len(lines) == 1:
         count = f"{ONE_LINE} with a line break" if has_final_break else ONE_LINE
     elif has_final_break:
         count = f"{len(lines)} lines"
     else:
         count = f"{len(lines)} lines, no line break at the end"
+
     spelled = (_escape(line, _spell_in_line, "⟨⇥") for line in lines)
     return count, [_SPACE_AT_END.sub(_spell_match, line) for line in spelled]
 
@@ -183,10 +185,12 @@ def plain(text: str, *, limit: int = MAX_PLAIN_CHARS) -> str:
     """Return `text` with only printable characters, tabs, and line breaks."""
     if text.replace("\n", "").replace("\t", "").isprintable():  # faster than the patterns
         return truncate(text, limit)
+
     text = _LINE_BREAKS.sub("\n", text)
     text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
     text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
     text = _SURROGATES.sub("\ufffd", text)
+
     return truncate(text, limit)
 
 
@@ -224,9 +228,11 @@ def format_user_name(name: str) -> str:
     line = one_line(name[: 4 * MAX_USER_NAME_CHARS])
     if len(line) > MAX_USER_NAME_CHARS:
         line = f"{line[: MAX_USER_NAME_CHARS - 1]}…"
+
     is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
+
     return line if is_plain else _to_json(line)
 
 
@@ -237,6 +243,7 @@ def escape_markdown(text: str) -> str:
         # one. They do not search code.
         fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
         return f"{fence} {text} {fence}"
+
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
@@ -255,6 +262,7 @@ def _escape(text: str, escape: _EscapeChar, also: str = "") -> str:
 def _escape_run(run: str, escape: _EscapeChar, also: str) -> str:
     out = []
     cluster = ""  # a letter and the marks on it
+
     for char in run:
         if char in also or not _is_recognizable(char, cluster):
             cluster = ""
@@ -262,6 +270,7 @@ def _escape_run(run: str, escape: _EscapeChar, also: str) -> str:
         else:
             cluster = cluster + char if _is_mark(char) else char
             out.append(char)
+
     return "".join(out)
 
 
@@ -278,6 +287,7 @@ def _is_recognizable(char: str, cluster: str) -> bool:
         can_carry = 0 < len(cluster) <= MAX_MARKS_ON_LETTER
         if not (can_carry and unicodedata.category(cluster[0])[0] in "LNM"):
             return False
+
     return unicodedata.is_normalized("NFC", cluster + char)
 
 
@@ -308,9 +318,8 @@ def _spell_in_line(char: str) -> str:
 
 def _format_entries(values: Mapping[str, JsonValue], indent: str, depth: int) -> Iterator[str]:
     for key, value in values.items():
-        yield from _format_entry(
-            key if _KEY.fullmatch(key) else _to_json(key), value, indent, depth
-        )
+        name = key if _KEY.fullmatch(key) else _to_json(key)
+        yield from _format_entry(name, value, indent, depth)
 
 
 def _format_entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
@@ -334,7 +343,9 @@ def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
         return True  # numbers
     if len(value) > MAX_INLINE_CHARS:
         return False
-    return len(text := _to_json(value)) <= MAX_INLINE_CHARS and "\\n" not in text
+
+    text = _to_json(value)
+    return len(text) <= MAX_INLINE_CHARS and "\\n" not in text
 
 
 def _to_json(value: JsonValue) -> str:

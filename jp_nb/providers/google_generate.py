@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 from urllib.parse import quote
 
+from pydantic import JsonValue
+
 from jp_nb.agent.provider import (
     Attachment,
     Finished,

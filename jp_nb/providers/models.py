@@ -93,9 +93,8 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     tools = None if known is None else "tools" in known
     reasoning = None if known is None else "reasoning" in known
     parameters = "" if size is None else f"{size / 1e9:.1f}B"
-    state: Literal["", "deprecated"] = (
-        "deprecated" if ends or entry.get("deprecated") is True else ""
-    )
+    is_deprecated = ends or entry.get("deprecated") is True
+    state: Literal["", "deprecated"] = "deprecated" if is_deprecated else ""
 
     return ModelInfo(
         identifier,

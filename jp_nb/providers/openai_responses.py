@@ -656,9 +656,11 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         answer: schemas.AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
+        if "schema" in rendering.appended:
+            answer = None
         fields = build_request_fields(
             request,
-            answer=None if "schema" in rendering.appended else answer,
+            answer=answer,
             refused=self._refused_by(request.model),
             local=self._local,
             omitted=omitted,
@@ -667,13 +669,18 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             options = fields.get("prompt_cache_options") or {}
             compared = {"comparison_response_id": rendering.last_response_id}
             fields["prompt_cache_options"] = {**options, **compared}
+
         allowed = rendering.allowed_tools
         choice = request.tool_choice
         if allowed is not None and choice in ("auto", "required"):
             fields["tool_choice"] = _format_allowed_tools(allowed, choice)
+
         texts = [_text_part(text) for text in request.system if text.strip()]
         system = {"type": "message", "role": self._system_role, "content": texts}
-        before = ([encode_json(system)] if texts else []) + [*attached.messages]
+        before = list(attached.messages)
+        if texts:
+            before.insert(0, encode_json(system))
+
         items = rendering.encode(request.thread, before=before)
         return RequestBody(fields, items, "input", prefix=("tools",))
 
@@ -713,31 +720,37 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     ) -> ProviderEvent | None:
         if error.status not in (400, 422) or error.kind != "other":
             return super()._recover(error, request, rendering)
+
         text = str(error).lower()
         refused = self._refused_by(request.model)
         fields = build_request_fields(request, refused=refused)
         reasoning = fields.get("reasoning") or {}
         effort = reasoning.get("effort")
+
         if effort in _NEXT_EFFORTS and f"'{effort}'" in text:
             return self._refuse(f"effort {effort}", request, error)
         for name, pattern in _REFUSABLE.items():
             if (name in fields or name in reasoning) and pattern.search(text):
                 return self._refuse(name, request, error)
+
         is_compared = rendering.last_response_id and self._diagnostics.are_wanted
         if is_compared and _CACHE_OPTIONS.search(text):
             self._diagnostics.is_accepted = False
             return Retry(error.without_address)
+
         if rendering.encrypted_items and _STALE.search(text):
             named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in text]
             # Valid encrypted content covers all before it, so all that is later is invalid as well.
             stale = frozenset(range(min(named, default=0), len(request.thread)))
             self._keep_rendering(request.thread, rendering.without(stale))
             return Retry(error.without_address, drop_metadata=ENCRYPTED)
+
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
             self._keep_rendering(request.thread, rendering.without(result_images=True))
             return Retry(error.without_address)
+
         return super()._recover(error, request, rendering)
 
     def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:

@@ -67,10 +67,10 @@ _TEXT_KINDS: Final[Mapping[str, TextKind]] = {
     "reasoning_text": "reasoning",
 }
 _REFUSAL: Final = "refusal"
+_FAMILIES: Final = (*_TEXT_KINDS, _REFUSAL)
 _PARTS: Final[Mapping[str, str]] = {
-    f"response.{family}.{step}": family
-    for family in (*_TEXT_KINDS, _REFUSAL)
-    for step in ("delta", "done")
+    **{f"response.{family}.delta": family for family in _FAMILIES},
+    **{f"response.{family}.done": family for family in _FAMILIES},
 }
 """Events of parts of an item, with their families."""
 _FRAMES: Final = frozenset(

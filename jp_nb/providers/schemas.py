@@ -687,19 +687,24 @@ def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
         return all(_matches(item, items, root) for item in value)
 
     if isinstance(value, dict) and isinstance(properties, dict):
-        required = get_required(schema)
-        if not all(name in value for name in required):
+        return _matches_properties(value, properties, schema, root)
+    return True
+
+
+def _matches_properties(
+    value: JsonObject, properties: JsonObject, schema: Schema, root: Schema
+) -> bool:
+    required = get_required(schema)
+    if not all(name in value for name in required):
+        return False
+
+    for name, item in value.items():
+        child = properties.get(name)
+        if not isinstance(child, dict):
             return False
-
-        for name, item in value.items():
-            child = properties.get(name)
-            if not isinstance(child, dict):
-                return False
-            may_be_null = item is None and name not in required
-            if not may_be_null and not _matches(item, child, root):
-                return False
-        return True
-
+        may_be_null = item is None and name not in required
+        if not may_be_null and not _matches(item, child, root):
+            return False
     return True
 
 

@@ -117,8 +117,8 @@ def merge_records(
         case "newer":
             return stored
         case "damaged":
-            kept = [] if stored in get_others(carried) else [stored]
-            return _with_others(carried, kept)
+            lost: list[JsonValue] = [] if stored in get_others(carried) else [stored]
+            return _with_others(carried, lost)
 
     assert isinstance(stored, dict)
     seen_counts = seen or {}
