@@ -292,7 +292,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             return Finished("refused", error.without_address)
         return super()._recover(error, request, rendering)
 
-    async def _send(
+    async def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         assert isinstance(decoder, ContinuedDecoder)

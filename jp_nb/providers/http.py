@@ -119,14 +119,14 @@ class HttpClient:
             ProtocolError: The response is not an event stream.
         """
         url = url or self.endpoint.url
-        async with self._send("POST", url, body, self._headers(headers)) as response:
+        async with self._open_response("POST", url, body, self._headers(headers)) as response:
             await self._check_event_stream(response)
             async with aclosing(_chunks(response)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
     @asynccontextmanager
-    async def _send(
+    async def _open_response(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
         self._check_key()
@@ -135,7 +135,7 @@ class HttpClient:
             client = await self._open_client(url)
             address = _parse_url(url)
             request = client.build_request(method, address, content=content, headers=headers)
-            response = await self._send_request(client, request)
+            response = await self._send_on_live_connection(client, request)
             try:
                 self._check_encoding(response)
                 yield response
@@ -159,7 +159,7 @@ class HttpClient:
                 f"{self.endpoint.setting_path}.base_url, or the proxy"
             )
 
-    async def _send_request(
+    async def _send_on_live_connection(
         self, client: httpx.AsyncClient, request: httpx.Request
     ) -> httpx.Response:
         # A server may have closed a kept connection, as llama-server does after each stream. A
@@ -205,7 +205,7 @@ class HttpClient:
         redactor = self.redactor()
         received = bytearray()
 
-        async with self._send(method, url, content, sent) as response:
+        async with self._open_response(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
             async with aclosing(_chunks(response)) as chunks:

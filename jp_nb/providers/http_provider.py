@@ -10,7 +10,6 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final, Generic, TypeVar
@@ -164,7 +163,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         decoder = self._make_decoder(request, answer, body)
 
         events = stream_events(
-            self._send(request, body, decoder, encoded.headers),
+            self._stream_body(request, body, decoder, encoded.headers),
             StreamDecoder(
                 decoder,
                 provider=provider,
@@ -174,10 +173,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
             idle_timeout=request.idle_timeout,
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover_or_locate(error, request, rendering),
+            first=loss,
         )
 
-        events = self._watch_prompt(request, encoded, events)
-        return events if loss is None else _prepend(loss, events)
+        return self._watch_prompt(request, encoded, events)
 
     def _watch_prompt(
         self,
@@ -269,7 +268,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             return find_prefix_loss(last[2], replace(body, messages=()), "the model")
         return find_prefix_loss(last[2], body)
 
-    def _send(
+    def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         # Yield the bytes of the response, which go to `decoder`.
@@ -370,15 +369,6 @@ class HttpProvider(ABC, Generic[RenderingT]):
     async def aclose(self) -> None:
         """Close connections."""
         await self._http.aclose()
-
-
-async def _prepend(
-    first: ProviderEvent, events: AsyncGenerator[ProviderEvent, None]
-) -> AsyncGenerator[ProviderEvent, None]:
-    async with aclosing(events):
-        yield first
-        async for event in events:
-            yield event
 
 
 def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:

@@ -696,12 +696,12 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         name = self._http.endpoint.provider
         return ResponsesDecoder(name, answer, request=body, on_response=on_response)
 
-    def _send(
+    def _stream_body(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         if "stream" in self._refused_by(request.model):
             return self._fetch_as_stream(body)
-        return super()._send(request, body, decoder, headers)
+        return super()._stream_body(request, body, decoder, headers)
 
     async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         url = self._http.endpoint.url

@@ -74,11 +74,13 @@ class SseDecoder:
         data = self._data
         end = chunk.rfind(b"\n")
         lines: list[str] = []
+
         if end >= 0:
             whole = self._tail + chunk[:end] if self._tail else chunk[:end]
             lines = self._split_lines(whole)
             self._tail.clear()
         self._tail += chunk[end + 1 :]
+
         for line in lines:
             if line.startswith("data: "):
                 data.append(line[6:])
@@ -89,6 +91,7 @@ class SseDecoder:
                 yield data.pop()
             elif data:
                 yield self._dispatch()
+
         if not data:
             self._size = len(self._tail)
         if self._size > MAX_EVENT_BYTES:
@@ -669,29 +672,29 @@ async def stream_events(
     idle_timeout: float,
     sanitize_error: Callable[[ProviderError], ProviderError] = lambda error: error,
     recover: Callable[[ProviderError], ProviderEvent | None] = lambda _: None,
+    first: ProviderEvent | None = None,
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield the events of a response with the body `chunks`, which is always closed.
 
     The wait for the first chunk includes connecting. `idle_timeout` is the maximum number of
     seconds without content or keep-alives; 0 is no limit. `sanitize_error` makes an error safe to
-    show, and `recover` may return a last event instead of it.
+    show, and `recover` may return a last event instead of it. `first` is yielded before the others.
 
     Raises:
         ProviderError: The request fails, or the stream breaks or is idle for too long.
     """
     problem: ProviderError | None = None
     async with aclosing(chunks):
+        if first is not None:
+            yield first
+
         with IdleWatch(decoder, idle_timeout) as idle:
             try:
                 while not decoder.events.finished:
                     chunk = await idle.read_next(chunks)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
-                            # A connection can be reused only after its whole body was read.
-                            with suppress(TimeoutError, ProviderError):
-                                async with asyncio.timeout(DRAIN_SECONDS):
-                                    async for _ in chunks:
-                                        pass
+                            await _drain(chunks)
                         yield event
             except ProviderError as exc:
                 problem = exc
@@ -707,6 +710,14 @@ async def stream_events(
     if last_event is None:
         raise problem
     yield last_event
+
+
+async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    # A connection can be reused only after its whole body was read.
+    with suppress(TimeoutError, ProviderError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
 
 
 class IdleWatch:
