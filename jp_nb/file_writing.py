@@ -71,7 +71,6 @@ def open_file(path: Path, flags: int, mode: int = 0o666, *, folder: Path | None 
     """
     target = resolve_write_target(path, folder=folder)
     descriptor = os.open(target, flags | _SAFE_FLAGS, mode)
-
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is a device, a pipe, or a folder", str(path))

@@ -102,7 +102,6 @@ class Image:
         size = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
         if self.media_type == PDF:
             size = f" {format_bytes(len(self.content))}"
-
         kind = one_line(self.media_type, limit=MAX_IMAGE_NAME_CHARS)
         return f"{name}, {kind}{size}" if name else f"{kind}{size}"
 

@@ -185,12 +185,10 @@ def plain(text: str, *, limit: int = MAX_PLAIN_CHARS) -> str:
     """Return `text` with only printable characters, tabs, and line breaks."""
     if text.replace("\n", "").replace("\t", "").isprintable():  # faster than the patterns
         return truncate(text, limit)
-
     text = _LINE_BREAKS.sub("\n", text)
     text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
     text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
     text = _SURROGATES.sub("\ufffd", text)
-
     return truncate(text, limit)
 
 
@@ -228,11 +226,9 @@ def format_user_name(name: str) -> str:
     line = one_line(name[: 4 * MAX_USER_NAME_CHARS])
     if len(line) > MAX_USER_NAME_CHARS:
         line = f"{line[: MAX_USER_NAME_CHARS - 1]}…"
-
     is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
-
     return line if is_plain else _to_json(line)
 
 
@@ -243,7 +239,6 @@ def escape_markdown(text: str) -> str:
         # one. They do not search code.
         fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
         return f"{fence} {text} {fence}"
-
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
@@ -343,7 +338,6 @@ def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
         return True  # numbers
     if len(value) > MAX_INLINE_CHARS:
         return False
-
     text = _to_json(value)
     return len(text) <= MAX_INLINE_CHARS and "\\n" not in text
 

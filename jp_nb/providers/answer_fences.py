@@ -37,7 +37,6 @@ def find_fence(text: str) -> int:
     found = [place for place in map(text.find, FENCE_MARKS) if place >= 0]
     if found:
         return min(found)
-
     rest = len(text)
     while rest and len(text) - rest < 2 and text[rest - 1] in "`~":
         rest -= 1

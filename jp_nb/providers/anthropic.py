@@ -50,7 +50,7 @@ from jp_nb.providers.head_changes import HeadChange, describe_forced_call
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import CONTINUE_PROMPT, Rendering
 from jp_nb.providers.models import list_anthropic_models
-from jp_nb.providers.own_metadata import read_text
+from jp_nb.providers.own_metadata import read_own_text
 from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.request_body import (
     Omitted,
@@ -184,7 +184,6 @@ def _format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMess
         kind = "document" if image.media_type == PDF else "image"
         label = _text_block(f"[{image.noun}: {image.words}]")
         blocks += [label, {"type": kind, "source": source}]
-
     return blocks
 
 
@@ -374,8 +373,8 @@ class AnthropicRendering(Rendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if self.items in self.unsigned_items or not self.is_bound:
             return False
-        signature = read_text(response.metadata, THINKING_SIGNATURE_KEY)
-        redacted = read_text(response.metadata, REDACTED_THINKING_KEY)
+        signature = read_own_text(response.metadata, THINKING_SIGNATURE_KEY)
+        redacted = read_own_text(response.metadata, REDACTED_THINKING_KEY)
 
         if redacted:
             block: WireMessage = {"type": "redacted_thinking", "data": redacted}
@@ -394,7 +393,6 @@ class AnthropicRendering(Rendering):
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
         name = self._rules.format_name(call.name)
         arguments = format_arguments(call.arguments)
-
         if names := self._find_names(call.name):
             arguments = names.format_arguments(arguments)
         content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})

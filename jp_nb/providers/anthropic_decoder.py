@@ -295,7 +295,6 @@ class AnthropicDecoder(Decoder):
     def _make_finished(self) -> Finished:
         word = self._stop_reason
         reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
-
         if reason == "refused":
             details = (self._stop_details.get(name) for name in ("category", "explanation"))
             return Finished(reason, ": ".join(str(text) for text in details if text) or None)

@@ -54,7 +54,6 @@ class CallRules:
         cleaned = re.sub("[^a-zA-Z0-9_-]", "_", name)
         if not re.match(f"[{self.name_start}]", cleaned):
             cleaned = f"_{cleaned}" if cleaned else _UNNAMED
-
         if cleaned == name and len(name) <= self.max_name_chars:
             return name
         return f"{cleaned[: self.max_name_chars - _DIGEST_CHARS - 1]}_{_digest(name)}"
@@ -68,7 +67,6 @@ class CallRules:
         cleaned = re.sub(f"[^{PARAMETER_CHARS}]", "_", name)
         if not limit or (cleaned == name and 0 < len(name) <= limit):
             return name
-
         digested = name if number == 1 else f"{number}:{name}"
         digest = _digest(digested)
         return f"{(cleaned or _UNNAMED)[: limit - _DIGEST_CHARS - 1]}_{digest}"
@@ -110,7 +108,6 @@ def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
     if is_deeper(arguments, MAX_ARGUMENT_LEVELS):
         return {"json": compact_json(make_storable(dict(arguments)))}
     formatted = make_storable(dict(arguments))
-
     if _LONG_NUMBER.search(compact_json(formatted)):
         formatted = _with_short_numbers(formatted)
     assert isinstance(formatted, dict)

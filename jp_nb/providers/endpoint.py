@@ -18,7 +18,7 @@ from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
 from jp_nb.config.tree.model_settings import SERVERS_PATH, OpenAi, ProviderConfig, Server
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.providers.local_server import find_address
+from jp_nb.providers.local_server import find_answering_address
 
 KeyHeader = Literal["authorization", "x-api-key", "x-goog-api-key"]
 _OPENAI_URL: Final = re.compile(
@@ -83,7 +83,7 @@ class Endpoint:
 
         If the server may run at several addresses, they are tried until one has answered.
         """
-        base = find_address(self.base_urls) if self.other_base_urls else self.base_url
+        base = find_answering_address(self.base_urls) if self.other_base_urls else self.base_url
         return join_url(self.environment_url or base, self.path)
 
     @property
@@ -98,12 +98,10 @@ def join_url(base: str, path: str) -> str:
     """Join `base` and `path`. `base` may end in the first segments of `path`."""
     base = base.rstrip("/")
     segments = path.strip("/").split("/")
-
     for count in range(len(segments), 0, -1):
         if base.endswith("/" + "/".join(segments[:count])):
             segments = segments[count:]
             break
-
     return "/".join([base, *segments])
 
 
@@ -225,7 +223,6 @@ class ReasoningEffort:
             return self.effort
         if self.effort == 0:
             return "none"
-
         floors: dict[Level, float] = {"max": 0.9, "xhigh": 0.8, "high": 0.5, "medium": 0.2}
         share = self.effort / max_tokens
         return next((level for level, floor in floors.items() if share > floor), "low")

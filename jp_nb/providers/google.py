@@ -127,7 +127,7 @@ def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], 
     return contents, omitted
 
 
-def list_contents(text: str, images: Sequence[Image]) -> list[Content]:
+def list_input_contents(text: str, images: Sequence[Image]) -> list[Content]:
     """Return the contents of a message with `text`, if it is not blank, and named `images`."""
     contents: list[Content] = [text] if text.strip() else []
     for image in images:
@@ -191,7 +191,6 @@ class ContinuedDecoder(Decoder):
         """Keep the token of an incomplete response; return False if it does not continue."""
         if not token or self._continuations == MAX_REQUEST_CONTINUATIONS:
             return False
-
         self._continuations += 1
         self._token = str(token)
         self.is_continued = True
@@ -202,7 +201,6 @@ class ContinuedDecoder(Decoder):
         token = self._token
         self._token = ""
         self.is_continued = False
-
         if token:
             self._earlier_usage = self._count_usage()
             self._usage = {}

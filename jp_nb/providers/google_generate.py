@@ -42,12 +42,12 @@ from jp_nb.providers.google import (
     describe_change,
     end_with_error,
     list_attachments,
-    list_contents,
+    list_input_contents,
     name_model,
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import CONTINUE_PROMPT
-from jp_nb.providers.own_metadata import read_text
+from jp_nb.providers.own_metadata import read_own_text
 from jp_nb.providers.request_body import (
     Omitted,
     RequestBody,
@@ -195,7 +195,6 @@ class GenerateRendering(GoogleRendering):
         parts: list[WireMessage] = []
         for message in format_attachments(change.added).messages:
             parts += json.loads(message)["parts"]
-
         parts += [{"text": text}] if text else []
         return [{"role": "user", "parts": parts}] if parts else []
 
@@ -207,8 +206,9 @@ class GenerateRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         self.is_bound = item.is_bound
-        is_signed = self.is_own and self._may_sign()
-        self._signature = read_text(item.entry.metadata, THOUGHT_SIGNATURE_KEY) if is_signed else ""
+        self._signature = ""
+        if self.is_own and self._may_sign():
+            self._signature = read_own_text(item.entry.metadata, THOUGHT_SIGNATURE_KEY)
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)
 
@@ -222,7 +222,7 @@ class GenerateRendering(GoogleRendering):
         return {**part, "thoughtSignature": self._signature} if self._signature else part
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        if contents := list_contents(text, images):
+        if contents := list_input_contents(text, images):
             self._drop_empty_answer()
             self._open_parts("user").extend(map(_format_part, contents))
 
@@ -233,7 +233,6 @@ class GenerateRendering(GoogleRendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if not self._signature:
             return False
-
         text = response.reasoning or ""
         part: WireMessage = {"text": text, "thought": True} if text else {"text": ""}
         self._open_parts("model").append(self._sign(part))

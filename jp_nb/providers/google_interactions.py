@@ -31,7 +31,7 @@ from jp_nb.providers.google import (
     GoogleRendering,
     describe_change,
     list_attachments,
-    list_contents,
+    list_input_contents,
     name_model,
 )
 from jp_nb.providers.google_interactions_decoder import (
@@ -205,7 +205,6 @@ class InteractionsRendering(GoogleRendering):
         while last >= 0 and self.messages[last]["type"] == "thought":
             last -= 1
         del pieces[last + 1 :]
-
         if last >= 0 and self.messages[last]["type"] not in _FROM_USER:
             pieces.append(encode_json(self.continue_request))
 
@@ -241,7 +240,7 @@ class InteractionsRendering(GoogleRendering):
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
-        if contents := list_contents(text, images):
+        if contents := list_input_contents(text, images):
             self.messages.append(_user_step(contents))
 
     def _add_text(self, text: str) -> None:
@@ -252,7 +251,6 @@ class InteractionsRendering(GoogleRendering):
         signature = response.metadata.get(THOUGHT_SIGNATURE_KEY)
         if not isinstance(signature, str) or not self._may_sign():
             return False
-
         self.has_signatures = True
         self.messages.append(make_thought_step(response.reasoning or "", signature))
         return True
@@ -278,12 +276,12 @@ class InteractionsRendering(GoogleRendering):
         if call_id in self._sent_as_text:
             arguments = compact_json(format_arguments(call.arguments))
             said = f"Result of the tool {name} with {arguments}:\n{text}"
-            self.messages.append(_user_step(list_contents(said, images)))
+            self.messages.append(_user_step(list_input_contents(said, images)))
             return
 
         result: str | list[WireMessage] = text
         if images:
-            result = list(map(_format_content, list_contents(text, images)))
+            result = list(map(_format_content, list_input_contents(text, images)))
         step: WireMessage = {
             "type": "function_result",
             "call_id": call_id,

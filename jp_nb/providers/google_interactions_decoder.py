@@ -215,7 +215,6 @@ class InteractionsDecoder(ContinuedDecoder):
     def _note_status(self, update: WireObject) -> None:
         self._clear_end()
         status = update.get("status")
-
         # A model that does not stream has its steps only in `interaction.completed`.
         if status in _ENDS and (self._count or status == "failed"):
             self._end = update
@@ -262,7 +261,6 @@ class InteractionsDecoder(ContinuedDecoder):
     def _start_call(self, opened: _OpenStep, out: EventBuffer) -> None:
         call = opened.step
         self._has_answer = True
-
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
         out.add(ToolCallStart(opened.index, call["id"], call["name"]))
         opened.arguments.set_first(call.get("arguments"))

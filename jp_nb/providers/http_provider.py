@@ -207,7 +207,6 @@ class HttpProvider(ABC, Generic[RenderingT]):
         event = self._recover(error, request, rendering)
         if event is None and is_media_refusal(error):
             event = self._omit_media(error, request, rendering)
-
         named = _NAMED_MESSAGE.search(str(error))
         if event is None and named is not None and error.status in (400, 422):
             error.item = self._find_item(int(named[1]), request)
@@ -283,7 +282,6 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._renderings[context] = rendering
         if len(self._renderings) > MAX_RENDERINGS:
             del self._renderings[next(iter(self._renderings))]
-
         rendering.host = self._host_mark
         rendering.update(context)
 
@@ -332,11 +330,9 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
         rendering = self._render_apart(request)
         body, _ = self._build_body(request, rendering, self._answer_schema(request))
-
         query = self._make_count_query(request, body)
         if query is None:
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
-
         query = replace(query, headers=body.headers)
         return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
 

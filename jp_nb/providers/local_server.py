@@ -23,7 +23,7 @@ _answering: set[str] = set()  # addresses that have answered in this kernel
 _silent_until: dict[tuple[str, ...], tuple[float, str]] = {}
 
 
-def find_address(addresses: Sequence[str]) -> str:
+def find_answering_address(addresses: Sequence[str]) -> str:
     """Return the first of `addresses` at which a server answers, and remember it.
 
     If none answers, it is the first that accepts a connection, otherwise the first of all. The
@@ -52,7 +52,7 @@ def find_address(addresses: Sequence[str]) -> str:
 
 
 def has_answered(address: str) -> bool:
-    """Return True if `find_address` remembers a server at `address`."""
+    """Return True if `find_answering_address` remembers a server at `address`."""
     return address in _answering
 
 

@@ -221,7 +221,6 @@ def _select_kind(error: ProviderError, files: Iterable[_SentFile]) -> list[_Sent
     text = _read_words(error)
     is_about_images = _IMAGE_WORDS.search(text) is not None
     is_about_pdfs = _PDF_WORDS.search(text) is not None
-
     if is_about_images == is_about_pdfs:
         return files
     return [file for file in files if (file.image.media_type == PDF) == is_about_pdfs] or files

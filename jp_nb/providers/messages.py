@@ -144,7 +144,6 @@ class Rendering(ABC):
         change = find_change(
             before, after, context.contents, self.appended, has_tools=self._has_tools
         )
-
         if change is None or not change.added:
             return change
         return replace(change, added=self._replace_attachments(change.added, self._pages)[0])
@@ -156,7 +155,6 @@ class Rendering(ABC):
         """
         change = self._find_next_change(request.thread, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
-
         settled = keep_first_head(request, self.appended)
         attachments, _ = self._replace_attachments(settled.attachments, 0)
         if attachments == settled.attachments:
@@ -261,7 +259,6 @@ class Rendering(ABC):
         """Return the reason to send a text instead of `image`; "" to send it."""
         if image.media_type not in self._shown_types:
             return f"this provider takes no {image.noun}s"
-
         reason = self.media.find_reason(image, pages_before)
         if reason:
             self.omitted_media.setdefault(name_medium(image), reason)

@@ -245,7 +245,6 @@ def _read_price(value: JsonValue) -> float | None:
     # A text with the price of one token; negative for a price that varies.
     if not isinstance(value, str) or len(value) > _MAX_WORD_CHARS:
         return None
-
     try:
         price = round(float(value) * _MILLION, 6)
     except (OverflowError, ValueError):

@@ -298,7 +298,6 @@ class ChatRendering(Rendering):
         field = self._profile.reasoning_field
         if field is None or self._profile.reasoning_lasts:
             return
-
         for index in range(self._turn_start, len(self.messages)):
             if field in self.messages[index]:
                 del self._edit(index)[field]
@@ -431,7 +430,6 @@ def create_server(name: str, config: Server) -> Provider:
     """
     profile = _with_images(make_profile(name, config.profile), config.images)
     endpoint = make_endpoint(name, config, profile.path, headers={})
-
     endpoint = replace(endpoint, local=profile.local or "")
     if config.dialect == "responses":
         return _create_responses(endpoint, profile)

@@ -65,8 +65,8 @@ from jp_nb.providers.openai_responses_decoder import (
 )
 from jp_nb.providers.own_metadata import (
     read_item_id,
+    read_own_text,
     read_phase,
-    read_text,
     rebuild_annotations,
 )
 from jp_nb.providers.request_body import (
@@ -506,7 +506,7 @@ class ResponsesRendering(Rendering):
             return True  # incomplete, or an item that is not part of an answer
 
         item_id = self._read_id(metadata, "rs_")
-        encrypted = read_text(metadata, ENCRYPTED)
+        encrypted = read_own_text(metadata, ENCRYPTED)
         is_complete = bool(item_id and encrypted and self.is_bound)
         if not is_complete or self.items in self.stale_items:
             return False
@@ -571,10 +571,8 @@ class ResponsesRendering(Rendering):
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         # Items that were inserted before a call have moved it.
         place = call_index
-
         while self.messages[place].get("call_id") != call_id:
             place += 1
-
         while place < len(self.messages) and self.messages[place]["type"] in _CALL_TYPES:
             place += 1
         return place

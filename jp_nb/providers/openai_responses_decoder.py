@@ -420,7 +420,6 @@ class ResponsesDecoder(Decoder):
         """Add the items at the end of the response that were not streamed."""
         listed = output if isinstance(output, list) else []
         was_streamed = bool(self._items)
-
         for content in listed:
             if was_streamed and not self._is_missing_call(content):
                 continue
@@ -432,7 +431,6 @@ class ResponsesDecoder(Decoder):
             return False
         call_id = content.get("call_id")
         known = {item.call_id for item in self._items if item.kind == "function_call"}
-
         # Calls that were streamed without an id may be the same.
         return bool(call_id) and None not in known and call_id not in known
 

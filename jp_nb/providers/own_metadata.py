@@ -34,7 +34,7 @@ _DETAIL_FIELDS: Final = frozenset(
 )
 
 
-def read_text(metadata: Mapping[str, JsonValue], key: str) -> str:
+def read_own_text(metadata: Mapping[str, JsonValue], key: str) -> str:
     """Return the text at `key`, such as a signature; "" for another value."""
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
@@ -42,13 +42,13 @@ def read_text(metadata: Mapping[str, JsonValue], key: str) -> str:
 
 def read_item_id(metadata: Mapping[str, JsonValue], key: str, prefix: str) -> str:
     """Return the id of an item of the Responses API; "" if the API would refuse it."""
-    value = read_text(metadata, key)
+    value = read_own_text(metadata, key)
     return value if value.startswith(prefix) and _ITEM_ID.fullmatch(value) else ""
 
 
 def read_phase(metadata: Mapping[str, JsonValue], key: str) -> str:
     """Return the phase of a message; "" for an unknown one."""
-    value = read_text(metadata, key)
+    value = read_own_text(metadata, key)
     return value if value in _PHASES else ""
 
 
@@ -105,7 +105,7 @@ def _rebuild_step(step: Any) -> WireMessage | None:
         case _:
             return None
 
-    if signature := read_text(step, "signature"):
+    if signature := read_own_text(step, "signature"):
         rebuilt["signature"] = signature
     return rebuilt
 

@@ -127,7 +127,6 @@ class ParameterNames:
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             if index > 0 and steps[index - 1] in _HOLDERS and name in self._sent:
                 steps[index] = self._sent[name]
-
         return "/".join(steps)
 
 

@@ -71,12 +71,10 @@ class RequestBody:
     def parts(self) -> list[BodyPart]:
         """Return the parts of the beginning in their order."""
         named: list[BodyPart] = []
-
         for name in self.prefix:
             listed = self.fields.get(name, ())
             for each in listed if isinstance(listed, list | tuple) else (listed,):
                 named.append((f"`{name}`", encode_json(without_cache_marks(each))))
-
         named += ((f"message {n}", content) for n, content in enumerate(self.messages, start=1))
         return named
 

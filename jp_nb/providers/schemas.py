@@ -465,7 +465,6 @@ def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
     root, wrapped = wrap_in_object(schema)
     rewriter = SchemaRewriter("anthropic", root)
     sent = rewriter.rewrite(root)
-
     if rewriter.is_too_large:
         raise _make_error((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
@@ -533,7 +532,6 @@ def adapt_for_openai(schema: Schema) -> AnswerSchema:
     root, wrapped = wrap_in_object(schema)
     rewriter = SchemaRewriter("openai", root)
     strict = rewriter.rewrite(root)
-
     if not rewriter.is_enforceable or _exceeds_strict_limits(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
     return AnswerSchema(schema, strict, wrapped=wrapped, nullable=rewriter.has_nullable)

@@ -105,7 +105,6 @@ class StreamedArguments:
         received = self._resolve_pieces()
         if not self._first:
             return received
-
         if not received.strip() or is_empty_object(received):
             return self._first
         return _merge_repetitions(self._first + received)

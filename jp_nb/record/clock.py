@@ -73,7 +73,6 @@ def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str
     """
     taken = set(taken_ids)
     tenths = int(moment.timestamp() * 10)
-
     candidates = (f"jp-c{number}" for number in count(tenths))
     return next(each for each in candidates if each not in taken)
 

@@ -126,7 +126,7 @@ def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]
     return found[::-1]
 
 
-SUMMARY_REQUEST = "[Summary of previous conversation]"
+SUMMARIZED_REQUEST = "[Summary of previous conversation]"
 MAX_REPEATED: Final = 100_000
 """Maximum number of characters of repeated summaries in a context."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -168,7 +168,7 @@ def make_replacements(
             if summary is not before and repeats.allow(summary):
                 assert summary.summary is not None
                 found[events[0].position] = (
-                    ChatRequest(timestamp=summary.timestamp, content=SUMMARY_REQUEST),
+                    ChatRequest(timestamp=summary.timestamp, content=SUMMARIZED_REQUEST),
                     ChatResponse(timestamp=summary.timestamp, message=summary.summary.summary),
                 )
 
@@ -193,9 +193,8 @@ class _SummaryLimit:
     def allow(self, entry: Compaction) -> bool:
         assert entry.summary is not None
         if id(entry) in self._sent:
-            self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
+            self._room -= len(entry.summary.summary) + len(SUMMARIZED_REQUEST)
             return self._room >= 0
-
         self._sent.add(id(entry))
         return True
 
@@ -366,7 +365,6 @@ class CompactionBounds:
             return self._turn_at(self._now, -bound.amount)
         if bound.kind == "last":
             return self._first(bound)
-
         back = bound.kind == "from_end"
         return self._last - int(bound.amount) if back else int(bound.amount)
 
@@ -385,7 +383,6 @@ class CompactionBounds:
             moment += timedelta(seconds=seconds)
         except OverflowError:  # outside of the range of dates
             return self._last if seconds > 0 else None
-
         begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
         return max(begun, default=None)
 
@@ -422,7 +419,6 @@ def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
     more = len(entries) - MAX_ITEMS_IN_LINE
     texts = [*map(_format_compaction, entries[:MAX_ITEMS_IN_LINE])]
-
     if more > 0:
         texts.append(f"and {more} more")
     return ", ".join(texts)

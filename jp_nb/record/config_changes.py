@@ -160,11 +160,9 @@ class Claims:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
-
         above = (keys[:length] for length in range(len(keys)))
         found = [self._newest[path] for path in above if path in self._newest]
         found += [self._below[keys]] if keys in self._below else []
-
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
@@ -202,13 +200,11 @@ def revert_source(
     since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
     back: list[tuple[PathKeys, _State]] = []
-
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _states(steps, keys)
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
-
     return _revert(steps[0].below, back)
 
 
@@ -252,10 +248,8 @@ def _states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
 def _value(partial: Partial, keys: PathKeys) -> JsonValue:
     *above, key = keys
     node = node_at(above)
-
     if not isinstance(key, Element) or node is None or node.kind != "list":
         return get_path(partial, keys)  # type: ignore[no-any-return]
-
     found = get_path(partial, tuple(above))
     items = found if isinstance(found, list) else []
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)

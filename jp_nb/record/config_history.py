@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import get_aliases, resolve_model
+from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import names_remote_model, strip_untrusted, may_untrusted_record_unset
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply_change, get_path, merge_partials, strip_strategies, unset_path
@@ -126,7 +126,6 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)
 
 
-MODEL_PATH = "assistant.model.id"
 MODEL_KEYS = ("assistant", "model", "id")
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
@@ -158,7 +157,6 @@ class Provenance:
         """The turn as a text, or None."""
         if self.turn is None:
             return None
-
         by_tool = self.delta is not None and read_proposed_by(self.delta)
         relation = "in" if by_tool else "for"
         return f"{relation} turn {to_shown_turn(self.turn)}"
@@ -308,10 +306,8 @@ class Projection:
         if self._reverted.follow(deltas) or not self._steps:
             self._steps = [self._begin()]
         # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
-
         for number in range(len(self._steps) - 1, len(deltas)):
             self._steps.append(self.step(self._steps[-1], deltas[number]))
-
         return self._steps
 
     def _begin(self) -> Step:
@@ -376,11 +372,9 @@ class Projection:
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
         self._problems |= {problem.path: problem for problem in unknown}
-
         if untrusted:
             partial, ignored = strip_untrusted(partial, "record")
             self._ignored |= ignored
-
         return partial
 
     def _may_select(self, before: Partial, after: Partial) -> bool:
@@ -494,11 +488,9 @@ class Projection:
             ConfigError: A path is invalid.
         """
         turns: list[int] = []
-
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
         turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
-
         layers = self.layers()
         steps = self.steps()
         return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}

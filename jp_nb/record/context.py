@@ -298,12 +298,10 @@ def _find_last_restart(entries: Sequence[Entry]) -> int:
 def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
     # The model would answer a failed request if a later request contained it.
     hidden: set[int] = set()
-
     for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
         if turn != except_turn and is_unanswered(event.entry for event in events):
             hidden.update(event.position for event in events)
-
     return hidden
 
 

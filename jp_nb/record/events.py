@@ -109,12 +109,10 @@ class Part(BaseModel):
     def to_raw(self) -> dict[str, JsonValue]:
         """Return the JSON object to store, without fields that have their default."""
         raw: dict[str, JsonValue] = {}
-
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if field.is_required() or value != field.default:
                 raw[name] = _plain(value)
-
         return raw | {name: _plain(value) for name, value in (self.model_extra or {}).items()}
 
 
@@ -125,7 +123,6 @@ def _plain(value: Any) -> Any:
         return value.to_raw()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-
     return copy_json(value) if isinstance(value, dict | list) else value
 
 
@@ -255,7 +252,6 @@ class InquiryResponse(Entry):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store, with `answer` or `reason` as the outcome requires."""
         raw = super().to_raw()
-
         if self.outcome != "answered":
             raw.pop("answer")
         if self.outcome != "cancelled":
@@ -409,11 +405,9 @@ class ConfigDelta(Entry):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store. A reset has no settings."""
         raw = super().to_raw()
-
         if self.op == "reset":
             for name in ("delta", "unsets", "claims"):
                 raw.pop(name, None)
-
         if "claims" in raw:
             raw["claims"] = dict(sorted(self.claims.items()))
         return raw

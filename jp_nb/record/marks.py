@@ -81,12 +81,10 @@ def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
         UsageError: There is no such turn. The message begins with `why_not`.
     """
     found = list(turns)
-
     for turn in reversed(found):
         request = next((each for each in turn.entries if isinstance(each, ChatRequest)), None)
         if request is not None and request.metadata.get(EXPLAINS_ERROR) is not True:
             return turn
-
     why = "has only explanations of errors" if found else "has no turn yet"
     raise UsageError(f"{why_not}: this conversation {why}")
 
@@ -309,22 +307,18 @@ def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, 
     """Return the valid counts of `with_input_changes` in the `metadata` of an entry."""
     found: Counter[tuple[str, bool]] = Counter()
     stored = as_object(metadata.get(INPUT_CHANGES))
-
     for name, is_dropped in _INPUT_CHANGES.items():
         for reason, count in as_object(stored.get(name)).items():
             if type(count) is int and 0 < count <= MAX_INTEGER:
                 found[reason, is_dropped] += count
-
     return found
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:
     """Return the tokens of the `entries` of a turn."""
     total = Usage()
-
     for entry in entries:
         if USAGE_KEY in entry.metadata:
             for one in read_usage(entry.metadata):
                 total += one.tokens
-
     return total

@@ -278,13 +278,11 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     reports both.
     """
     merged = read_segments(metadata) if RECORD_KEY in metadata else None
-
     for _, state in _carriers(metadata):
         if (document := _document(state)) is not None:
             seen = state.get("seen")
             seen_counts = seen if isinstance(seen, dict) else None
             merged = merge_records(merged, document, seen_counts)
-
     return merged
 
 

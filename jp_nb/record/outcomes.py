@@ -442,10 +442,8 @@ class LoggedAnswer:
         """Return the JSON object for the model."""
         stored: JsonObject = {"id": self.id, "timestamp": format_rfc3339(self.moment)}
         stored |= {"question": self.question, "answer": self.answer}
-
         if self.words != self.answer:
             stored["label"] = self.words
-
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
         return stored | {key: text for key, text in more.items() if text}
 

@@ -45,7 +45,6 @@ def add_shape(metadata: Mapping[str, JsonValue], **fields: JsonValue) -> JsonObj
     shapes = _find_shapes(fields)
     if below := _find_shapes(metadata):
         shapes["metadata"] = below
-
     if not shapes or len(text := compact_json(shapes)) > MAX_SHAPE_CHARS:
         return dict(metadata)
     return {**metadata, SHAPE: text}

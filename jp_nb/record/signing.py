@@ -290,7 +290,6 @@ class Trust:
         if self._workspace is not None:
             self._workspace.forget(self._document.conversation)
         had = self._document.extra.pop(SIGNATURE_KEY, None) is not None or self.trusted
-
         self._stream = self._document.conversation
         self._signer = None
         self.why_not = "you revoked your signature"
@@ -346,7 +345,6 @@ class Trust:
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer
-
         before = self._document.extra.get(SIGNATURE_KEY)
         self._document.extra[SIGNATURE_KEY] = signer.signature()
         if self._workspace is not None:

@@ -84,12 +84,10 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
     Reasoning alone is not an answer, because a conversation cannot continue from it.
     """
     asked = False
-
     for entry in turn:
         if isinstance(entry, ToolCallRequest | ChatResponse) and not is_reasoning(entry):
             return False
         asked = asked or isinstance(entry, ChatRequest)
-
     return asked
 
 
@@ -161,7 +159,6 @@ class ProposedBy:
 def make_proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
     fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
-
     written: JsonValue = list(map(_without_none, fields))
     return {PROPOSED_BY: written} if written else {}
 
@@ -488,10 +485,8 @@ class ConversationStream:
         if any(isinstance(entry, TurnStart) for entry in entries):
             warnings.warn("only start_turn can begin a turn", stacklevel=2)
             entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
-
         if not self.turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
-
         if entries:
             self._append(entries)
 
@@ -504,7 +499,6 @@ class ConversationStream:
         self._check_not_damaged()
         start = len(self.raw)
         found = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
-
         for value, entry in found:
             self._add_id(read_stored_id(value))
             self._keep(value, entry)
@@ -534,7 +528,6 @@ class ConversationStream:
 
     def _linked(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self.event_id(index)}
-
         # A request without a unique stored id cannot be referenced.
         if entry.type in LINKABLE and self._request and self._index_of(self._request) is not None:
             raw["request_id"] = self._request
@@ -557,13 +550,11 @@ class ConversationStream:
         An entry without a stored id of its own gets one here. The stored object is unchanged.
         """
         found = self._ids[index]
-
         while found is None:
             drawn = self._new_id()  # may be taken
             if drawn not in self._places:
                 found = self._ids[index] = drawn
                 self._places[drawn] = index if index >= 0 else index + len(self._ids)
-
         return found
 
     def _add_id(self, stored: str | None) -> None:
@@ -572,7 +563,6 @@ class ConversationStream:
             stored = None
         elif stored is not None:
             self._places[stored] = len(self._ids)
-
         self._ids.append(stored)
 
     def _index_of(self, identifier: str) -> int | None:
@@ -662,10 +652,8 @@ class ConversationStream:
         """
         self._check_not_damaged()
         self._begin()
-
         self._ids = [item.event_id for item in items]
         self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
-
         for index, (entry, raw, _) in enumerate(items):
             stored = self._linked(entry, index) if raw is None else raw
             self._keep(stored, entry)

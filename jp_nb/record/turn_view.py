@@ -660,11 +660,9 @@ def find_interrupted_turn(
 def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     pairs, _, _ = match_pairs(enumerate(turn))
     last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
-
     first = last
     while isinstance(turn[first - 1], ToolCallRequest):
         first -= 1
-
     calls = (turn[i] for i in range(first, last + 1) if i in pairs)
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 

@@ -152,10 +152,8 @@ def cut_end(text: str, limit: int) -> str:
     """Return `text` with a note in place of its end, in at most `limit` characters."""
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
-
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
-
     if room < 8:
         return f"{text[: limit - 1]}…" if limit > 0 else ""
     return f"{text[:room]}… (+{len(text) - room:,})"

@@ -373,7 +373,6 @@ def format_int(value: int) -> str:
     bits = int.bit_length(value)
     if bits <= MAX_BITS:
         return int.__repr__(value)
-
     sign = "-" if value < 0 else ""
     digits = int(bits * 0.30103) + 1
     size = f"an integer of {bits:,} bits, about {digits:,} digits"
@@ -456,11 +455,9 @@ def _describe_first_items(
 
 def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str:
     left = inside.length - shown
-
     if inside.unordered:
         inner = limits.expression("") or "…"
         return f"… {count(left, 'more item')}; sorted({inner})[{shown}:{shown + 20}] has the next"
-
     if inside.begin.endswith("{"):
         return f"… {count(left, 'more key')}; list({limits.name or '…'}) has all keys"
     return limits.more(left, "item", f"[{shown}:{shown + 20}] has the next")

@@ -162,7 +162,6 @@ def _format_attribute_names(value: object) -> str:
         names = [name for name in object.__getattribute__(value, "__dict__") if name[:1] != "_"]
     except FAILURES:
         names = []
-
     more = f" and {len(names) - 200:,} more" if len(names) > 200 else ""
     end = f", attributes: {', '.join(names[:200])}{more}" if names else ""
     return f"<{name_type(type(value))} object{end}>"

@@ -420,7 +420,6 @@ def _clear_frame(value: Any) -> Any:
         for number in columns:
             copy.isetitem(number, hide_part(value.columns[number]))
         value = copy
-
     return _clear_rows(value)
 
 
@@ -430,7 +429,6 @@ def _clear_rows(value: Any) -> Any:
         value = value.astype(object)
         for number in rows:
             value.iloc[number] = hide_part(value.index[number])
-
     is_hidden = hide_part(list_label_names(value.index)) is not None
     return value.reset_index(drop=True) if is_hidden else value
 
@@ -462,11 +460,9 @@ def _clear_structured_array(value: Any) -> Any:
     hidden = find_hidden_fields(value.dtype)
     if not hidden:
         return value
-
     shown = [name for name in value.dtype.names if name not in hidden]
     if not shown:
         raise NotShown(SECRET_REFUSAL)
-
     return value[shown]
 
 

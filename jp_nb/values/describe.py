@@ -63,7 +63,6 @@ def find_kind(value: object) -> ValueKind | None:
     if (found := _TABLE.find(value)) is not None:
         return found
     # An iterator with its own `__repr__` is described by it.
-
     has_default_repr = find_method(value, "__repr__") is object.__repr__
     is_iterator = find_method(value, "__next__") is not None
     return ValueKind(_describe_iterator) if is_iterator and has_default_repr else None
@@ -184,10 +183,8 @@ def describe_result(result: object, budget: ValueBudget) -> Description:
     if type(result) not in (list, tuple) or not _has_rich_items(result):
         return describe(result, budget)
     parts = cast("list[object] | tuple[object, ...]", result)
-
     share = replace(budget, chars=max(budget.chars // len(parts) - 2, 0))
     descriptions = [describe(part, share) for part in parts]
-
     images = chain.from_iterable(each.images for each in descriptions)
     return Description("\n\n".join(each.text for each in descriptions), tuple(images))
 

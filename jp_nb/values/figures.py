@@ -54,7 +54,6 @@ def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
     figure = None if limits.brief else value.get_figure()
     if figure is None:
         return text
-
     figure = getattr(figure, "figure", None) or figure  # the figure of a `SubFigure`
     return _add_image(text, limits, lambda: _draw(figure, limits))
 
@@ -126,7 +125,6 @@ def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Descriptio
     title = f"PIL.{type(value).__name__}, {width} x {height} pixels, mode {value.mode}"
     if limits.brief:
         return title
-
     if width * height > MAX_PIXELS:
         return f"{title}: too large to show. Make a smaller copy with .resize((768, 768))"
     return _add_image(title, limits, lambda: _resize(value, limits.side))

@@ -289,12 +289,10 @@ def _format_rows(
     # `columns` has the replacement for each hidden column.
     labels = table.labels(low, high)
     rows = []
-
     for label, row in zip(labels, table.cells(low, high, len(columns)), strict=False):
         cells = zip(row, columns, strict=False)
         shown = [_format_or_hide(cell, hidden or hide_part(label, cell)) for cell, hidden in cells]
         rows.append([_format_cell(label), *shown])
-
     return rows
 
 

@@ -432,7 +432,6 @@ def _format_summary(value: BaseException, room: int) -> str:
         text = str(value)
     except FAILURES as exc:
         text = f"(no text available: {type(exc).__name__})"
-
     text = cut_middle(text, max(room - 100, 40))
     end = f": {text}" if text else ""
     return f"{name_type(type(value))}{end}"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from jp_nb.config.layers import Layer
-from jp_nb.record.compaction import SUMMARY_REQUEST
+from jp_nb.record.compaction import SUMMARIZED_REQUEST
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import VISIBLE, RequestContext, build_context
 from jp_nb.record.events import ChatResponse
@@ -116,20 +116,30 @@ BLANK = {"policy": "strip", "request": True, "response": True}
 def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
     rows: list[tuple[list[dict[str, Any]], list[str]]] = [
         ([compaction(0, 0)], [*FULL, *FULL, *FULL]),
-        ([compaction(0, 1, summary={"summary": "so far"})], [SUMMARY_REQUEST, "so far", *FULL]),
+        (
+            [compaction(0, 1, summary={"summary": "so far"})],
+            [SUMMARIZED_REQUEST, "so far", *FULL],
+        ),
         (
             [
                 compaction(0, 2, summary={"summary": "older"}),
                 compaction(1, 1, at="11:00:00", summary={"summary": "newer"}),
             ],
-            [SUMMARY_REQUEST, "older", SUMMARY_REQUEST, "newer", SUMMARY_REQUEST, "older"],
+            [
+                SUMMARIZED_REQUEST,
+                "older",
+                SUMMARIZED_REQUEST,
+                "newer",
+                SUMMARIZED_REQUEST,
+                "older",
+            ],
         ),
         (
             [
                 compaction(0, 9, at="11:00:00", reasoning="strip"),
                 compaction(0, 0, summary={"summary": "s"}),
             ],
-            [SUMMARY_REQUEST, "s", *(["q", "{'x': 1}", "r", "a"] * 2)],
+            [SUMMARIZED_REQUEST, "s", *(["q", "{'x': 1}", "r", "a"] * 2)],
         ),
         (
             [compaction(0, 2, tool_calls={"policy": "omit"}), compaction(1, 1, tool_calls=BLANK)],
@@ -185,10 +195,10 @@ def test_compaction_does_not_apply_to_a_turn_that_continued_after_it() -> None:
     turn = [START, ASKED, SAID]
     over = compaction(0, 1, summary={"summary": "S"}, tool_calls={"policy": "omit"})
     stopped = new_stream(*turn, *turn, over)
-    assert shown(build_context(stopped)) == [SUMMARY_REQUEST, "S"]
+    assert shown(build_context(stopped)) == [SUMMARIZED_REQUEST, "S"]
     whole = shown(build_context(new_stream(*turn)))
     resumed = shown(build_context(stopped, in_turn=True))
-    assert resumed == [SUMMARY_REQUEST, "S", *whole]
+    assert resumed == [SUMMARIZED_REQUEST, "S", *whole]
     more = [called(), result(), {**SAID, "message": "more"}]
     went_on = new_stream(*stopped.raw, *more, *turn)
     assert shown(build_context(went_on))[: len(resumed)] == resumed

@@ -28,7 +28,7 @@ from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, running_kernel
 from jp_nb.packages import list_versions
 from jp_nb.providers.endpoint import find_dialect
-from jp_nb.providers.local_server import find_address, forget_addresses, has_answered
+from jp_nb.providers.local_server import find_answering_address, forget_addresses, has_answered
 from jp_nb.record.outcomes import (
     DEFAULT_LIMIT,
     NO_HISTORY,
@@ -462,7 +462,7 @@ def _describe_model(session: Session) -> str:
 
     if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
         forget_addresses(places)
-        if not has_answered(address := find_address(places)):
+        if not has_answered(address := find_answering_address(places)):
             return f"{text}, {key}; no server answers at {' or '.join(places)}"
         return f"{text} at {address}, which answers, {key}"
 
