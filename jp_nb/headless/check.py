@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,7 +131,8 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
             below = []
             for key, item in value.items():
                 name = one_line(keys.hide(str(key)), limit=80)
-                below.append((f"{place}.{name}" if place else name, item))
+                inner = f"{place}.{name}" if place else name
+                below.append((inner, item))
             waiting += reversed(below)
         elif isinstance(value, list):
             waiting += reversed([(f"{place}[{i}]", item) for i, item in enumerate(value)])
@@ -167,9 +168,12 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
         return
 
     problems = (*list_notices(stream), *_check_ids_and_times(stream, keys))
-    turns = groupby(stream.events(), lambda event: event.turn)
-    for notice in (*problems, *(line for _, turn in turns for line in _check_pairs(turn))):
+    for notice in problems:
         yield place, f"{prefix}{notice}"
+
+    for _, turn in groupby(stream.events(), lambda event: event.turn):
+        for notice in _check_pairs(turn):
+            yield place, f"{prefix}{notice}"
 
     if stream.damage:
         return
@@ -229,8 +233,10 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
-        has_line = line.isdecimal()
-        yield f"line {line}" if has_line else "", message if has_line else str(exc)
+        if line.isdecimal():
+            yield f"line {line}", message
+        else:
+            yield "", str(exc)
 
     yield from _find_keys_in_lines(content, keys)
 
@@ -250,7 +256,9 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     except ConfigError as exc:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
         message = "; ".join(problem.message for problem in exc.problems)
-        yield place if place.startswith("line ") else "", message
+        if not place.startswith("line "):
+            place = ""
+        yield place, message
 
     yield from _find_keys_in_lines(content, keys)
 
@@ -269,8 +277,9 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
     asked = sorted(str(value.get("text", "")).strip() for value in parts)
 
-    cells = read.get("cells")
-    for number, cell in enumerate(cells if isinstance(cells, list) else ()):
+    listed = read.get("cells")
+    cells = listed if isinstance(listed, list) else []
+    for number, cell in enumerate(cells):
         text = _find_request(cell) if isinstance(cell, Mapping) else ""
         if text and VALUE not in text and not _is_recorded(text, asked):
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
@@ -406,15 +415,15 @@ def check(options: argparse.Namespace) -> int:
             has_findings |= _print_findings(notebook, check_up_to_date(notebook, path, keys), keys)
 
     if not has_findings:
-        count = len(files)
-        print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
+        count = "1 file" if len(files) == 1 else f"{len(files)} files"
+        print(f"{count} checked: no problems found")
     return 1 if has_findings else 0
 
 
 def _find_files(named: Sequence[Path]) -> list[Path]:
     """Find the files to check, each once: the named ones, and those next to named notebooks."""
     files: dict[Path, None] = {}
-    for path in (file for each in named for file in _expand_folder(each)):
+    for path in chain.from_iterable(map(_expand_folder, named)):
         if not path.name.endswith(tuple(CHECKS)):
             raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(CHECKS)}")
         files[path] = None
@@ -448,10 +457,13 @@ def _expand_folder(named: Path) -> list[Path]:
 
 
 def _print_findings(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
-    first = list(islice(findings, MAX_LISTED_LINES))
+    shown = list(islice(findings, MAX_LISTED_LINES))
     more = sum(1 for _ in findings)
-    for place, message in [*first, *([("", f"and {more} more")] if more else [])]:
+    if more:
+        shown.append(("", f"and {more} more"))
+
+    for place, message in shown:
         where = f"{one_line(place)}: " if place else ""
         line = one_line(hide_api_keys(f"{path}: {where}{message}"), limit=2000)
         print(keys.hide(line))
-    return bool(first)
+    return bool(shown)

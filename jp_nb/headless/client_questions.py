@@ -86,6 +86,7 @@ class Questions:
             ToolError: A question needs a user or a model, and there is none. It has the words of a
                 headless run.
         """
+        unavailable_reason = None if can_ask else NOT_SHOWN
         shown: list[Question] = []
         for question in self.questions:
             chosen = select_route(
@@ -93,7 +94,7 @@ class Questions:
                 question,
                 QuestionConfig(answer=self.configured.get(question.id)),
                 remembered=None,
-                unavailable_reason=None if can_ask else NOT_SHOWN,
+                unavailable_reason=unavailable_reason,
             )
             match chosen:
                 case UseAnswer(answer=answer):
@@ -288,7 +289,8 @@ def _read_choice(kind: SelectAnswer, value: JsonValue, own: JsonValue) -> JsonVa
     picked = value if isinstance(value, list) else [value]
     found: list[JsonValue] = [values.get(str(name), name) for name in picked if name is not None]
     if kind.other and isinstance(own, str) and own.strip():
-        return {"selected": found if kind.multi else [], "custom": own}
+        selected = found if kind.multi else []
+        return {"selected": selected, "custom": own}
     if kind.multi:
         return found if value is not None else None
     return found[0] if found else None

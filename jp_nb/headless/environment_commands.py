@@ -73,7 +73,8 @@ def doctor(_: argparse.Namespace) -> int:
 
     width = max(len(name) for name, _, _ in findings)
     for name, works, text in findings:
-        print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
+        mark = "✓" if works else "✗"
+        print(f"{mark} {name:<{width}}  {text}")
     return 0 if all(works for _, works, _ in findings) else 1
 
 

@@ -58,7 +58,9 @@ def write_notebook(notebook: Any, path: Path) -> None:
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")
-    replace_file_at(path, data if data.endswith(b"\n") else data + b"\n")
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    replace_file_at(path, data)
 
 
 def refuse_unsafe_link(path: Path) -> None:
@@ -114,11 +116,13 @@ def print_transcript(notebook: Any, file: TextIO) -> None:
 def print_cell(cell: Any, file: TextIO) -> None:
     """Print one cell with its text outputs, then an empty line."""
     source = terminal_text(_join_lines(cell.source)).strip("\n")
-    lines = [source]
+    lines = [source] if source else []
 
     if cell.cell_type == "code":
         prompt = f"In [{cell.get('execution_count') or ' '}]: "
-        lines = [prompt + source.replace("\n", "\n" + " " * len(prompt))] if source else []
+        margin = " " * len(prompt)
+        if source:
+            lines = [prompt + source.replace("\n", f"\n{margin}")]
         lines += _format_outputs(cell)
 
     text = "\n".join(line for line in lines if line.strip())

@@ -517,7 +517,7 @@ async def _serve_http(server: Server[Any], host: str, port: int) -> None:
     from mcp.server.transport_security import TransportSecuritySettings
 
     names = [*LOOPBACK, host]
-    hosts = [f"[{name}]" if ":" in name else name for name in dict.fromkeys(names)]
+    hosts = [_format_host(name) for name in dict.fromkeys(names)]
     # A page of another site could otherwise reach the server through a name of its own.
     security = TransportSecuritySettings(
         allowed_hosts=[f"{name}:*" for name in hosts],
@@ -533,9 +533,14 @@ async def _serve_http(server: Server[Any], host: str, port: int) -> None:
         number = listening.getsockname()[1]
         if host not in LOOPBACK:
             _say(f"every computer that reaches {host} can run the tools: there is no sign-in")
-        _say(f"listens on http://{hosts[-1] if host not in LOOPBACK else host}:{number}/mcp")
+            host = hosts[-1]
+        _say(f"listens on http://{host}:{number}/mcp")
         config = uvicorn.Config(app, log_level="warning")
         await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def _format_host(name: str) -> str:
+    return f"[{name}]" if ":" in name else name
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -70,7 +71,7 @@ class NotebookItem(pytest.Item):
             result, report, unused = self._execute()
 
         self.user_properties += list_counts(report)
-        self._add_section("turns", [line for turn in report.turns for line in format_turn(turn)])
+        self._add_section("turns", list(chain.from_iterable(map(format_turn, report.turns))))
         self._add_section("not used", unused)
 
         failed = list(format_failures(report, strict=strict))

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -87,10 +88,12 @@ def _diff_for_git(arguments: list[str]) -> int:
     path = arguments[0]
     old = arguments[1]
     new = arguments[4]
-    heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
+    new_path = arguments[7] if len(arguments) > 7 else path
+    heading = [f"--- a/{path}", f"+++ b/{new_path}"]
 
     try:
-        (before, old_cells), (after, new_cells) = _read_compared(old), _read_compared(new)
+        before, old_cells = _read_compared(old)
+        after, new_cells = _read_compared(new)
     except StorageError as exc:  # git stops after another exit code
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
@@ -106,7 +109,9 @@ def _print_diff(heading: list[str], lines: list[str]) -> None:
         return
 
     text = "\n".join([*map(one_line, heading), "", *lines])
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    if not text.endswith("\n"):
+        text += "\n"
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
@@ -124,10 +129,14 @@ def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
     lines: list[str] = []
     for cell in notebook.cells:
         lines.append(f"[{cell.cell_type}] {cell.get('id', '')}".rstrip())
-        lines += [f"{INDENT}{line}" if line else "" for line in cell.source.split("\n")]
+        lines += [_indent(line) for line in cell.source.split("\n")]
         lines.append("")
 
     return record, lines
+
+
+def _indent(line: str) -> str:
+    return f"{INDENT}{line}" if line else ""
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
@@ -255,14 +264,17 @@ def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
     return next(found, None)
 
 
+def _normalize_events(events: Sequence[JsonValue]) -> list[JsonValue]:
+    """Return `events` as a directory of JP would store them."""
+    return [
+        read_value(format_jp_entry(as_object(event), index), "events").value
+        for index, event in enumerate(events)
+    ]
+
+
 def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
-    ours, theirs = (
-        [
-            read_value(format_jp_entry(as_object(each), index), "events").value
-            for index, each in enumerate(events)
-        ]
-        for events in (get_events(held), get_events(jp))
-    )
+    ours = _normalize_events(get_events(held))
+    theirs = _normalize_events(get_events(jp))
     return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
 
 
@@ -282,7 +294,7 @@ def _format_id(identifier: str) -> str:
 
 def _format_import(done: str, loaded: Document, notebook: Path) -> str:
     stream = loaded.conversation
-    turns = f"{stream.turn_count} turn{'' if stream.turn_count == 1 else 's'}"
+    turns = "1 turn" if stream.turn_count == 1 else f"{stream.turn_count} turns"
     title = f" {stream.title!r}" if stream.title else ""
     counts = f"({turns}, {len(stream)} entries)"
     return f"{notebook}: {_format_id(stream.id)}{title} {done} {counts}"

@@ -187,7 +187,11 @@ def _format_example(question: Question) -> str:
         return _format_toml(question.default)
     if isinstance(kind, SelectAnswer):
         first = [option.value for option in kind.options][:1]
-        return _format_toml(list(first) if kind.multi else first[0] if first else "")
+        if kind.multi:
+            return _format_toml([*first])
+        if first:
+            return _format_toml(first[0])
+        return _format_toml("")
     return _EXAMPLES.get(kind.type, '""')
 
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -142,12 +142,12 @@ class RunReport:
     @property
     def unanswered(self) -> tuple[ReportedQuestion, ...]:
         """Questions of all turns without an answer, or with one that was chosen automatically."""
-        return tuple(question for turn in self.turns for question in turn.unanswered)
+        return tuple(chain.from_iterable(turn.unanswered for turn in self.turns))
 
     @property
     def usage(self) -> dict[str, Usage]:
         """Tokens of all turns, by model."""
-        return _sum_usage(item for turn in self.turns for item in turn.usage.items())
+        return _sum_usage(chain.from_iterable(turn.usage.items() for turn in self.turns))
 
 
 def make_report(result: RunResult, notebook: str) -> RunReport:
@@ -237,7 +237,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     askers = {each.id: each.source.name or each.source.source for each in asked}
     questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
 
-    used = (each for entry in entries.entries for each in read_usage(entry.metadata))
+    used = chain.from_iterable(read_usage(entry.metadata) for entry in entries.entries)
     usage = _sum_usage((each.model, each.tokens) for each in used)
 
     status = "unfinished"
@@ -271,7 +271,8 @@ def format_cassettes(report: RunReport) -> list[str]:
             lines.append(f"no model answered: nothing was recorded in {place}{stays}")
         elif use.added:
             count = format_exchange_count(use.added)
-            lines.append(f"{count} {'recorded in' if use.is_new else 'added to'} {place}")
+            action = "recorded in" if use.is_new else "added to"
+            lines.append(f"{count} {action} {place}")
 
     if report.failure is not None:  # a failed run may not need the rest
         return lines
@@ -321,12 +322,21 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     return [*lines, *(f"  {question}" for question in turn.unanswered)]
 
 
+_CALL_ENDS: Final[Mapping[bool | None, str]] = {
+    False: "ok",
+    True: "error",
+    None: "no result",
+}
+
+
 def format_turn(turn: ReportedTurn) -> Iterator[str]:
     """Yield a line for the turn and for each of its calls and questions."""
     yield f"{turn}: {turn.turn.status}"
     for call in turn.turn.tool_calls:
-        end = {False: "ok", True: "error", None: "no result"}[call.is_error]
-        yield f"  call {_format_name(call)}: {'skipped' if call.skipped else end}"
+        end = _CALL_ENDS[call.is_error]
+        if call.skipped:
+            end = "skipped"
+        yield f"  call {_format_name(call)}: {end}"
     for question in turn.questions:
         yield f"  {question}"
     if turn.turn.config_changes:
@@ -420,7 +430,7 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
         SubElement(case, "skipped", message="this cell was not run")
 
     if cell.turns:
-        lines = [line for turn in cell.turns for line in format_turn(turn)]
+        lines = list(chain.from_iterable(map(format_turn, cell.turns)))
         SubElement(case, "system-out").text = "\n".join(lines)
 
 
@@ -489,16 +499,17 @@ def _turn_to_json(reported: ReportedTurn) -> JsonObject:
             for call in turn.tool_calls
         ],
         "questions": [_question_to_json(question) for question in reported.questions],
-        "config_changes": [
-            {
-                "set": mask_secrets(dict(change.delta)),
-                "unset": list(change.unsets),
-                "begins_again": change.begins_again,
-                "proposed_by": [each.tool for each in change.proposed_by],
-            }
-            for change in turn.config_changes
-        ],
+        "config_changes": [_change_to_json(change) for change in turn.config_changes],
         "tokens": _usage_to_json(reported.usage),
+    }
+
+
+def _change_to_json(change: ConfigChange) -> JsonObject:
+    return {
+        "set": mask_secrets(dict(change.delta)),
+        "unset": list(change.unsets),
+        "begins_again": change.begins_again,
+        "proposed_by": [each.tool for each in change.proposed_by],
     }
 
 

@@ -161,8 +161,11 @@ def _add_decision(
         return
 
     question = entry.get("question")
-    asked = None if question is None else Question.model_validate(question)
-    key: AnswerKey = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
+    asked: Question | None = None
+    key: AnswerKey = (SECTIONS[kind], str(entry.get("tool")))
+    if question is not None:
+        asked = Question.model_validate(question)
+        key = (*key, asked.id)
 
     if (earlier := undecided.get(key)) is not None:
         undecided[key] = replace(earlier, times=earlier.times + 1)
@@ -267,7 +270,8 @@ class Execution:
             running.result()
 
     async def _run(self, cwd: str, environment: Mapping[str, str]) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
         run_timer = self._start_timer("run", self._limits.run_s)
         try:
             if not self.interrupts:  # Ctrl+C may precede the loop
@@ -350,7 +354,8 @@ class Execution:
         tags = cell.metadata.get("tags", [])
         may_fail = isinstance(tags, list) and RAISES in tags
         is_failed = (is_error and not may_fail) or self.overrun is not None
-        self._record_end("failed" if is_failed else "passed")
+        status: CellStatus = "failed" if is_failed else "passed"
+        self._record_end(status)
 
     def _record_end(self, status: CellStatus) -> None:
         if self._running is None:
@@ -359,10 +364,12 @@ class Execution:
         if self._cell_timer is not None:
             self._cell_timer.cancel()
 
-        (number, start), self._running = self._running, None
+        number, start = self._running
+        self._running = None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == CARRIER_MODULE), {})
-        entries = length if isinstance(length := state.get("length"), int) else 0
+        length = state.get("length")
+        entries = length if isinstance(length, int) else 0
 
         seconds = time.monotonic() - start
         conversation = get_conversation_id(state.get("jp"))
@@ -478,7 +485,9 @@ def run_notebook(
         make_epoch_clock(epoch)
 
     path = Path(nb_path).resolve()
-    target = Path(out if out is not None else nb_path).absolute()
+    target = Path(nb_path).absolute()
+    if out is not None:
+        target = Path(out).absolute()
     refuse_unsafe_link(target)
 
     notebook = read_notebook(path)
@@ -490,19 +499,17 @@ def run_notebook(
             cell.outputs = []
             cell.execution_count = None
 
-    environment = {
-        **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
-        environment_module.PATH_VARIABLE: str(path),
-        **({environment_module.STRICT_VARIABLE: "1"} if strict else {}),
-        **({environment_module.CONTINUE_VARIABLE: "1"} if continue_ else {}),
-        **(
-            {environment_module.OVERRIDES_VARIABLE: json.dumps(list(overrides))}
-            if overrides
-            else {}
-        ),
-        **({environment_module.ANSWERS_VARIABLE: str(answers.resolve())} if answers else {}),
-        **format_variables(settings or {}),
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
+    environment[environment_module.PATH_VARIABLE] = str(path)
+    if strict:
+        environment[environment_module.STRICT_VARIABLE] = "1"
+    if continue_:
+        environment[environment_module.CONTINUE_VARIABLE] = "1"
+    if overrides:
+        environment[environment_module.OVERRIDES_VARIABLE] = json.dumps(list(overrides))
+    if answers:
+        environment[environment_module.ANSWERS_VARIABLE] = str(answers.resolve())
+    environment |= format_variables(settings or {})
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
@@ -563,9 +570,8 @@ def _finish(
     lift_record(client)
     metadata = client.nb.metadata
 
-    if isinstance(
-        written := merge.read_segments(metadata) if RECORD_KEY in metadata else None, dict
-    ):
+    written = merge.read_segments(metadata) if RECORD_KEY in metadata else None
+    if isinstance(written, dict):
         with suppress(OSError, StorageError):  # recovered when the notebook is opened
             whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:

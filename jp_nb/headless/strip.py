@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -121,7 +122,8 @@ def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] 
         is_carrier = (
             isinstance(model.value, dict) and model.value.get("model_module") == CARRIER_MODULE
         )
-        return None if (parts.record if is_carrier else parts.outputs) else []
+        is_removed = parts.record if is_carrier else parts.outputs
+        return None if is_removed else []
 
     def judge_states(states: _Member) -> list[_Removal] | None:
         if states.key != WIDGET_STATE or not isinstance(states.value, dict):
@@ -130,7 +132,7 @@ def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] 
         removals = [_remove_in_value(text, each, judge_model) for each in found]
         if removals and None in removals:
             return None
-        return [removal for each in removals for removal in each or ()]
+        return list(chain.from_iterable(each or () for each in removals))
 
     return _remove_in_value(text, member, judge_states)
 

@@ -81,7 +81,8 @@ async def _find_network_kinds(host: str) -> set[str]:
             return {"this computer"} if is_loopback(host) else set()
         addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
 
-    return {kind for address in addresses if (kind := _network_kind(address))}
+    kinds = {_network_kind(address) for address in addresses}
+    return kinds - {""}
 
 
 def _network_kind(address: IPv4Address | IPv6Address) -> str:

@@ -523,9 +523,11 @@ class PendingCall:
 def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
     """Return the questions in the error of a server that needs the user to open addresses."""
     listed = as_object(data).get("elicitations")
-    questions: dict[str, ServerQuestion] = {}
+    if not isinstance(listed, list):
+        return None
 
-    for number, each in enumerate(listed if isinstance(listed, list) else [], start=1):
+    questions: dict[str, ServerQuestion] = {}
+    for number, each in enumerate(listed, start=1):
         asked = as_object(each)
         url = asked.get("url")
         message = asked.get("message")

@@ -141,10 +141,11 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
         if len(tools) > MAX_TOOLS:
             raise ValueError(f"it lists more than {MAX_TOOLS:,} tools")
         if page.ttl_ms is not None:
-            valid_ms = min(page.ttl_ms, valid_ms if valid_ms is not None else page.ttl_ms)
+            valid_ms = page.ttl_ms if valid_ms is None else min(valid_ms, page.ttl_ms)
         cursor = page.next_cursor
         if cursor is None:
-            return tools, None if valid_ms is None else valid_ms / 1000
+            valid_s = None if valid_ms is None else valid_ms / 1000
+            return tools, valid_s
     raise ValueError(f"its list of tools has more than {MAX_PAGES} pages")
 
 

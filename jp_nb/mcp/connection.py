@@ -568,8 +568,9 @@ class _Session:
                 self._ready.set_exception(ServerError(self._name, "", "it was closed"))
 
         transport = self._transport
-        fault = reason or (transport.fault if transport else "") or "the connection ended"
-        self._connection._note_end(self, fault)
+        if not reason and transport is not None:
+            reason = transport.fault
+        self._connection._note_end(self, reason or "the connection ended")
 
         self.ended.set_result(None)
 

@@ -120,6 +120,15 @@ def _add_hash(name: str, server: str, tool: str) -> str:
 # --- definitions ---------------------------------------------------------------------------------
 
 
+def format_problems(problems: Mapping[str, str]) -> list[str]:
+    """Return the `problems` in words, by the names of properties; "" is the whole value."""
+    lines: list[str] = []
+    for name, text in problems.items():
+        line = f"{name}: {text}" if name else text
+        lines.append(line)
+    return lines
+
+
 @dataclass(frozen=True, slots=True)
 class UnusableTool:
     """A tool of a server that is not offered, with the reason."""
@@ -172,7 +181,7 @@ class McpDefinition:
         if not problems:
             return None
 
-        lines = [f"{name}: {text}" if name else text for name, text in problems.items()]
+        lines = format_problems(problems)
         return f"Invalid arguments for {self.name}: {'; '.join(lines)}. Correct the call."
 
 
@@ -211,12 +220,13 @@ def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefiniti
 
 def definition_digest(tool: ServerTool) -> str:
     """Return the digest of everything that a server says about `tool`."""
+    output_schema = None if tool.output_schema is None else dict(tool.output_schema)
     said: JsonValue = {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
         "inputSchema": dict(tool.input_schema),
-        "outputSchema": None if tool.output_schema is None else dict(tool.output_schema),
+        "outputSchema": output_schema,
         "hints": dict(tool.hints),
     }
     return digest(make_storable(said))

@@ -118,7 +118,9 @@ class HttpLaunch:
     def hide(self, text: str) -> str:
         """Return `text` without the secrets of this launch."""
         headers = list(self.headers.values())
-        parts = [part for value in headers for part in value.split()]
+        parts: list[str] = []
+        for value in headers:
+            parts += value.split()
         tokens = [] if self.credentials is None else self.credentials.list_secrets()
         return Redactor(NOT_SHOWN, *self.secrets, *headers, *parts, *tokens).hide(text)
 

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from jp_nb.images import MEDIA_TYPES, PDF, Image, find_image_problem, format_bytes
 from jp_nb.json_values import as_object, compact_json, make_storable, replace_surrogates
+from jp_nb.mcp.definitions import format_problems
 from jp_nb.mcp.exchange import ServerResult
 from jp_nb.text import one_line
 from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
@@ -157,7 +158,8 @@ def _format_link(block: Mapping[str, JsonValue]) -> str:
         about.append(format_bytes(size))
     description = _read_name(block.get("description"), limit=500)
     details = ", ".join(filter(None, about))
-    line = f"[link: {name}: {uri}{f' ({details})' if details else ''}]"
+    about_file = f" ({details})" if details else ""
+    line = f"[link: {name}: {uri}{about_file}]"
     return f"{line} {description}" if description else line
 
 
@@ -252,5 +254,5 @@ def _find_schema_notes(structured: JsonValue, schema: Mapping[str, JsonValue] | 
         return []
 
     problems = find_property_problems(structured, schema)
-    lines = [f"{name}: {text}" if name else text for name, text in problems.items()]
+    lines = format_problems(problems)
     return [_BREAKS_SCHEMA.format(one_line("; ".join(lines), limit=1_000))] if lines else []

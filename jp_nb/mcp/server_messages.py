@@ -123,7 +123,11 @@ def _repair_blocks(content: object, is_content: Callable[[object], bool]) -> lis
     if content is None:
         return []
     blocks: list[Any] = content if isinstance(content, list) else [content]
-    return [block if is_content(block) else _describe_block(block) for block in blocks]
+    return [_repair_block(block, is_content) for block in blocks]
+
+
+def _repair_block(block: Any, is_content: Callable[[object], bool]) -> Json:
+    return block if is_content(block) else _describe_block(block)
 
 
 def _describe_block(block: object) -> Json:
@@ -206,7 +210,9 @@ def remove_elicitation(params: object) -> None:
         return
 
     meta = params.get("_meta")
-    declared = [params.get("capabilities"), meta.get(_CAPABILITIES) if meta else None]
+    declared = [params.get("capabilities")]
+    if meta:
+        declared.append(meta.get(_CAPABILITIES))
     for capabilities in declared:
         if isinstance(capabilities, dict):
             capabilities.pop("elicitation", None)

@@ -303,6 +303,7 @@ class _FlowMemory:
         client = self._client.model_dump(mode="json", exclude_none=True) if self._client else {}
         endpoint = metadata.token_endpoint if metadata else None
         base = context.get_authorization_base_url(self._server_url)
+        token_endpoint = str(endpoint) if endpoint else f"{base}/token"
 
         self._store.save(
             issuer,
@@ -312,7 +313,7 @@ class _FlowMemory:
                 "client": client,
                 "tokens": tokens.model_dump(mode="json", exclude_none=True),
                 "expires_at": expiry_time(tokens.expires_in),
-                "token_endpoint": str(endpoint) if endpoint else f"{base}/token",
+                "token_endpoint": token_endpoint,
                 "resource": context.get_resource_url(),
             },
         )

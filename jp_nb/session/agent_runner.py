@@ -323,6 +323,8 @@ class AgentRunner:
         prepared = self.load_answers(config)  # before the output begins
         output = self.begin_turn(config)
         display = _report_calls(output) if has_runner() else output
+        usage_display = None if is_bench else display
+        progress = None if is_bench else self._active.keep_progress
 
         return TurnContext(
             record=record,
@@ -333,7 +335,7 @@ class AgentRunner:
             secrets=self.secrets,
             recorded=recorded,
             kept_rules=PermissionRules(self._active),
-            tokens=UsageCounter(None if is_bench else display),
+            tokens=UsageCounter(usage_display),
             shared={
                 "root": str(self._active.files.root),
                 "conversation_id": self._active.document.conversation.id,
@@ -343,7 +345,7 @@ class AgentRunner:
             },
             # A tool may raise it on any thread.
             on_tool_error=lambda error: self.cell.post(lambda: self._host.keep_error(error)),
-            progress=None if is_bench else self._active.keep_progress,
+            progress=progress,
             applies_changes=not is_bench,
         )
 
@@ -370,7 +372,8 @@ class AgentRunner:
             KeyboardInterrupt: `MAX_INTERRUPTS` interrupts were not handled, for
                 example because a tool blocks the loop.
         """
-        self._active.running = future = self.agent.run(job)
+        future = self.agent.run(job)
+        self._active.running = future
         future.add_done_callback(lambda _: self.cell.wake())
         self.cell.release()
 

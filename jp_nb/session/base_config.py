@@ -166,9 +166,10 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
 def registered_functions() -> Partial:
     """Return the default settings of the Python tools of this kernel, by name."""
-    python = sys.modules.get("jp_nb.toolkit.python")  # not loaded: there are no tools
-    functions = python.REGISTRY.all() if python is not None else {}
-    return {name: dict(tool.registration) for name, tool in functions.items()}
+    python = sys.modules.get("jp_nb.toolkit.python")
+    if python is None:  # not loaded: there are no tools
+        return {}
+    return {name: dict(tool.registration) for name, tool in python.REGISTRY.all().items()}
 
 
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
@@ -180,5 +181,7 @@ def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
 
 def find_odd_rules_in(partial: Partial) -> list[str]:
     """Return warnings about access rules in `partial`."""
-    rules_by_tool = iter_rules(strip_strategies(partial))
-    return [text for tool, rules in rules_by_tool for text in find_rule_warnings(tool, rules)]
+    warnings: list[str] = []
+    for tool, rules in iter_rules(strip_strategies(partial)):
+        warnings += find_rule_warnings(tool, rules)
+    return warnings

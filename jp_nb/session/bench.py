@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
@@ -357,21 +358,24 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     if not batches:
         raise UsageError(f"turn {to_shown_turn(number)} called no tool: there is nothing to replay")
 
-    names = {call.name for batch in batches for call in batch.calls}
-    tools = bench.tools(*names)
+    all_calls = list(chain.from_iterable(batch.calls for batch in batches))
+    tools = bench.tools(*{call.name for call in all_calls})
 
     images = bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
+
+    def repeat_calls(batch: RecordedBatch) -> list[Call]:
+        return [call_again(request) for request in batch.calls]
 
     def call_again(asked: ToolCallRequest) -> Call:
         arguments = dict(next(final).arguments)
         request = ToolCallRequest(id=asked.id, name=asked.name, arguments=arguments)
         return Call(request, tools.possible.tools.get(asked.name))
 
-    calls = [[call_again(request) for request in batch.calls] for batch in batches]
+    calls = [repeat_calls(batch) for batch in batches]
 
-    bench.confirm_recorded([call.request for batch in calls for call in batch])
+    bench.confirm_recorded([call.request for call in chain.from_iterable(calls)])
     answers = {} if asks else recorded_answers(turn.entries)
     note = ""
     if answers and not bench.active.trust.trusted:
@@ -417,8 +421,9 @@ def _format_result(content: str | None, images: Sequence[Image], *, is_error: bo
     if content is None:
         return None
 
+    text = f"error: {content}" if is_error else content
     lines = [f"[{image.noun}: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
-    return "\n".join([f"error: {content}" if is_error else content, *lines])
+    return "\n".join([text, *lines])
 
 
 def _format_change(change: ConfigDelta | None) -> str | None:
@@ -490,8 +495,9 @@ def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
 
     ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in found))
     if len(ids) > 1:
-        more = f" and {len(ids) - MAX_ITEMS_IN_LINE} more" if len(ids) > MAX_ITEMS_IN_LINE else ""
-        listed = f"{', '.join(ids[:MAX_ITEMS_IN_LINE])}{more}"
+        listed = ", ".join(ids[:MAX_ITEMS_IN_LINE])
+        if len(ids) > MAX_ITEMS_IN_LINE:
+            listed += f" and {len(ids) - MAX_ITEMS_IN_LINE} more"
         raise UsageError(f"several calls{about} have an id that begins with {shown}: {listed}")
 
     return found[-1]

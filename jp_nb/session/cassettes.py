@@ -84,10 +84,12 @@ class Cassettes:
     ) -> None:
         self._files = files
         self._notebook = notebook
-        self._chosen: CassetteChoice | None = previous._chosen if previous else None
-        self._open: OpenCassette | None = previous._open if previous else None
-        if self._open is not None and self._open.is_offline:
-            self._open = None
+        self._chosen: CassetteChoice | None = None
+        self._open: OpenCassette | None = None
+        if previous is not None:
+            self._chosen = previous._chosen
+            if previous._open is not None and not previous._open.is_offline:
+                self._open = previous._open
 
     def choose(
         self, mode: CassetteMode, file: str | None = None, *, tools: str | None = None
@@ -135,9 +137,8 @@ class Cassettes:
             return None
 
         if self._open is None or self._open.choice != choice:
-            self._open = _open_cassette(
-                choice, self._check_consent if self._chosen is None else None
-            )
+            check_content = self._check_consent if self._chosen is None else None
+            self._open = _open_cassette(choice, check_content)
         return self._open
 
     def _check_consent(self, content: bytes) -> None:
@@ -159,7 +160,9 @@ class Cassettes:
     def format_path(self, path: Path) -> str:
         """Return `path`, relative to the notebook's folder if it is in it."""
         folder = self._files.folder
-        return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+        if path.is_relative_to(folder):
+            return path.relative_to(folder).as_posix()
+        return str(path)
 
     def _configured(self) -> CassetteConfig:
         if not self._files.has_configuration():
@@ -173,7 +176,9 @@ class Cassettes:
             if (table := get_path(layer.partial, PATH)) is not None:
                 partial = merge_partials(partial, {"providers": {"cassette": table}})
 
-        return validate_config(partial).providers.cassette if partial else CassetteConfig()
+        if not partial:
+            return CassetteConfig()
+        return validate_config(partial).providers.cassette
 
     def _choose(
         self, configured: CassetteConfig, mode: CassetteMode, file: str | None

@@ -204,8 +204,8 @@ class _QueuedCall(Generic[T]):
         self.started = True
         if self.result.cancelled():
             return
-        received = self._interrupts.received
 
+        received = self._interrupts.received
         try:
             try:
                 self._interrupts.deferring = False
@@ -218,7 +218,9 @@ class _QueuedCall(Generic[T]):
                 own.__cause__ = exc
                 self._end(self.result.set_exception, own)
                 return
-            interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
+
+            cause = f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc)
+            interrupted = CallInterrupted(cause)
             interrupted.__cause__ = exc
             self._end(self.result.set_exception, interrupted)
             if isinstance(exc, KeyboardInterrupt):

@@ -87,12 +87,12 @@ class CodeQuestions:
         self._prepared = prepared
         self._secrets = secrets
 
+        self._configured: Answers = {}
         settings = config.conversation.tools.get(tool or STAR)
-        self._configured = {
-            name: question.answer
-            for name, question in (settings.questions if settings else {}).items()
-            if question.answer is not None
-        }
+        if settings is not None:
+            for name, given in settings.questions.items():
+                if given.answer is not None:
+                    self._configured[name] = given.answer
 
         self._answers: Answers = {}
         self._configured_fields: dict[str, Answers] = {}
@@ -131,7 +131,7 @@ class CodeQuestions:
                     raise ConfigError(_format_expected(question), path=path)
                 problems = kind.find_unknown_fields(answer) or kind.problems(answer)
                 _raise_problems(
-                    {f"{path}.{name}" if name else path: x for name, x in problems.items()}
+                    {_join_path(path, name): problem for name, problem in problems.items()}
                 )
             self._answers[question.id] = answer
         elif isinstance(kind, FormAnswer):
@@ -210,17 +210,21 @@ class CodeQuestions:
         self._answers[question.id] = value
 
     def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
-        missing = [each for question in questions for each in self._apply_defaults(question)]
-        if missing:
-            for question in questions:
-                self._report_open(question, unavailable.reason)
+        missing: list[Question] = []
+        for question in questions:
+            missing += self._apply_defaults(question)
+        if not missing:
+            return
 
-            settings = ", ".join(self._path(question.id) for question in missing)
-            raise PromptUnavailable(
-                f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
-                f"{unavailable.reason}. To answer without a user, set {settings}",
-                reason=unavailable.reason,
-            )
+        for question in questions:
+            self._report_open(question, unavailable.reason)
+
+        settings = ", ".join(self._path(question.id) for question in missing)
+        raise PromptUnavailable(
+            f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
+            f"{unavailable.reason}. To answer without a user, set {settings}",
+            reason=unavailable.reason,
+        )
 
     def _apply_defaults(self, question: Question) -> list[Question]:
         """Answer `question` by defaults if possible; return the questions that need the user."""
@@ -248,6 +252,11 @@ class CodeQuestions:
         return missing
 
 
+def _join_path(path: str, name: str) -> str:
+    """Return the path of the field `name` of the answer at `path`; "" is the whole answer."""
+    return f"{path}.{name}" if name else path
+
+
 def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
     (path, message), *others = problems.items()
     more = [ConfigProblem(path, "value", message) for path, message in others]
@@ -257,7 +266,8 @@ def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
 def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
     """Return the texts of `questions`, and the verb for `one` or for `several`."""
     names = ", ".join(repr(question.text) for question in questions)
-    return f"{names} {several if questions[1:] else one}"
+    verb = several if len(questions) > 1 else one
+    return f"{names} {verb}"
 
 
 def _format_expected(question: Question) -> str:

@@ -130,13 +130,14 @@ class ActiveConversation:
     @cached_property
     def journal(self) -> ConversationJournal:
         """The journal of entries that the notebook may not have yet."""
+        kernel_folder = str(self.files.folder) if self.without_notebook else ""
         return ConversationJournal(
             self.document,
             notebook=lambda: self._storage.path,
             stored=self._stored_entries,
             saved=self.store.saved_entries,
             notices=self.notices,
-            kernel_folder=str(self.files.folder) if self.without_notebook else "",
+            kernel_folder=kernel_folder,
         )
 
     @cached_property
@@ -269,6 +270,7 @@ class ActiveConversation:
                 "config` already work"
             )
             return {}
+
         return apply_overrides(base, self.files)
 
     def follow(
@@ -347,7 +349,11 @@ class ActiveConversation:
             self.keep_progress(again)
 
         requests = [call.request for call in still_open]
-        return [call.name for call in calls if not any(call is other for other in requests)]
+        finished: list[str] = []
+        for call in calls:
+            if not any(call is other for other in requests):
+                finished.append(call.name)
+        return finished
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
         """Add a notice if the last turn can be resumed, with the state of its tool calls."""
@@ -369,7 +375,8 @@ class ActiveConversation:
         self.store.changed()
 
         stream = self.document.conversation
-        raw, (last_raw, start) = stream.raw, self._last_seen
+        raw = stream.raw
+        last_raw, start = self._last_seen
         self._last_seen = raw, len(raw)
 
         if raw is not last_raw:  # a repair: only the next turn follows it

@@ -73,7 +73,9 @@ class ConversationList:
 
         before = active.settings
         unused = len(active.document.conversation) == active.inherited_entries
-        previous = (self._previous if keep_config and unused else None) or before.projection
+        previous = before.projection
+        if keep_config and unused and self._previous is not None:
+            previous = self._previous
 
         new = NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL))
         new.activate(active)
@@ -101,9 +103,10 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
+        keep_turns = None if last_turn is None else last_turn + 1
         branch = fork_conversation(
             active.document.conversation,
-            keep_turns=None if last_turn is None else last_turn + 1,
+            keep_turns=keep_turns,
             clock=active.clock,
             made=active.made,
             taken_ids=active.document.ids(),
@@ -249,6 +252,7 @@ class NextConversation:
                 settings.inherit(active.settings, self.inherits)
             )
 
+        inherited_entries = len(self.stream) if is_empty else 0
         active.document.archive_active()
         active.document.conversation = self.stream
         trust.follow(is_local=self.trusted)
@@ -256,7 +260,7 @@ class NextConversation:
             is_local=self.is_new,
             settings=settings,
             is_stored=False,
-            inherited_entries=len(self.stream) if is_empty else 0,
+            inherited_entries=inherited_entries,
         )
         active.notices += filter(None, [self.notice])
 
@@ -381,7 +385,9 @@ class CellReruns:
             return False
 
         cell_id = first.metadata.get("cell_id")
-        return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
+        if cell_id and cell.cell_id:
+            return cell_id == cell.cell_id
+        return first.content == text
 
     def _restart(self) -> NextConversation:
         # As if all cells ran from the top: with the changes before the first turn and after the
@@ -446,9 +452,12 @@ class CellReruns:
         number = to_shown_turn(first)
 
         if action == "ask":
-            more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
+            turns = f"turn {number}"
+            if later:
+                noun = "turn" if later == 1 else "turns"
+                turns += f" and {later} later {noun}"
             text = (
-                f"You already ran this cell: turn {number}{more}. Nothing is deleted: "
+                f"You already ran this cell: {turns}. Nothing is deleted: "
                 "replaced turns stay in the notebook as a separate conversation."
             )
             last_line = "What do you want to do?"

@@ -31,11 +31,10 @@ class DiscoveredTools:
         Return True if anything has changed.
         """
         toolsets: dict[str, JsonValue] = {name: {"state": False} for name in sources}
-        tools = {
-            name: dict(registration)
-            for registrations in found.values()
-            for name, registration in registrations.items()
-        }
+        tools: dict[str, Partial] = {}
+        for registrations in found.values():
+            for name, registration in registrations.items():
+                tools[name] = dict(registration)
 
         if (tools, toolsets) == (self.state.tools, self.state.toolsets):
             return False
@@ -67,6 +66,7 @@ class DiscoveredState:
         assert isinstance(own_tools, dict)
         assert isinstance(own_sets, dict)
 
-        tools = {**own_tools, **{n: x for n, x in self.tools.items() if n not in own_tools}}
+        others = {name: tool for name, tool in self.tools.items() if name not in own_tools}
+        tools = {**own_tools, **others}
         toolsets = {**self.toolsets, **own_sets}
         return {"conversation": {**conversation, "tools": tools, "toolsets": toolsets}}

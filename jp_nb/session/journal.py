@@ -164,8 +164,10 @@ class Recovery:
                 self._add_candidate(file, contents, ELSEWHERE.format(one_line(head.notebook)))
         elif owner == "own" and (relation == "gap" or (relation is None and head.base)):
             self._add_notice(GAP.format(file.path))
+        elif owner == "own" and relation is None:
+            self._add_candidate(file, contents, UNKNOWN)
         elif owner == "own" and relation != "covered":
-            self._add_candidate(file, contents, UNKNOWN if relation is None else BRANCH)
+            self._add_candidate(file, contents, BRANCH)
 
     def _find_owner(self, head: JournalHead) -> Literal["own", "unknown", "elsewhere"] | None:
         """Return the origin of a journal; None for another notebook that exists.
@@ -214,7 +216,8 @@ class Recovery:
         longer, shorter = sorted((self.resumable, found), key=lambda each: -each[1].length)
         self.resumable = longer
 
-        base, shorter_base = longer[1].head.base, shorter[1].head.base
+        base = longer[1].head.base
+        shorter_base = shorter[1].head.base
         whole = [*self._stream.raw[:base], *longer[1].entries]
         covered = shorter[1].compare_with(whole) == "covered"
         shorter[0].close(remove=covered and base <= shorter_base)
@@ -306,7 +309,7 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
         requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
         title = str(head.conversation.get("title") or next(requests, ""))
         turns = sum(each.get("type") == "turn_start" for each in entries)
-        count = f"{turns} turn{'' if turns == 1 else 's'}"
+        count = "1 turn" if turns == 1 else f"{turns} turns"
         identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (head.id, title))
         listed.append(f'{identifier} "{shown}" ({count})')
 
@@ -471,8 +474,9 @@ class ConversationJournal:
         here = (self._notebook, get_file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
+            base = 0 if recovery.is_shared else self._base
             try:
-                self._rewrite(0 if recovery.is_shared else self._base, self._mark)
+                self._rewrite(base, self._mark)
             except OSError as exc:
                 self._report_failure(exc)
 
@@ -574,7 +578,8 @@ class ConversationJournal:
             self._close_file()
             stream = self._document.conversation
             paths = self._closed_paths.pop(stream.id, []) if is_stored else []
-            self._reset(stream, base=0 if paths or not is_stored else len(stream))
+            base = 0 if paths or not is_stored else len(stream)
+            self._reset(stream, base=base)
 
             for path in paths:
                 if not self._reopen(path):
@@ -605,7 +610,10 @@ class ConversationJournal:
         """Write new entries, or all after a repair; without `wanted`, remove the journal."""
         with self._lock:
             self._is_wanted = wanted
-            self._try(self._write if wanted else self._remove)
+            if wanted:
+                self._try(self._write)
+            else:
+                self._try(self._remove)
 
     def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
         """Write the progress of tool calls, by the event ids of their requests.
@@ -678,7 +686,8 @@ class ConversationJournal:
             head = b"" if same_head else format_journal_line(conversation=stream.head)
             new = format_entry_lines(raw[self._written :])
             self._file.append(head + new + format_journal_line(signature=signature))
-            self._written, self._written_head = len(raw), (dict(stream.head), signature)
+            self._written = len(raw)
+            self._written_head = (dict(stream.head), signature)
 
     def _forget_answered_calls(self) -> None:
         if self.calls and not self._stream.open_tool_calls():
@@ -707,6 +716,7 @@ class ConversationJournal:
         written = base
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE_KEY)
+            folder = "" if self._notebook else self._kernel_folder
             head = JournalHead(
                 stream.head,
                 stream.base_config,
@@ -714,12 +724,14 @@ class ConversationJournal:
                 get_file_identity(self._notebook),
                 base,
                 mark.at(raw, base),
-                "" if self._notebook else self._kernel_folder,
+                folder,
             )
+
             entries = format_entry_lines(raw[base:]) + format_journal_line(signature=signature)
             calls = format_call_lines(signature, self.calls)
             self._file.rewrite(head.line() + entries + calls)
-            self._written_head, written = (dict(stream.head), signature), len(raw)
+            self._written_head = (dict(stream.head), signature)
+            written = len(raw)
 
         self._raw = raw
         self._base = base
@@ -746,7 +758,9 @@ class ConversationJournal:
             return
         self.has_failed = True
 
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
         self._notices.append(
             f"the journal of this conversation cannot be written ({reason}): unsaved entries are "
             "lost if the kernel dies"

@@ -131,7 +131,8 @@ class ManualCompaction:
         finally:
             if entries is None:
                 mark = job.tokens.attach_usage(ConfigDelta())
-                self._record([mark] if is_usage_mark(mark) else [])
+                marks = [mark] if is_usage_mark(mark) else []
+                self._record(marks)
 
         if entries is None:
             raise KeyboardInterrupt(
@@ -196,7 +197,9 @@ class SummaryJob:
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         status = f"{model}, which is summarizing {self._plan.steps[0].turns}"
-        self._output(Waits(MODEL_WAITS, f"{status}: {again}" if again else status, until))
+        if again:
+            status += f": {again}"
+        self._output(Waits(MODEL_WAITS, status, until))
 
     def interrupt(self) -> None:
         """Cancel the job after an interrupt of the kernel; called on the agent's loop."""

@@ -150,16 +150,24 @@ def _list_remarks(listed: ListedServer, configured: Mapping[str, McpServer]) -> 
     if isinstance(command := settings.get("command"), str):
         yield from describe_command_risks(command, words)
 
-    names = list(as_object(settings.get("env")))
-    if names:
-        yield f"sets {', '.join(names)}"
-    yield from (f"`{name}` {risk}" for name in names if (risk := describe_variable(name)))
+    yield from _list_variable_remarks(list(as_object(settings.get("env"))))
 
     headers = list(as_object(settings.get("headers")))
     if headers:
         yield f"sends {', '.join(headers)}"
     for path in find_literal_secrets(settings):
         yield f"contains a key as text: {path}"
+
+
+def _list_variable_remarks(names: Sequence[str]) -> Iterable[str]:
+    """Yield remarks about the environment variables that a server sets."""
+    if names:
+        yield f"sets {', '.join(names)}"
+
+    for name in names:
+        risk = describe_variable(name)
+        if risk:
+            yield f"`{name}` {risk}"
 
 
 @dataclass(frozen=True, slots=True)

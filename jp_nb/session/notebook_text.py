@@ -223,7 +223,8 @@ class ErrorRequest:
         for error, caused in self._chain:
             lines += self._link(error, room * 4 // 10 // len(self._chain))
             if error is not self._last.error:
-                lines += ["", _CAUSED if caused else _HANDLED, ""]
+                relation = _CAUSED if caused else _HANDLED
+                lines += ["", relation, ""]
 
         calls = DataSection("traceback, most recent call last", "\n".join(lines))
         return frame_sections(
@@ -277,7 +278,9 @@ class ErrorRequest:
 
     def _link(self, error: BaseException, room: int) -> Iterator[str]:
         text = self._format_error(error)
-        message = self._cleared(text[:MAX_MESSAGE]) + ("…" if len(text) > MAX_MESSAGE else "")
+        message = self._cleared(text[:MAX_MESSAGE])
+        if len(text) > MAX_MESSAGE:
+            message += "…"
         message = message[: max(room, MAX_LINE)]
 
         frames = self._frames(error)
@@ -421,7 +424,9 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
     seen = {id(error)}
     while len(chain) < MAX_LINKS:
         last = chain[-1][0]
-        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        before = last.__cause__
+        if before is None and not last.__suppress_context__:
+            before = last.__context__
         if before is None or id(before) in seen:
             break
         seen.add(id(before))
@@ -525,10 +530,10 @@ def _token_names(code: str) -> Iterator[str]:
 
 def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
     width = len(str(max(lines, default=0)))
-    shown = {
-        number: f"{'→' if number in failing else ' '} {number:>{width}} {line[:MAX_LINE]}"
-        for number, line in lines.items()
-    }
+    shown: dict[int, str] = {}
+    for number, line in lines.items():
+        mark = "→" if number in failing else " "
+        shown[number] = f"{mark} {number:>{width}} {line[:MAX_LINE]}"
 
     near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
     sizes = accumulate(len(shown[number]) + 1 for number in near)
@@ -544,4 +549,5 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
 
 def _format_omitted(count: int, what: str) -> Iterator[str]:
     if count:
-        yield f"… ({count} {what}{'' if count == 1 else 's'} omitted)"
+        noun = what if count == 1 else f"{what}s"
+        yield f"… ({count} {noun} omitted)"

@@ -19,7 +19,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -31,6 +30,7 @@ from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.document import Document
 from jp_nb.record.outcomes import (
     ENTRY_VERSION,
+    LoggedAnswer,
     QuestionHistory,
     format_rfc3339,
     is_answered,
@@ -229,8 +229,11 @@ def import_rows(
 
 def rename_table(path: Path) -> str:
     """Rename an imported table, so that it is not read again; return a report."""
-    names = (path.with_name(f"{path.name}{MIGRATED}{n if n > 1 else ''}") for n in count(1))
-    target = next(name for name in names if not os.path.lexists(name))
+    target = path.with_name(f"{path.name}{MIGRATED}")
+    number = 1
+    while os.path.lexists(target):
+        number += 1
+        target = path.with_name(f"{path.name}{MIGRATED}{number}")
 
     try:
         path.rename(target)
@@ -240,10 +243,14 @@ def rename_table(path: Path) -> str:
 
 
 def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
-    parts = [f"{'1 answer' if written == 1 else f'{written} answers'} imported from {path.name}"]
-    parts += [f"{known} already known"] if known else []
-    parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
+    answers = "1 answer" if written == 1 else f"{written} answers"
+    parts = [f"{answers} imported from {path.name}"]
+    if known:
+        parts.append(f"{known} already known")
+    if rows.skipped:
+        parts.append(f"{len(rows.skipped)} skipped")
     yield ", ".join(parts)
+
     yield from rows.skipped[:MAX_FEW_NAMES]
     if (more := len(rows.skipped) - MAX_FEW_NAMES) > 0:
         yield f"and {more} more of this kind"
@@ -404,12 +411,13 @@ class QuestionLog:
         foreign = _foreign_answers(contents)
         accepted = self._is_accepted(foreign)
 
-        answers = [
-            read_logged_answer(line.entry, line.number, is_trusted=line.is_own or accepted)
-            for line in contents.lines
-            if line.entry is not None and line.number is not None
-            if line.is_own or accepted or everybody
-        ]
+        answers: list[LoggedAnswer] = []
+        for line in contents.lines:
+            if line.entry is None or line.number is None:
+                continue
+            is_trusted = line.is_own or accepted
+            if is_trusted or everybody:
+                answers.append(read_logged_answer(line.entry, line.number, is_trusted=is_trusted))
 
         answers.sort(key=lambda answer: (answer.moment, answer.id))
         omitted = 0 if accepted else len(foreign)
@@ -438,12 +446,14 @@ class QuestionLog:
         if self._is_accepted(foreign):
             return []
 
-        leaves = tuple(
-            (f"answers[{number}]", f"{entry['question']} → {answer.words}", str(log.path))
-            for number, entry in foreign
-            for answer in [read_logged_answer(entry, number, is_trusted=False)]
-        )
-        return [PendingConsent(self._active.files.root, log.path, _digest(foreign), leaves)]
+        leaves: list[tuple[str, str, str]] = []
+        for number, entry in foreign:
+            answer = read_logged_answer(entry, number, is_trusted=False)
+            words = f"{entry['question']} → {answer.words}"
+            leaves.append((f"answers[{number}]", words, str(log.path)))
+
+        root = self._active.files.root
+        return [PendingConsent(root, log.path, _digest(foreign), tuple(leaves))]
 
     def import_table(self, path: Path) -> list[str]:
         """Import the table at `path`, and return a report.

@@ -82,7 +82,10 @@ class PastRequests:
         self._turns.require_ready()
         if name == NEXT or (name is None and not self._places):
             return self._next()[0]
-        return self._traced(self._places[-1] if name is None else self._find_place(name))
+
+        if name is None:
+            return self._traced(self._places[-1])
+        return self._traced(self._find_place(name))
 
     def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
         """Return two requests by name, or one and its predecessor; or raise `UsageError`."""
@@ -90,7 +93,12 @@ class PastRequests:
             return self.find(names[0]), self.find(names[1])
 
         places = self._places
-        later = self._find_place(names[0]) if names else (places[-1] if places else None)
+        later: RequestSpan | None = None
+        if names:
+            later = self._find_place(names[0])
+        elif places:
+            later = places[-1]
+
         place = places.index(later) if later is not None else 0
 
         if later is None or not place:
@@ -183,12 +191,13 @@ class PastRequests:
         resolved = self._resolved(basis, remarks)
 
         turn = then.last_turn()
+        schema = turn.schema if turn is not None else None
         thread = build_context(then, projection.providers(), in_turn=True)
         thread.contents = dict(self._turns.contexts.contents)
         request = resolved.model_request(
             thread,
             choice=self._choice(place, then, basis.config),
-            schema=turn.schema if turn is not None else None,
+            schema=schema,
             conversation_id=self._stream.id,
         )
 

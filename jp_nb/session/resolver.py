@@ -18,7 +18,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.effective_model import Resolved
@@ -174,14 +174,19 @@ class Resolver:
             UsageError: No tool fits `tool_choice`.
             ToolSourceError: A required source of tools failed.
         """
-        config, parameters = basis.config, basis.config.assistant.model.parameters
+        config = basis.config
+        parameters = config.assistant.model.parameters
         model, provider = self.model(config)
         attempt = SourceAttempt() if attempt is None else attempt
 
         tools = await self.tools(config, unavailable_reason=unavailable_reason, attempt=attempt)
         if tools.failures:
             raise ToolSourceError("\n".join(tools.failures))
-        offered = config if tools.config is None else tools.config
+        if tool_choice is None:
+            choice = _read_tool_choice(config.assistant.tool_choice, tools)
+        else:
+            offered = config if tools.config is None else tools.config
+            choice = _check_tool_choice(tool_choice, offered, tools)
 
         attachments = self.attachments(config)
 
@@ -191,6 +196,10 @@ class Resolver:
         settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
         uses_cassette = self._cassette is not None
+        context_tokens = None
+        if not uses_cassette:
+            # A replay has no list of models, and sends what its recording has sent.
+            context_tokens = self.find_context_tokens(model)
 
         return Resolved(
             provider=provider,
@@ -198,11 +207,7 @@ class Resolver:
             model=model.name,
             system=(*config.assistant.system_texts(), *tools.instructions),
             tools=tools,
-            tool_choice=(
-                _read_tool_choice(config.assistant.tool_choice, tools)
-                if tool_choice is None
-                else _check_tool_choice(tool_choice, offered, tools)
-            ),
+            tool_choice=choice,
             parameters=_parameters(parameters),
             request=config.assistant.request,
             attachments=attachments,
@@ -213,8 +218,7 @@ class Resolver:
             results=results,
             uses_cassette=uses_cassette,
             unavailable_reason=unavailable_reason,
-            # A replay has no list of models, and sends what its recording has sent.
-            context_tokens=None if uses_cassette else self.find_context_tokens(model),
+            context_tokens=context_tokens,
         )
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
@@ -271,18 +275,18 @@ class Resolver:
             parts = self._attachments.read(files, self._active.files.root) if files else ()
             if len(files) == len(urls):
                 return parts
-            values = [each for url in urls if is_value(url) for each in self.values.get(url)]
+            values: list[Attachment] = []
+            for url in urls:
+                if is_value(url):
+                    values += self.values.get(url)
         except AttachmentError as exc:
             path = format_path((*parse_path(ATTACHMENTS), Element(exc.url)))
             layers = self._active.files.layers()
             layer = next((x for x in layers if exc.url in _attachments_of(x)), None)
             fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
-            raise ConfigError(
-                f"{exc}. {fix}",
-                path=path,
-                layer=layer.name if layer else None,
-                file=layer.file if layer else None,
-            ) from exc
+            layer_name = None if layer is None else layer.name
+            file = None if layer is None else layer.file
+            raise ConfigError(f"{exc}. {fix}", path=path, layer=layer_name, file=file) from exc
 
         if self._attached != (*parts, *values):
             self._attached = (*parts, *values)
@@ -425,7 +429,7 @@ class Resolver:
         A source is also asked if `names` has its name or one of its tools, or only then.
         """
         finding = [source for source in self._sources.available(config) if source.discovers]
-        named = [x.name for x in finding if any(_is_tool_of(x, name) for name in names)]
+        named = [source.name for source in finding if _has_any_of(source, names)]
         await self._sources.discover(config, attempt, named=named, only_named=only_named)
         return self._note_discovered(config)
 
@@ -443,6 +447,11 @@ class Resolver:
         self._providers.clear()
         self._replaced_providers.clear()
         return closing
+
+
+def _has_any_of(source: ToolSource, names: Collection[str]) -> bool:
+    """Return True if one of `names` is `source`, or may be one of its tools."""
+    return any(_is_tool_of(source, name) for name in names)
 
 
 def _is_tool_of(source: ToolSource, name: str) -> bool:
@@ -489,9 +498,8 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
 
     if name == STAR or name not in configured:
         near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
-        raise UsageError(
-            f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
-        )
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"Tool not found: {name}{hint}")
 
     if not config.conversation.get_tool_state(name)[0]:
         reason = f"it is off; turn it on with `-t {name}` on the same line"
@@ -503,10 +511,15 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
 
 
 def _parameters(given: ParametersConfig) -> ModelParameters:
-    reasoning = given.reasoning
+    reasoning: JsonValue
+    if isinstance(given.reasoning, BaseModel):
+        reasoning = given.reasoning.model_dump()
+    else:
+        reasoning = given.reasoning
+
     return ModelParameters(
         max_tokens=given.max_tokens,
-        reasoning=reasoning.model_dump() if isinstance(reasoning, BaseModel) else reasoning,
+        reasoning=reasoning,
         temperature=given.temperature,
         top_p=given.top_p,
         top_k=given.top_k,
@@ -617,7 +630,7 @@ def format_deprecation(model: ModelInfo) -> str:
 
     state = f"ends on {model.ends}" if model.ends else "is deprecated"
     if model.state == "retired":
-        state = f"has ended{f': {model.ends}' if model.ends else ''}"
+        state = f"has ended: {model.ends}" if model.ends else "has ended"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
 
 
@@ -676,7 +689,8 @@ def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assist
     changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
     if summary.model.id is None:
-        return _merge_overrides(base, {"model": changes} if changes else {})
+        overrides: Partial = {"model": changes} if changes else {}
+        return _merge_overrides(base, overrides)
     return base.model_copy(update={"model": Model.model_validate(changes)})
 
 

@@ -68,20 +68,25 @@ class Session:
     ) -> None:
         self.host = host
         self.notices: list[str] = []
-        self.last_turn: Turn | None = previous.last_turn if previous is not None else None
+        self.last_turn: Turn | None = None
+        previous_conversation: ActiveConversation | None = None
+        if previous is not None:
+            self.last_turn = previous.last_turn
+            previous_conversation = previous.active
         self._clashes: dict[str, str] = {}
         self._advised: set[tuple[str, ...]] = set()
 
         notebook = host.find_notebook()
         folder = (notebook.path.parent if notebook.path else Path.cwd()).resolve()
-        self.files = ConfigFiles(folder, None if notebook.headless else FolderTrust())
+        trust = None if notebook.headless else FolderTrust()
+        self.files = ConfigFiles(folder, trust)
 
         self.active: ActiveConversation = ActiveConversation(
             notebook,
             self.files,
             clock=clock or choose_clock(notebook, self.files),
             notices=self.notices,
-            previous=previous.active if previous is not None else None,
+            previous=previous_conversation,
         )
 
         self.document = self.active.document
@@ -145,7 +150,8 @@ class Session:
 
         if turns := conversation.turn_count:
             prefix = "conversation restored" if self.active.restored else "conversation"
-            described = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
+            noun = "turn" if turns == 1 else "turns"
+            described = f"{prefix} ({turns} {noun})"
 
         if self.active.has_only_base_config:  # without loading the settings
             match conversation.base_config:

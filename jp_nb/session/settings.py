@@ -84,6 +84,14 @@ def _registrations(version: int, discovered: DiscoveredState) -> Layer:
     return Layer(REGISTRATIONS_LAYER, discovered.add_to(tools_config(registered_functions())))
 
 
+def _list_paths(partials: Iterable[Partial]) -> list[str]:
+    """Return the path of each value in `partials`."""
+    paths: list[str] = []
+    for partial in partials:
+        paths += [path for path, _ in iter_leaf_paths(partial)]
+    return paths
+
+
 class DirectiveDraft(Draft):
     """Draft that directives change one by one, with notices about those without effect."""
 
@@ -168,7 +176,7 @@ class DirectiveDraft(Draft):
             hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
 
             layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT_LAYER]
-            variables = [path for x in layers for path, _ in iter_leaf_paths(x.partial)]
+            variables = _list_paths(layer.partial for layer in layers)
 
             revert = revert_source(self.steps(), hashes, unclaimed=variables)
             if revert.claims:
@@ -317,7 +325,7 @@ class Settings:
         self._reload_valid_layers()
         partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS_LAYER]
         partials += [step.change.delta for step in self.projection.steps()]
-        return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
+        return sorted(set(_list_paths(partials)))
 
     def change(self, *directives: Directive, model: str | None = None) -> list[str]:
         """Record all changes, left to right and the model last, or none. Return notices."""
@@ -340,7 +348,8 @@ class Settings:
         self.projection.reload_layers()
         other.reload_layers()
         change = make_inherited_changes(other, self.projection.partial())
-        own = ChangedPaths(self.projection.steps() if change else ())
+        steps = self.projection.steps() if change else ()
+        own = ChangedPaths(steps)
         return select_changes(change, lambda path: path not in own)
 
     def record_change(self, change: Change) -> None:
@@ -456,8 +465,12 @@ def _paths_of_secrets(file: ConfigFile) -> list[str]:
         value = get_path(settings, path)
         if mask_secrets(value, parse_path(path)) != value:
             found.append(path)
+
+    def has_setting(table: str) -> bool:
+        return any(path.startswith(f"{table}.") for path in found)
+
     # A table is not named beside its own setting.
-    return [path for path in found if not any(other.startswith(f"{path}.") for other in found)]
+    return [path for path in found if not has_setting(path)]
 
 
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:

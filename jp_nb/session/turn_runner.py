@@ -251,6 +251,7 @@ class TurnRunner:
             stream = self.contexts.repair_conversation()
             author = resolved.basis.config.user.name
             request = asked.request.model_copy(update={"author": author})
+            shown = request.content if asked.shows_request else ""
             context = self.contexts.continue_context(stream, resolved)
             answer = self._make_answer_reader(request.response_schema)
             loop = self._make_loop(
@@ -267,7 +268,7 @@ class TurnRunner:
                 context,
                 answer,
                 number=stream.turn_count,
-                shown=request.content if asked.shows_request else "",
+                shown=shown,
                 keep=keep,
             )
         finally:
@@ -360,6 +361,7 @@ class TurnRunner:
         record = TurnRecord(
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
+        check_answer = None if answer is None else answer.check
         return TurnLoop(
             self.runner.turn_context(record, resolved.basis.config, recorded),
             resolve=self.resolver.for_turn(resolved),
@@ -367,7 +369,7 @@ class TurnRunner:
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
             config_changes=config_changes,
-            check_answer=None if answer is None else answer.check,
+            check_answer=check_answer,
         )
 
     def _run_loop(
@@ -420,7 +422,8 @@ class TurnRunner:
         if status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
         if status == "interrupted":
-            raise KeyboardInterrupt(*([reason] if reason else []))
+            reasons = [reason] if reason else []
+            raise KeyboardInterrupt(*reasons)
 
         assert result is not None  # a turn that completed has begun
         if answer is not None:
