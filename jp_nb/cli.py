@@ -112,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--record", "remove only the record", **flag)
     add("--outputs", "remove only outputs and execution counts", **flag)
 
-    add = command("diff", "records:diff", "compare the records of two notebooks, turn by turn")
+    add = command(
+        "diff", "records:diff_notebooks", "compare the records of two notebooks, turn by turn"
+    )
     add("notebooks", "the two notebooks: A B", nargs="+", metavar="NB")
     add(
         "--git", "run as an external diff driver of git, with the arguments that git passes", **flag
@@ -132,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--conversation", "export this conversation instead of the active one", metavar="ID")
 
     add = command(
-        "trust", "environment_commands:trust", "trust the configuration files of a folder"
+        "trust", "environment_commands:trust_folder", "trust the configuration files of a folder"
     )
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
     add("--yes", "do not ask for confirmation", **flag)
@@ -144,7 +146,11 @@ def _parser() -> argparse.ArgumentParser:
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")
 
-    command("doctor", "environment_commands:doctor", "check the installation and the configuration")
+    command(
+        "doctor",
+        "environment_commands:print_diagnosis",
+        "check the installation and the configuration",
+    )
     return parser
 
 

@@ -216,11 +216,11 @@ def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
 
 
 MAGIC: Final = "%%jp"
-TOOL: Final = "tool"
+TOOL_PART: Final = "tool"
 """Kind of the parts of a cassette that are definitions of tools."""
 NOTE: Final = "\n["  # start of the notes on images that follow a request (`record/events.py`)
 SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
-VALUE: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
+VALUE_MARK: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
 MAX_PROVIDERS: Final = 8  # maximum number of providers whose messages are compared
 RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
 
@@ -281,7 +281,7 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     cells = listed if isinstance(listed, list) else []
     for number, cell in enumerate(cells):
         text = _find_request(cell) if isinstance(cell, Mapping) else ""
-        if text and VALUE not in text and not _is_recorded(text, asked):
+        if text and VALUE_MARK not in text and not _is_recorded(text, asked):
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
             yield f"cells[{number}]", message
 
@@ -316,9 +316,9 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
 
     request = ModelRequest("", RequestContext(), tools=head.tools)
     parts = RequestNormalizer("").normalize(request).tools
-    tools = [part.value for (kind, _), part in content.parts.items() if kind == TOOL]
+    tools = [part.value for (kind, _), part in content.parts.items() if kind == TOOL_PART]
     recorded = {tool.get("name") for tool in tools}
-    names = [part.value.get("name") for part in parts if (TOOL, part.id) not in content.parts]
+    names = [part.value.get("name") for part in parts if (TOOL_PART, part.id) not in content.parts]
     return [str(name) for name in names if name in recorded]
 
 
@@ -389,9 +389,9 @@ def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
             yield index, request
 
 
-NOTEBOOK: Final = ".ipynb"
+NOTEBOOK_SUFFIX: Final = ".ipynb"
 CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
-    NOTEBOOK: check_notebook,
+    NOTEBOOK_SUFFIX: check_notebook,
     cassette_module.CASSETTE_SUFFIX: check_cassette_file,
     answers_file.ANSWERS_SUFFIX: check_answers_file,
 }
@@ -410,7 +410,7 @@ def check(options: argparse.Namespace) -> int:
                 has_findings |= _print_findings(path, check_file(path, keys), keys)
 
     for path in files:
-        notebook = _replace_suffix(path, NOTEBOOK)
+        notebook = _replace_suffix(path, NOTEBOOK_SUFFIX)
         if path.name.endswith(cassette_module.CASSETTE_SUFFIX) and notebook.is_file():
             has_findings |= _print_findings(notebook, check_up_to_date(notebook, path, keys), keys)
 
@@ -427,7 +427,7 @@ def _find_files(named: Sequence[Path]) -> list[Path]:
         if not path.name.endswith(tuple(CHECKS)):
             raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(CHECKS)}")
         files[path] = None
-        if path.name.endswith(NOTEBOOK):
+        if path.name.endswith(NOTEBOOK_SUFFIX):
             beside = (_replace_suffix(path, suffix) for suffix in CHECKS)
             files |= dict.fromkeys(file for file in beside if file.is_file())
 

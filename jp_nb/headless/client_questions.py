@@ -33,16 +33,18 @@ from jp_nb.toolkit.answer_types import (
 )
 from jp_nb.toolkit.question import FormAnswer, Question
 
-Action = Literal["accept", "decline", "cancel"]
+ClientAction = Literal["accept", "decline", "cancel"]
 
-OTHER: Final = "_other"
+OTHER_FIELD_SUFFIX: Final = "_other"
 """End of the name of the field for the user's own text."""
-FORMATS: Final = ("email", "uri", "date", "date-time")
+CLIENT_FORMATS: Final = ("email", "uri", "date", "date-time")
 """Formats that clients know."""
 MAX_OPTION_CHARS: Final = 200
 """Maximum length of the title of an option."""
-NOT_SHOWN: Final = "the client cannot show questions"
-MISFIT: Final = "{}: the answer of the client to the question `{}` does not fit: {}. Call it again."
+NO_CLIENT_FORMS: Final = "the client cannot show questions"
+CLIENT_MISFIT: Final = (
+    "{}: the answer of the client to the question `{}` does not fit: {}. Call it again."
+)
 
 
 class UnsupportedQuestionError(Exception):
@@ -86,7 +88,7 @@ class Questions:
             ToolError: A question needs a user or a model, and there is none. It has the words of a
                 headless run.
         """
-        unavailable_reason = None if can_ask else NOT_SHOWN
+        unavailable_reason = None if can_ask else NO_CLIENT_FORMS
         shown: list[Question] = []
         for question in self.questions:
             chosen = select_route(
@@ -112,7 +114,7 @@ class Questions:
         return shown
 
     def take(
-        self, state: QuestionState, question: Question, action: Action, content: JsonValue
+        self, state: QuestionState, question: Question, action: ClientAction, content: JsonValue
     ) -> None:
         """Put the client's response to `question` into `state`.
 
@@ -127,7 +129,9 @@ class Questions:
                 return
             if answer is not None or question.required:
                 why = question.answer_type.format_problem(answer)
-                raise ToolError(MISFIT.format(self.tool, question.id, one_line(why, limit=500)))
+                raise ToolError(
+                    CLIENT_MISFIT.format(self.tool, question.id, one_line(why, limit=500))
+                )
             action = "decline"
 
         end: QuestionEnd = "declined" if action == "decline" else "cancelled"
@@ -189,7 +193,7 @@ def _properties(each: Question) -> Iterator[tuple[str, JsonValue]]:
 
     yield each.id, {**_kind_schema(kind), **about}
     if isinstance(kind, SelectAnswer) and kind.other:
-        yield f"{each.id}{OTHER}", {"type": "string", "title": f"{each.text} (other)"}
+        yield f"{each.id}{OTHER_FIELD_SUFFIX}", {"type": "string", "title": f"{each.text} (other)"}
 
 
 def _find_default(each: Question) -> JsonValue:
@@ -217,7 +221,7 @@ def _kind_schema(kind: AnswerType) -> JsonObject:
             return _select_schema(kind)
         case TextAnswer():
             schema: JsonObject = {"type": "string"}
-            known = kind.format if kind.format in FORMATS else None
+            known = kind.format if kind.format in CLIENT_FORMATS else None
             limits = {"minLength": kind.min_length or None, "maxLength": kind.max_length}
             found: JsonObject = {"format": known, **limits}
             return schema | {key: value for key, value in found.items() if value is not None}
@@ -276,7 +280,7 @@ def _read_field(each: Question, content: Mapping[str, JsonValue]) -> JsonValue:
     kind = each.answer_type
     value = content.get(each.id)
     if isinstance(kind, SelectAnswer):
-        return _read_choice(kind, value, content.get(f"{each.id}{OTHER}"))
+        return _read_choice(kind, value, content.get(f"{each.id}{OTHER_FIELD_SUFFIX}"))
     if value == "" and not each.required:
         return None
     if isinstance(kind, IntegerAnswer) and isinstance(value, float) and math.isfinite(value):

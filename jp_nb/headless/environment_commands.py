@@ -24,7 +24,7 @@ from jp_nb.storage.trust import FolderTrust, revoke_consent
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 
 
-def trust(options: argparse.Namespace) -> int:
+def trust_folder(options: argparse.Namespace) -> int:
     """List the settings of a folder, ask for consent, and trust them; or revoke the trust."""
     if options.revoke:
         for line in revoke_consent(options.folder.resolve()):
@@ -62,7 +62,7 @@ def _confirm() -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def doctor(_: argparse.Namespace) -> int:
+def print_diagnosis(_: argparse.Namespace) -> int:
     """Print one line for each check, and return 1 if one fails. Nothing is sent over a network."""
     findings = [
         ("versions", True, ", ".join(list_versions())),

@@ -63,7 +63,7 @@ def write_notebook(notebook: Any, path: Path) -> None:
     replace_file_at(path, data)
 
 
-def refuse_unsafe_link(path: Path) -> None:
+def refuse_unsafe_target(path: Path) -> None:
     """Check that no link prevents writing to `path`.
 
     Raises:
@@ -153,7 +153,7 @@ def format_text(text: str) -> str:
     return plain(_hide_secrets(text))
 
 
-def format_line(text: str, *, limit: int = 200) -> str:
+def format_one_line(text: str, *, limit: int = 200) -> str:
     """Return `text` in one line without secrets, cut to `limit` characters."""
     return one_line(_hide_secrets(text), limit=limit)
 

@@ -32,7 +32,7 @@ from jp_nb.agent.call import CallEnded
 from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.headless.client_questions import (
-    Action,
+    ClientAction,
     Questions,
     QuestionState,
     UnsupportedQuestionError,
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.lowlevel.server import Server
 
-MAX_ROUNDS: Final = 50
+MAX_QUESTION_ROUNDS: Final = 50
 """Maximum number of rounds of questions of one call. Beyond, the tool ignores the answers."""
 STATE_S: Final = 3600.0
 """Time, in seconds, that a user has to answer the questions of one round."""
 MAX_WAITING_LINES: Final = 100
 """Number of messages of the client that are read before the first of them is handled."""
-CHUNK_BYTES: Final = 65_536
+STDIN_CHUNK_BYTES: Final = 65_536
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-NOT_INSTALLED: Final = "`jp-nb mcp` needs the library `mcp`: `pip install 'jp-nb[mcp]'`"
+LIBRARY_NOT_INSTALLED: Final = "`jp-nb mcp` needs the library `mcp`: `pip install 'jp-nb[mcp]'`"
 TOO_MANY_ROUNDS: Final = (
     "{} asked questions {} times and does not use the answers. Do not retry this tool call."
 )
@@ -112,7 +112,7 @@ def _require_library() -> None:
     try:
         import_module("mcp.server")
     except ImportError as exc:
-        raise UsageError(NOT_INSTALLED) from exc
+        raise UsageError(LIBRARY_NOT_INSTALLED) from exc
 
 
 def _take_wire() -> Wire:
@@ -146,7 +146,7 @@ class Lines:
     def _read(self) -> None:
         parts: list[bytes] = []
         with suppress(RuntimeError, OSError):  # the event loop has ended, or the descriptor
-            while chunk := os.read(self._descriptor, CHUNK_BYTES):
+            while chunk := os.read(self._descriptor, STDIN_CHUNK_BYTES):
                 *ended, rest = chunk.split(b"\n")
                 for each in ended:
                     line = b"".join([*parts, each])
@@ -340,8 +340,8 @@ class ToolServer:
                 return _result(outcome)
 
             state.rounds += 1
-            if state.rounds > MAX_ROUNDS:
-                raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_ROUNDS))
+            if state.rounds > MAX_QUESTION_ROUNDS:
+                raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_QUESTION_ROUNDS))
             asked = _read_questions(name, outcome, host.configured_answers(name))
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:
@@ -370,7 +370,7 @@ class Client:
         # A client that names no mode shows forms.
         return elicitation.form is not None or elicitation.url is None
 
-    async def ask(self, tool: str, question: Question) -> tuple[Action, JsonValue]:
+    async def ask(self, tool: str, question: Question) -> tuple[ClientAction, JsonValue]:
         """Send a request to the client, as protocols before 2026-07-28 do.
 
         Raises:

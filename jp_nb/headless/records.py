@@ -53,7 +53,7 @@ and two more for a renamed file.
 """
 
 
-def diff(options: argparse.Namespace) -> int:
+def diff_notebooks(options: argparse.Namespace) -> int:
     """Print the differences. Return 0 if there are none, 1 if there are some, 2 for invalid files.
 
     As an external diff of git, it also compares cells, and returns 0 as git expects.
@@ -170,7 +170,7 @@ LOAD = "%load_ext jp_nb"  # the only cell of a notebook that an import creates
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
 
-def import_directory(folder: Path, notebook: Path) -> list[str]:
+def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     """Make the conversation in `folder` the active one of `notebook`, and return lines to print.
 
     A missing notebook is created. In an existing one, the active conversation moves to `others`. An
@@ -233,7 +233,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     ]
 
 
-def export_directory(
+def export_notebook(
     notebook: Path, folder: Path, dialect: Dialect = "native", *, conversation: str | None = None
 ) -> SavedDirectory:
     """Write the active conversation of `notebook`, or the one with the id `conversation`.
@@ -324,7 +324,7 @@ def show(options: argparse.Namespace) -> int:
 
 def import_conversation(options: argparse.Namespace) -> int:
     """Import a conversation of JP into a notebook."""
-    for line in import_directory(find_folder(options.folder, Path()), options.notebook):
+    for line in import_into_notebook(find_folder(options.folder, Path()), options.notebook):
         print(one_line(line, limit=MAX_PATH_LINE_CHARS))
     return 0
 
@@ -333,7 +333,7 @@ def export_conversation(options: argparse.Namespace) -> int:
     """Export a conversation to a directory of JP, and print omitted values."""
     notebook = require_notebook(options.notebook)
     folder = find_folder(options.folder, Path())
-    dropped, others = export_directory(
+    dropped, others = export_notebook(
         notebook, folder, options.dialect, conversation=options.conversation
     )
 

@@ -19,9 +19,9 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.headless.files import (
-    format_line,
+    format_one_line,
     format_text,
-    refuse_unsafe_link,
+    refuse_unsafe_target,
     replace_file_at,
     require_notebook,
 )
@@ -32,7 +32,7 @@ from jp_nb.headless.run_report import (
     format_junit,
     make_report,
 )
-from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
+from jp_nb.headless.runner import DECISION_SECTIONS, ReportedDecision, RunEvents, run_notebook
 from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.answers_file import (
     SECTION_DECISIONS,
@@ -58,7 +58,7 @@ def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator
         yield "1 open decision:" if count == 1 else f"{count} open decisions:"
         for each in undecided[:MAX_LISTED_LINES]:
             times = f" ({each.times} times)" if each.times > 1 else ""
-            yield plain(f"  {each.description}{times} — {format_line(each.why, limit=300)}")
+            yield plain(f"  {each.description}{times} — {format_one_line(each.why, limit=300)}")
         if count > MAX_LISTED_LINES:
             yield f"  and {count - MAX_LISTED_LINES} more"
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
@@ -127,8 +127,10 @@ def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str
         "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
     ]
     tables: dict[str, list[str]] = {}  # TOML allows each table only once
-    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(SECTIONS[one.kind])):
-        section = SECTIONS[each.kind]
+    for each in sorted(
+        undecided, key=lambda one: [*DECISION_SECTIONS.values()].index(DECISION_SECTIONS[one.kind])
+    ):
+        section = DECISION_SECTIONS[each.kind]
         header = f"questions.{_format_toml_key(each.key[1])}" if each.question else section
         tables.setdefault(f"[{header}]", []).extend(_format_decision(each))
 
@@ -149,7 +151,7 @@ def _format_decision(each: ReportedDecision) -> list[str]:
         comments = [_format_comment(line) for line in lines if line.strip()]
         return ["", *comments, *_format_examples(question)]
 
-    decision = SECTION_DECISIONS[SECTIONS[each.kind]]
+    decision = SECTION_DECISIONS[DECISION_SECTIONS[each.kind]]
     example = f'# {_format_toml_key(each.key[1])} = "{decision}"  # or "skip"'
     return ["", *map(_format_comment, each.detail), example]
 
@@ -226,7 +228,7 @@ def _format_toml_text(text: str) -> str:
     return '"' + _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
-CASSETTE: Final = "providers.cassette"  # path of the settings for cassettes
+_CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes
 CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 
 
@@ -236,7 +238,7 @@ def run(options: argparse.Namespace) -> int:
     for path in filter(None, (options.junit, options.json)):
         if path.suffix == ".ipynb":
             raise UsageError(f"{path} is named like a notebook: choose another name for the report")
-        refuse_unsafe_link(path)
+        refuse_unsafe_target(path)
     settings = make_cassette_settings(options, notebook)
     answers = read_answers_file(options.answers) if options.answers is not None else None
 
@@ -286,7 +288,8 @@ def format_summary(report: RunReport, written: str) -> str:
 
     parts.append(_count(len(report.turns), "turn"))
     parts.append(_count(sum(len(each.turn.tool_calls) for each in report.turns), "tool call"))
-    return f"jp-nb: {format_line(written)}: {', '.join(parts)}. Outputs and record are in the file."
+    counts = ", ".join(parts)
+    return f"jp-nb: {format_one_line(written)}: {counts}. Outputs and record are in the file."
 
 
 def _count(number: int, noun: str) -> str:
@@ -317,9 +320,9 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
 
     if mode != "replay":
         cassette.refuse_unsafe_cassette_link(path)
-    settings = {f"{CASSETTE}.mode": mode, f"{CASSETTE}.path": str(path)}
+    settings = {f"{_CASSETTE_TABLE}.mode": mode, f"{_CASSETTE_TABLE}.path": str(path)}
     if options.tools is not None:
-        settings[f"{CASSETTE}.tools"] = options.tools
+        settings[f"{_CASSETTE_TABLE}.tools"] = options.tools
 
     return settings
 

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import StorageError
-from jp_nb.headless.files import format_line, format_text
+from jp_nb.headless.files import format_one_line, format_text
 from jp_nb.headless.runner import (
     CassetteUse,
     CellFailure,
@@ -74,7 +74,7 @@ class ReportedQuestion:
 
     def __str__(self) -> str:
         end = self.end
-        asked = format_line(self.inquiry.question)
+        asked = format_one_line(self.inquiry.question)
         if not self.is_answered:
             end = "chosen automatically" if end == "automatic" else format_cause(self.inquiry.ended)
         return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
@@ -99,7 +99,7 @@ class ReportedTurn:
         return tuple(question for question in self.questions if not question.is_answered)
 
     def __str__(self) -> str:
-        request = format_line(self.turn.request)
+        request = format_one_line(self.turn.request)
         return (
             f"turn {to_shown_turn(self.turn.number)} of {one_line(self.conversation)}: {request!r}"
         )
@@ -166,7 +166,7 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
     cells = []
     for end in result.cells:
         cell = result.notebook.cells[end.cell]
-        source = " ".join(format_line(cell.source).split())
+        source = " ".join(format_one_line(cell.source).split())
         if len(source) > MAX_SOURCE:
             source = f"{source[:MAX_SOURCE]}…"
         failed = _format_error(cell, result.failure) if end.status == "failed" else ("", "")
@@ -317,7 +317,7 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     for call in turn.turn.tool_calls:
         if call.is_error is not False:
             result = format_content_for_user(call.name, call.content or "no result")
-            lines.append(f"  call {_format_name(call)}: {format_line(result, limit=500)}")
+            lines.append(f"  call {_format_name(call)}: {format_one_line(result, limit=500)}")
 
     return [*lines, *(f"  {question}" for question in turn.unanswered)]
 
@@ -365,7 +365,7 @@ def list_counts(report: RunReport) -> Iterator[tuple[str, str]]:
 def format_open_decisions(report: RunReport) -> list[str]:
     """Return a line for each open decision."""
     return [
-        f"open decision: {one.description}: {format_line(one.why, limit=300)}"
+        f"open decision: {one.description}: {format_one_line(one.why, limit=300)}"
         for one in report.undecided
     ]
 

@@ -41,9 +41,9 @@ from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import (
-    format_line,
+    format_one_line,
     read_notebook,
-    refuse_unsafe_link,
+    refuse_unsafe_target,
     write_notebook,
 )
 from jp_nb.headless.time_limits import Overrun, TimeLimits, format_running_tools
@@ -60,14 +60,14 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 
 MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
-SECTIONS: Final[Mapping[str, AnswersSection]] = {
+DECISION_SECTIONS: Final[Mapping[str, AnswersSection]] = {
     "question": "questions",
     "permission": "permissions",
     "result": "results",
     "change": "changes",
 }
 """Sections of an answers file by kind of decision."""
-DESCRIPTIONS: Final[Mapping[str, str]] = {
+DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
     "result": "approval of the result of {}",
     "change": "approval of a configuration change proposed by {}",
@@ -90,10 +90,10 @@ class ReportedDecision:
         """Description in one line."""
         tool = one_line(self.key[1], limit=80)
         if self.question is None:
-            return DESCRIPTIONS[self.kind].format(tool)
+            return DECISION_DESCRIPTIONS[self.kind].format(tool)
 
         name = one_line(self.question.id, limit=80)
-        return f"question {name} of {tool}: {format_line(self.question.text)}"
+        return f"question {name} of {tool}: {format_one_line(self.question.text)}"
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
         match event:
             case {"answer": list(key)}:
                 events.used_answers.add(tuple(map(str, key)))
-            case {"open": str(kind), **entry} if kind in SECTIONS:
+            case {"open": str(kind), **entry} if kind in DECISION_SECTIONS:
                 _add_decision(events.undecided, kind, entry)
             case {"cassette": str(file)} as entry:
                 use = events.cassettes.setdefault(Path(file), CassetteUse())
@@ -162,7 +162,7 @@ def _add_decision(
 
     question = entry.get("question")
     asked: Question | None = None
-    key: AnswerKey = (SECTIONS[kind], str(entry.get("tool")))
+    key: AnswerKey = (DECISION_SECTIONS[kind], str(entry.get("tool")))
     if question is not None:
         asked = Question.model_validate(question)
         key = (*key, asked.id)
@@ -488,7 +488,7 @@ def run_notebook(
     target = Path(nb_path).absolute()
     if out is not None:
         target = Path(out).absolute()
-    refuse_unsafe_link(target)
+    refuse_unsafe_target(target)
 
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)

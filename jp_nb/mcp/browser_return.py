@@ -33,7 +33,7 @@ def _make_page(status: str, text: str) -> bytes:
 
 RETURNED: Final = _make_page("200 OK", "You can close this page.")
 """The answer to the browser of a user who signed in."""
-UNKNOWN: Final = _make_page("404 Not Found", "There is no such page.")
+UNKNOWN_PAGE: Final = _make_page("404 Not Found", "There is no such page.")
 """The answer to all other requests."""
 
 
@@ -89,7 +89,7 @@ async def listen() -> AsyncGenerator[Redirect]:
             if is_return and not address.done():
                 address.set_result(target)
 
-            page = RETURNED if is_return else UNKNOWN
+            page = RETURNED if is_return else UNKNOWN_PAGE
             writer.write(page)
             await writer.drain()
         writer.close()

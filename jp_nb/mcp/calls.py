@@ -64,7 +64,9 @@ STARTED_AGAIN_FOR_MODEL: Final = (
     "The server had forgotten the user's first answers, so the call was started again from the "
     "beginning"
 )
-NOT_SHOWN: Final = "A question of the server was cancelled, because no form can show it: {}"
+QUESTION_NOT_SHOWN: Final = (
+    "A question of the server was cancelled, because no form can show it: {}"
+)
 NOT_CONFIRMED: Final = (
     "The server {} needs the user to open an address before this call, but the user did not "
     "confirm it. Do not retry this tool call in this turn."
@@ -403,7 +405,7 @@ class PendingCall:
                 self._tool.server, asked, question_id, notes=notes, earlier=self._given.get(key)
             )
         except UsageError as exc:
-            note = NOT_SHOWN.format(one_line(str(exc), limit=300))
+            note = QUESTION_NOT_SHOWN.format(one_line(str(exc), limit=300))
             log.warning("%s: %s", self.title, note)
             self._notes.append(note)
             return None

@@ -25,7 +25,7 @@ from jp_nb.mcp.exchange import (
     ServerTool,
 )
 from jp_nb.mcp.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
-from jp_nb.mcp.limits import MAX_PAGES, MAX_TOOLS
+from jp_nb.mcp.limits import MAX_LIST_PAGES, MAX_TOOLS
 from jp_nb.mcp.server_messages import (
     RAW_RESULT,
     ReceivedMessages,
@@ -135,7 +135,7 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
     cursor: str | None = None
     valid_ms: float | None = None
 
-    for _ in range(MAX_PAGES):
+    for _ in range(MAX_LIST_PAGES):
         page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
         tools += map(_convert_tool, page.tools)
         if len(tools) > MAX_TOOLS:
@@ -146,7 +146,7 @@ async def list_tools(client: Client) -> tuple[list[ServerTool], float | None]:
         if cursor is None:
             valid_s = None if valid_ms is None else valid_ms / 1000
             return tools, valid_s
-    raise ValueError(f"its list of tools has more than {MAX_PAGES} pages")
+    raise ValueError(f"its list of tools has more than {MAX_LIST_PAGES} pages")
 
 
 async def call_tool(

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
 RESTART_WINDOW_S: Final = 600.0
-MAX_ROUNDS = 10
+MAX_CALL_ROUNDS = 10
 """Rounds of a call in which the server asks; a further one is an error."""
 MAX_ROUNDS_S = 3600.0
 """Seconds from the first to the last round of a call."""
 MAX_OPEN_QUESTIONS = 20
 """Open questions of a server of 2025; further ones are answered with `cancel`."""
-CLOSE_SECONDS: Final = 5.0
+OWNER_CLOSE_SECONDS: Final = 5.0
 _FIRST_DELAY_S: Final = 0.05
 _LONGEST_DELAY_S: Final = 0.25
 LIBRARY: Final = "jp_nb.mcp.client"
@@ -388,8 +388,8 @@ class Connection:
     def _check_rounds(self, rounds: _Rounds, tool: str) -> None:
         rounds.count += 1
         elapsed = asyncio.get_running_loop().time() - rounds.began
-        if rounds.count > MAX_ROUNDS:
-            raise ServerError(self.name, tool, f"it asked in more than {MAX_ROUNDS} rounds")
+        if rounds.count > MAX_CALL_ROUNDS:
+            raise ServerError(self.name, tool, f"it asked in more than {MAX_CALL_ROUNDS} rounds")
         if elapsed > MAX_ROUNDS_S:
             raise ServerError(self.name, tool, "its rounds of questions took more than an hour")
 
@@ -545,10 +545,10 @@ class _Session:
         await asyncio.shield(ending)
 
     async def _end_owner(self, owner: asyncio.Task[None]) -> None:
-        await asyncio.wait([owner], timeout=CLOSE_SECONDS)
+        await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
         if not owner.done():
             owner.cancel()
-            await asyncio.wait([owner], timeout=CLOSE_SECONDS)
+            await asyncio.wait([owner], timeout=OWNER_CLOSE_SECONDS)
 
     async def _own(self) -> None:
         _IN_CONNECTION.set(True)

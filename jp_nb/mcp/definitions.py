@@ -42,7 +42,7 @@ from jp_nb.text import one_line, plain
 from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
 
 SEPARATOR: Final = "__"
-MAX_NAME_CHARS: Final = 64
+MAX_TOOL_NAME_CHARS: Final = 64
 """Maximum length of the name of a tool. All providers accept it."""
 HASH_CHARS: Final = 8
 MAX_DESCRIPTION_CHARS: Final = 4_000
@@ -57,7 +57,7 @@ _NOT_ACCEPTED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST_ACCEPTED: Final = re.compile(r"[A-Za-z_]")
 
 
-def digest(value: JsonValue) -> str:
+def make_digest(value: JsonValue) -> str:
     """Return the SHA-256 of `value` as JSON, independent of the order of keys."""
     return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()
 
@@ -105,16 +105,16 @@ def _accept_name(server: str, tool: str) -> str:
     name = prefix + _NOT_ACCEPTED.sub("_", tool)
     # `a__b` of the server `c`, and `b` of the server `c__a`, are different tools.
     is_ambiguous = name.partition(SEPARATOR)[0] != server or name.partition(SEPARATOR)[2] == ""
-    if is_ambiguous or len(name) > MAX_NAME_CHARS:
+    if is_ambiguous or len(name) > MAX_TOOL_NAME_CHARS:
         return _add_hash(name, server, tool)
     return name
 
 
 def _add_hash(name: str, server: str, tool: str) -> str:
-    mark = digest([server, tool])[:HASH_CHARS]
+    mark = make_digest([server, tool])[:HASH_CHARS]
     if name.endswith(f"_{mark}"):
         return name
-    return f"{name[: MAX_NAME_CHARS - HASH_CHARS - 1]}_{mark}"
+    return f"{name[: MAX_TOOL_NAME_CHARS - HASH_CHARS - 1]}_{mark}"
 
 
 # --- definitions ---------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def definition_digest(tool: ServerTool) -> str:
         "outputSchema": output_schema,
         "hints": dict(tool.hints),
     }
-    return digest(make_storable(said))
+    return make_digest(make_storable(said))
 
 
 def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]:

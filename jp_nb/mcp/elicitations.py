@@ -30,14 +30,14 @@ MAX_FORM_CHARS: Final = 100_000
 """Maximum length of the schema of a server's form as JSON."""
 MAX_OPTIONS: Final = 1_000
 """Maximum number of options of a field of a server's form."""
-MAX_MESSAGE_CHARS: Final = 4_000
+MAX_QUESTION_CHARS: Final = 4_000
 """Maximum length of the message of a server's question. The rest is cut."""
 MAX_KEY_CHARS: Final = 100
 """Maximum length of a server's key of a question in the record and in the configuration."""
 ASKS_FOR_SECRET: Final = (
     "⚠ This looks like a secret. The server {} receives it. It is in no record and no cassette."
 )
-USER_CHANNELS: Final = frozenset({"form", "stdin", "terminal", "remembered", "recorded"})
+COMPLETE_CHANNELS: Final = frozenset({"form", "stdin", "terminal", "remembered", "recorded"})
 """Channels of answers with all fields as the user left them."""
 CANCEL: Final = ServerAnswer("cancel")
 
@@ -63,7 +63,7 @@ def make_question(
     Raises:
         UsageError: No form can show it.
     """
-    *others, last = asked.message[:MAX_MESSAGE_CHARS].strip().split("\n")
+    *others, last = asked.message[:MAX_QUESTION_CHARS].strip().split("\n")
     lines = [*notes, *others]
 
     if asked.mode == "url":
@@ -157,6 +157,6 @@ def make_answer(
     kind = question.answer_type
     if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
         return ServerAnswer("accept")
-    if outcome.channel not in USER_CHANNELS:  # a prepared answer may leave fields alone
+    if outcome.channel not in COMPLETE_CHANNELS:  # a prepared answer may leave fields alone
         answer = kind.with_defaults(answer)
     return ServerAnswer("accept", answer)

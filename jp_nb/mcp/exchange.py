@@ -28,7 +28,7 @@ ConnectionState = Literal["new", "starting", "running", "ended", "failed"]
 AnswerAction = Literal["accept", "decline", "cancel"]
 QuestionMode = Literal["form", "url"]
 
-MAX_ERROR_CHARS = 4_000
+MAX_SERVER_ERROR_CHARS = 4_000
 """Maximum length of a server's error message; the rest is cut."""
 STDERR_LINES_SHOWN = 20
 """Lines of a server's stderr in the message about its failed start."""
@@ -235,7 +235,7 @@ class ServerError(JpNbError):
         self.server = server
         self.tool = tool
         self.code = code
-        self.message = plain(message, limit=MAX_ERROR_CHARS)
+        self.message = plain(message, limit=MAX_SERVER_ERROR_CHARS)
         self.data = data
         self.is_lost = False
         place = f"the MCP server {server}"
@@ -256,7 +256,7 @@ class ServerNotStarted(JpNbError):  # noqa: N818 - the user's words for it
 
     def __init__(self, server: str, reason: str, command: str, stderr: Sequence[str] = ()) -> None:
         self.server = server
-        self.reason = plain(reason, limit=MAX_ERROR_CHARS)
+        self.reason = plain(reason, limit=MAX_SERVER_ERROR_CHARS)
         self.command = command
         self.stderr = tuple(stderr[-STDERR_LINES_SHOWN:])
         lines = [f"the MCP server {server} did not start: {self.reason} ({command})"]

@@ -69,7 +69,7 @@ def check_address(launch: HttpLaunch) -> None:
         raise StartError("its url is not an address") from exc
     if url.scheme not in ("http", "https") or not url.host:
         raise StartError("its url does not begin with https:// or http://")
-    if url.scheme == "http" and not is_loopback(url.host) and not launch.insecure:
+    if url.scheme == "http" and not is_loopback_host(url.host) and not launch.insecure:
         raise StartError(
             "plain HTTP sends headers and data unencrypted to another computer. Use https://, or "
             "set `insecure = true` for this server"
@@ -79,7 +79,7 @@ def check_address(launch: HttpLaunch) -> None:
             raise StartError(f"its header {one_line(name)} has characters that are not valid")
 
 
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Return True if `host` is this computer."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -105,7 +105,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             # Loading certificates takes 30 ms, and a plain-text server needs none.
             verify=urlsplit(launch.url).scheme != "http",
-            trust_env=not is_loopback(host),  # a proxy cannot reach this loopback
+            trust_env=not is_loopback_host(host),  # a proxy cannot reach this loopback
             auth=auth,
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_PAGES: Final = 100
+MAX_LIST_PAGES: Final = 100
 """Pages of a list of tools; more are an error."""
 MAX_TOOLS: Final = 1_000
 """Tools of a server; more are an error."""

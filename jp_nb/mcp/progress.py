@@ -13,13 +13,13 @@ from typing import Final
 from jp_nb.mcp.exchange import Progress
 from jp_nb.text import one_line
 
-INTERVAL_S: Final = 0.25
+PROGRESS_INTERVAL_S: Final = 0.25
 """Minimum time between two updates of the line."""
 MAX_PROGRESS_CHARS: Final = 120
 """Maximum length of the message of a progress report."""
 
 
-def format_progress(progress: Progress) -> str:
+def format_server_progress(progress: Progress) -> str:
     """Return a report as text: `3 of 10, 30 %: reading`."""
     message = one_line(progress.message or "", limit=MAX_PROGRESS_CHARS)
     numbers = _format_share(progress.done, progress.total)
@@ -69,6 +69,6 @@ class ProgressLine:
 
     def _update(self) -> None:
         self._timer = None
-        self._next_at = asyncio.get_running_loop().time() + INTERVAL_S
+        self._next_at = asyncio.get_running_loop().time() + PROGRESS_INTERVAL_S
         if self._latest is not None and self.show is not None:
-            self.show(format_progress(self._latest))
+            self.show(format_server_progress(self._latest))

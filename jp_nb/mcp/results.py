@@ -26,7 +26,7 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
 from jp_nb.toolkit.outcome import Failure, Success
 
-MAX_STRUCTURED_CHARS: Final = 50_000
+MAX_STRUCTURED_RESULT_CHARS: Final = 50_000
 """Maximum length of structured content as JSON in the record. Longer content is omitted."""
 MAX_BLOCKS: Final = 1_000
 """Maximum number of content blocks of a result. Further ones are counted."""
@@ -84,7 +84,7 @@ def read_result(
     parts.lines += [f"[{note}]" for note in notes]
 
     for_user = parts.for_user
-    if structured is not None and len(compact_json(structured)) > MAX_STRUCTURED_CHARS:
+    if structured is not None and len(compact_json(structured)) > MAX_STRUCTURED_RESULT_CHARS:
         structured = None
         for_user.append(_TOO_LONG)
     return ReadResult(_make_outcome(parts, structured, is_error=result.is_error), tuple(for_user))

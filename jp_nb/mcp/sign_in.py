@@ -73,7 +73,7 @@ The browser may return to this computer by itself: then the call is cancelled.
 """
 
 
-async def sign_in(
+async def sign_in_to_server(
     name: str,
     launch: HttpLaunch,
     store: CredentialStore,

@@ -21,9 +21,9 @@ from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.definitions import (
     McpDefinition,
     ServerDefinitions,
-    digest,
     find_changes,
     format_instructions,
+    make_digest,
     may_be_name,
     read_definitions,
     read_hints,
@@ -108,7 +108,7 @@ class McpSource(ToolSource):
     def entry_digest(self) -> str:
         """Digest of the settings of the server, with names of variables in place of values."""
         settings: JsonValue = self.settings.model_dump(mode="json", exclude_defaults=True)
-        return digest([self.server, settings])
+        return make_digest([self.server, settings])
 
     def may_have(self, name: str) -> bool:
         """Return True if `name` is one for a tool of this server."""
@@ -315,7 +315,7 @@ class McpSource(ToolSource):
                 check=definition.check_arguments,
             )
 
-            tool.server_entry = digest([self.entry_digest, definition.digest])
+            tool.server_entry = make_digest([self.entry_digest, definition.digest])
             tool.hints = read_hints(definition.tool.hints)
             is_idempotent = tool.hints.get("idempotent", False)
             tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent

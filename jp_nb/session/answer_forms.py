@@ -28,9 +28,9 @@ class AnswerForms:
 
     def read_schema(self, schema: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
         """Return the JSON schema of `schema`, and remember its type for the answer."""
-        from jp_nb.session.structured import read_form
+        from jp_nb.session.structured import read_answer_form
 
-        form = read_form(schema, namespace)
+        form = read_answer_form(schema, namespace)
         key = canonical_json(form.schema)
         self._forms.pop(key, None)
         self._forms[key] = form

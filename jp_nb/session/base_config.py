@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from jp_nb.config.aliases import get_aliases, resolve_model, resolve_references
+from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model, resolve_references
 from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
 from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
@@ -35,8 +35,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 
-MODEL = "assistant.model.id"
-CASSETTE = "providers.cassette"
+CASSETTE_TABLE = "providers.cassette"
 LOAD_PATHS = "config_load_paths"
 
 
@@ -62,12 +61,12 @@ def requested_changes(
 
     changes: list[tuple[Change, Layer | None]] = []
     for change, source in found:
-        if get_path(change.delta, CASSETTE) is not None:  # D109
+        if get_path(change.delta, CASSETTE_TABLE) is not None:  # D109
             raise ConfigError(
                 "a conversation cannot set this. Use `%jp cassette` for this kernel, "
                 "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
                 "`--workspace` for a file",
-                path=CASSETTE,
+                path=CASSETTE_TABLE,
             )
 
         # Models in place of aliases, because an alias can have another meaning later.
@@ -83,7 +82,7 @@ def requested_changes(
 def model_partial(reference: Any, current: Partial) -> Partial:
     """Return a partial configuration with the model of `reference`, which may be an alias."""
     model = resolve_model(reference, get_aliases(current))
-    return build_partial(MODEL, {"provider": model.provider, "name": model.name})
+    return build_partial(MODEL_PATH, {"provider": model.provider, "name": model.name})
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -101,9 +100,9 @@ def _base_config(layers: tuple[Layer, ...]) -> Partial:
     validate_config(partial)
     stored = strip_untrusted(to_store(partial), "record")[0]
 
-    model = get_path(partial, MODEL)
+    model = get_path(partial, MODEL_PATH)
     if isinstance(model, dict) and model.get("provider") == "scripted":
-        stored = merge_partials(stored, build_partial(MODEL, model))
+        stored = merge_partials(stored, build_partial(MODEL_PATH, model))
     return stored
 
 
@@ -140,7 +139,7 @@ def _without_file_settings(partial: Partial) -> Partial:
 def with_model(partial: Partial) -> Partial:
     """Return `partial` with its model resolved, or with the default model."""
     return merge_partials(
-        partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial)
+        partial, model_partial(get_path(partial, MODEL_PATH) or DEFAULT_MODEL, partial)
     )
 
 

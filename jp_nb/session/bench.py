@@ -67,7 +67,7 @@ ANSWERS_IGNORED: Final = (
     "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
     "settings, and asks."
 )
-DIGEST_CHARS: Final = len("sha256:") + 12
+IMAGE_DIGEST_CHARS: Final = len("sha256:") + 12
 FORMS = "name=value, name:=json, or a JSON object"
 _ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
 _CANCEL: Final = Action("c", "Do not run it", "cancel")
@@ -422,7 +422,9 @@ def _format_result(content: str | None, images: Sequence[Image], *, is_error: bo
         return None
 
     text = f"error: {content}" if is_error else content
-    lines = [f"[{image.noun}: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
+    lines = [
+        f"[{image.noun}: {image.words}, {image.digest[:IMAGE_DIGEST_CHARS]}]" for image in images
+    ]
     return "\n".join([text, *lines])
 
 

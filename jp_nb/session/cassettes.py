@@ -69,7 +69,7 @@ class CassetteChoice:
     folder: Path | None = None
 
 
-PATH: Final = "providers.cassette"
+_CASSETTE_TABLE: Final = "providers.cassette"
 
 
 class Cassettes:
@@ -154,7 +154,7 @@ class Cassettes:
                 f"the cassette {self.format_path(chosen.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "
                 f"--workspace`, or name it here with `%jp cassette {chosen.mode}`",
-                path=f"{PATH}.path",
+                path=f"{_CASSETTE_TABLE}.path",
             )
 
     def format_path(self, path: Path) -> str:
@@ -173,7 +173,7 @@ class Cassettes:
 
         partial: Partial = {}
         for layer in self._files.layers():  # only this table, as each request needs it
-            if (table := get_path(layer.partial, PATH)) is not None:
+            if (table := get_path(layer.partial, _CASSETTE_TABLE)) is not None:
                 partial = merge_partials(partial, {"providers": {"cassette": table}})
 
         if not partial:
@@ -196,7 +196,7 @@ class Cassettes:
                 "the name of this notebook is unknown, so its cassette has no "
                 f"default name. Set this path, or give the file: `%jp cassette {mode} "
                 "FILE`",
-                path=f"{PATH}.path",
+                path=f"{_CASSETTE_TABLE}.path",
             )
 
         return CassetteChoice(mode, path, configured.tools, self._files.folder)
@@ -215,10 +215,10 @@ def _open_cassette(
     try:
         return OpenCassette(choice, check_content)
     except StorageError as exc:
-        raise ConfigError(str(exc), path=f"{PATH}.path") from exc
+        raise ConfigError(str(exc), path=f"{_CASSETTE_TABLE}.path") from exc
 
 
-AGAIN = (
+RECORD_AGAIN_HINT = (
     "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
     "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
     "or `%jp cassette replay-or-record`"
@@ -340,13 +340,13 @@ class OpenCassette:
                 f"this request is on the cassette {name} {times} (line "
                 f"{', '.join(lines[:10])}), but was sent more "
                 "often. Each recording is used once. Start again with `%jp cassette "
-                f"replay`. {AGAIN}"
+                f"replay`. {RECORD_AGAIN_HINT}"
             )
 
         unused = [each for each in exchanges if each.number not in self._used]
         found = self.content.find_nearest(asked, unused or exchanges)
         if found is None:
-            return f"the cassette {name} is empty. {AGAIN}"
+            return f"the cassette {name} is empty. {RECORD_AGAIN_HINT}"
 
         which = "closest unused recording" if unused else "closest recording (all were used)"
         differing = format_mismatch(self.content.asked(found), asked)
@@ -357,7 +357,7 @@ class OpenCassette:
             f"this request is not on the cassette {name}. The {which} is on line "
             f"{found.line}. Differences ({legend}):"
         )
-        return "\n".join([first, *differing, AGAIN])
+        return "\n".join([first, *differing, RECORD_AGAIN_HINT])
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
+from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError, UsageError
 from jp_nb.record.config_changes import (
     select_changes_before_first_turn,
@@ -29,7 +30,6 @@ from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, list_inherited_notices
-from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import Settings
@@ -77,7 +77,7 @@ class ConversationList:
         if keep_config and unused and self._previous is not None:
             previous = self._previous
 
-        new = NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL))
+        new = NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL_PATH))
         new.activate(active)
 
         if keep_config:
@@ -310,7 +310,7 @@ _ACTIONS = (
     Action("a", "Append: ask again as a new turn", "append"),
     Action("c", "Cancel", "cancel"),
 )
-HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
+RERUN_HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,13 +461,13 @@ class CellReruns:
                 "replaced turns stay in the notebook as a separate conversation."
             )
             last_line = "What do you want to do?"
-            match ask(ActionPrompt(text, _ACTIONS, last_line=last_line, help=HELP)):
+            match ask(ActionPrompt(text, _ACTIONS, last_line=last_line, help=RERUN_HELP)):
                 case Answered(value="replace" | "append" as decided):
                     action = decided
                 case Unavailable() | NotAnswered(end="timed_out"):
                     self._active.notices.append(
                         f"turn {number} is from this cell, and no user decided what "
-                        f"to do. The request is asked again as a new turn. {HELP}"
+                        f"to do. The request is asked again as a new turn. {RERUN_HELP}"
                     )
                     action = "append"
                 case _:

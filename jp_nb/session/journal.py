@@ -53,11 +53,11 @@ BRANCH = (
     "the journal of an earlier kernel has other entries of this conversation: "
     f"{OFFER.format('them')}"
 )
-UNKNOWN = (
+UNKNOWN_CONVERSATION_NOTICE = (
     "the journal of an earlier kernel has a conversation that is missing from this notebook: "
     f"{OFFER.format('it')}"
 )
-GAP = (
+GAP_NOTICE = (
     "the journal of an earlier kernel has later entries of this conversation, but the entries "
     "before them are missing: they stay in {}"
 )
@@ -72,7 +72,7 @@ TAKEN = (
 
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
-MAX_LISTED: Final = 3  # limit of the conversations of a folder in a notice
+MAX_LISTED_CONVERSATIONS: Final = 3  # limit of the conversations of a folder in a notice
 TITLE_CHARS: Final = 40
 
 Copies = dict[str, list[list[RawEntry]]]
@@ -163,9 +163,9 @@ class Recovery:
             if relation in ("continues", "branch"):
                 self._add_candidate(file, contents, ELSEWHERE.format(one_line(head.notebook)))
         elif owner == "own" and (relation == "gap" or (relation is None and head.base)):
-            self._add_notice(GAP.format(file.path))
+            self._add_notice(GAP_NOTICE.format(file.path))
         elif owner == "own" and relation is None:
-            self._add_candidate(file, contents, UNKNOWN)
+            self._add_candidate(file, contents, UNKNOWN_CONVERSATION_NOTICE)
         elif owner == "own" and relation != "covered":
             self._add_candidate(file, contents, BRANCH)
 
@@ -303,7 +303,7 @@ def _best_relation(
 
 def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     listed = []
-    for contents in found[:MAX_LISTED]:
+    for contents in found[:MAX_LISTED_CONVERSATIONS]:
         entries = contents.entries
         head = contents.head
         requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
@@ -313,7 +313,7 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
         identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (head.id, title))
         listed.append(f'{identifier} "{shown}" ({count})')
 
-    if (more := len(found) - MAX_LISTED) > 0:
+    if (more := len(found) - MAX_LISTED_CONVERSATIONS) > 0:
         listed.append(f"{more} more")
 
     if len(found) == 1:

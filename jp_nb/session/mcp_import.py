@@ -72,7 +72,9 @@ def find_servers(files: ConfigFiles, path: str | None) -> ServerFiles:
     raise UsageError(f"There is no file {str(place)[:300]!r}.")
 
 
-def list_choices(found: ServerFiles, configured: Mapping[str, McpServer]) -> list[ImportChoice]:
+def list_import_choices(
+    found: ServerFiles, configured: Mapping[str, McpServer]
+) -> list[ImportChoice]:
     """Return the usable servers of `found`, those with the highest priority first."""
     choices: list[ImportChoice] = []
     labels: set[str] = set()
@@ -117,7 +119,7 @@ def _quote(word: str) -> str:
     return word if shlex.quote(is_plain) == is_plain and word else shlex.quote(word)
 
 
-def import_rows(
+def list_import_rows(
     found: ServerFiles, configured: Mapping[str, McpServer], shorten: Mapping[Path, str]
 ) -> list[tuple[str, str, str, str]]:
     """Return a row for each server: name, file, command, and remarks."""

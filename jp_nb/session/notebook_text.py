@@ -41,7 +41,7 @@ from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.data_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 from jp_nb.values.describe import describe
 
-VALUE: Final = "value"
+VALUE_SCHEME: Final = "value"
 LATER: Final = "(Attached during the turn. The description follows in the next turn.)"
 
 
@@ -74,7 +74,7 @@ class AttachedValues:
 
 def is_value(url: str) -> bool:
     """Return True if `url` is of a notebook value, not a file."""
-    return parse_attachment_url(url).type.lower() == VALUE
+    return parse_attachment_url(url).type.lower() == VALUE_SCHEME
 
 
 def _describe_value(
@@ -111,11 +111,11 @@ def resolve_variables(
         if directive.kind == "attach":
             with suppress(ValuePathError):
                 read_value_path(text).follow(namespace)
-                url = AttachmentParts(VALUE, text).url
+                url = AttachmentParts(VALUE_SCHEME, text).url
 
         if url is not None and (folder / text).exists():
             notice = f"-a {text} attaches the file of that name. To attach the variable, use"
-            notices.append(f"{notice} `-a {VALUE}:{text}`")
+            notices.append(f"{notice} `-a {VALUE_SCHEME}:{text}`")
         elif url is not None:
             directive = replace(directive, text=url)
             name = parse_attachment_url(url).path
@@ -180,13 +180,13 @@ def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
 
 MAX_LINKS = 5  # limit of chained exceptions
 MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
-MAX_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
+MAX_ERROR_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
 MAX_NAMES = 24  # limit of the names with values, nearest to the exception first
 FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have values
 AROUND = 2  # lines of context above and below it
-MAX_LINE = 400  # limit of the characters of a source line
+MAX_SOURCE_LINE_CHARS = 400  # limit of the characters of a source line
 MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
-MAX_MESSAGE = 2000  # limit of the characters of an exception message
+MAX_EXCEPTION_CHARS = 2000  # limit of the characters of an exception message
 MAX_VALUE = 800  # limit of the characters of a value
 MIN_CHARS = 2000  # lower bound of the configured limit of a request
 DEFAULT_QUESTION = "Explain this error and how to fix it."
@@ -235,11 +235,11 @@ class ErrorRequest:
     def words(self, question: str = "") -> str:
         """Return the request as the user knows it: the question, and the name of the error."""
         error = self._last.error
-        lines = self._cleared(self._format_error(error)[:MAX_MESSAGE]).splitlines() or [""]
+        lines = self._cleared(self._format_error(error)[:MAX_EXCEPTION_CHARS]).splitlines() or [""]
         # The description of a syntax error begins with its place.
         named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
 
-        why = f"why: {one_line(named, limit=MAX_LINE)}"
+        why = f"why: {one_line(named, limit=MAX_SOURCE_LINE_CHARS)}"
         return "\n".join(filter(None, [question.strip(), why]))
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
@@ -278,14 +278,14 @@ class ErrorRequest:
 
     def _link(self, error: BaseException, room: int) -> Iterator[str]:
         text = self._format_error(error)
-        message = self._cleared(text[:MAX_MESSAGE])
-        if len(text) > MAX_MESSAGE:
+        message = self._cleared(text[:MAX_EXCEPTION_CHARS])
+        if len(text) > MAX_EXCEPTION_CHARS:
             message += "…"
-        message = message[: max(room, MAX_LINE)]
+        message = message[: max(room, MAX_SOURCE_LINE_CHARS)]
 
         frames = self._frames(error)
-        omitted = max(len(frames) - MAX_FRAMES, 0)
-        at = MAX_FRAMES // 3
+        omitted = max(len(frames) - MAX_ERROR_FRAMES, 0)
+        at = MAX_ERROR_FRAMES // 3
         del frames[at : at + omitted]
 
         calls = [list(self._call(frame, summary)) for frame, summary in frames]
@@ -335,7 +335,7 @@ class ErrorRequest:
         read = range(max(first - MAX_SECRET_LINES, 1), wanted.stop)
         code = self._code({number: lines[number - 1].rstrip() for number in read})
         source = {number: code[number] for number in wanted}
-        shown = _excerpt(source, failing, len(source) * MAX_LINE)
+        shown = _excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
 
         yield from (f"  {line}" for line in shown)
 
@@ -533,7 +533,7 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
     shown: dict[int, str] = {}
     for number, line in lines.items():
         mark = "→" if number in failing else " "
-        shown[number] = f"{mark} {number:>{width}} {line[:MAX_LINE]}"
+        shown[number] = f"{mark} {number:>{width}} {line[:MAX_SOURCE_LINE_CHARS]}"
 
     near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
     sizes = accumulate(len(shown[number]) + 1 for number in near)

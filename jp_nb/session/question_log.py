@@ -61,7 +61,7 @@ from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW_NAMES
 
 MIGRATED: Final = ".migrated"
-TABLE: Final = "qna.csv"
+TABLE_NAME: Final = "qna.csv"
 """Name of the table of earlier versions, in the folder of the log."""
 MAX_UNASKED: Final = 10_000
 """Limit of the rows of an automatic import, as the author of the table is unknown."""
@@ -182,7 +182,7 @@ def read_table(path: Path) -> bytes:
         raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
-def import_rows(
+def import_answers(
     log: QuestionLogFile,
     path: Path,
     data: bytes,
@@ -472,8 +472,8 @@ class QuestionLog:
                 "there is no project log. Turn it on with `%jp config record.project_log=on`"
             )
 
-        report = import_rows(log, path, read_table(path), trusted=True, key=self._find_key())
-        is_old_table = path.resolve() == (log.folder / TABLE).resolve()
+        report = import_answers(log, path, read_table(path), trusted=True, key=self._find_key())
+        is_old_table = path.resolve() == (log.folder / TABLE_NAME).resolve()
         return [*report, rename_table(path)] if is_old_table else report
 
     def migrate_table(self) -> list[str]:
@@ -482,11 +482,13 @@ class QuestionLog:
         Its author is unknown, so its answers are not trusted. Raises a `ConfigError`.
         """
         log = self._open_trusted_log()
-        if log is None or not (path := log.folder / TABLE).is_file():
+        if log is None or not (path := log.folder / TABLE_NAME).is_file():
             return []
 
         try:
-            report = import_rows(log, path, read_owned_file(path), trusted=False, most=MAX_UNASKED)
+            report = import_answers(
+                log, path, read_owned_file(path), trusted=False, most=MAX_UNASKED
+            )
         except (StorageError, ForeignFileError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
         return [*report, rename_table(path)]

@@ -72,7 +72,7 @@ from jp_nb.toolkit.python import REGISTRY, PythonFunctions
 
 ATTACHMENTS = "conversation.attachments"
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
-ANSWERS: Final = "answers questions"
+QUESTION_PURPOSE: Final = "answers questions"
 CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
 RETRY_SECONDS: Final = 5.0
@@ -83,7 +83,7 @@ LIST_SECONDS: Final = 20.0
 """Limit for a provider to list its models."""
 CHECK_SECONDS: Final = 3.0
 """Limit to list models if the user did not ask for the list."""
-UNKNOWN: Final = "it is unknown whether the provider has this model"
+MODEL_UNKNOWN: Final = "it is unknown whether the provider has this model"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
     CommandTools(),
@@ -304,7 +304,7 @@ class Resolver:
         llm = config.providers.llm
         base = build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
-            own = self._load_model(base, llm, INQUIRY_MODEL_PATH, ANSWERS)
+            own = self._load_model(base, llm, INQUIRY_MODEL_PATH, QUESTION_PURPOSE)
 
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
@@ -315,7 +315,7 @@ class Resolver:
                 theirs = own
                 if other.model.id != base.model.id:
                     path = f"conversation.tools.{tool.name}.questions.{question}.target"
-                    theirs = self._load_model(other, llm, path, ANSWERS)
+                    theirs = self._load_model(other, llm, path, QUESTION_PURPOSE)
                 overrides[tool.name, question] = self._chat_model(other, theirs)
 
         return LlmInquiryBackend(
@@ -607,7 +607,7 @@ class ModelCatalog:
         try:
             listed = self.models(model.provider, config, seconds=CHECK_SECONDS)
         except ProviderError as exc:
-            return f"{UNKNOWN}: {exc}"
+            return f"{MODEL_UNKNOWN}: {exc}"
 
         if (found := listed.find(model.name)) is not None:
             warnings = [format_deprecation(found), format_output_limit(found, config)]
@@ -615,7 +615,7 @@ class ModelCatalog:
             return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
 
         if listed.is_cut or not listed.models:
-            return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
+            return f"{MODEL_UNKNOWN}: the model list of {model.provider} is incomplete"
 
         return (
             f"⚠ {model.provider} does not list {model.name}. It may still work, for "

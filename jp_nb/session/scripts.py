@@ -15,17 +15,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import Aliases, get_aliases, resolve_model
+from jp_nb.config.aliases import MODEL_PATH, Aliases, get_aliases, resolve_model
 from jp_nb.config.partial import get_path
 from jp_nb.errors import ConfigError
 from jp_nb.providers.scripted import MAX_SCRIPT_BYTES, SCRIPTED_NAME
 from jp_nb.record.config_history import Step
-from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 
 _MODEL_SETTINGS: Final = (
-    MODEL,
+    MODEL_PATH,
     "conversation.inquiry",
     "conversation.compaction",
     "conversation.tools",
@@ -66,7 +65,7 @@ class FolderScripts:
             content = read_owned_file(path, max_bytes=MAX_SCRIPT_BYTES)
         except ForeignFileError as exc:
             files.add_notice(f"the script {name} is not used: {exc}")
-            raise ConfigError(f"the script is not used: {exc}", path=MODEL) from exc
+            raise ConfigError(f"the script is not used: {exc}", path=MODEL_PATH) from exc
 
         self.choose_changed(self._list_own_changes())
         leaf = (
@@ -81,7 +80,7 @@ class FolderScripts:
         raise ConfigError(
             f"{need}. Agree to its content with `%jp trust --workspace`, or choose it here with "
             f"`%%jp -m {SCRIPTED_NAME}/{name}`",
-            path=MODEL,
+            path=MODEL_PATH,
         )
 
     def _list_own_changes(self) -> Iterator[Step]:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import parse_model_reference, resolve_model
+from jp_nb.config.aliases import MODEL_PATH, parse_model_reference, resolve_model
 from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
@@ -62,7 +62,6 @@ from jp_nb.record.signing import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.base_config import (
     LOAD_PATHS,
-    MODEL,
     find_odd_rules_in,
     model_partial,
     registered_functions,
@@ -279,7 +278,7 @@ class Settings:
     @property
     def model(self) -> str:
         """The current model, as `provider/name` or an alias."""
-        model = get_path(self.projection.partial(), MODEL)
+        model = get_path(self.projection.partial(), MODEL_PATH)
         if isinstance(model, dict):
             return f"{model.get('provider')}/{model.get('name')}"
         return str(model or DEFAULT_MODEL)

@@ -52,9 +52,9 @@ class SignInForms:
         if launch.credentials is None or not is_possible:
             return False
 
-        from jp_nb.mcp.sign_in import sign_in
+        from jp_nb.mcp.sign_in import sign_in_to_server
 
-        await sign_in(server, launch, launch.credentials, self._show_page)
+        await sign_in_to_server(server, launch, launch.credentials, self._show_page)
         return True
 
     async def _show_page(self, page: SignInPage) -> str:

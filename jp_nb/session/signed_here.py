@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import get_aliases, resolve_model
+from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
 from jp_nb.config.partial import Change, get_path
 from jp_nb.config.schema import parse_path
@@ -26,7 +26,6 @@ from jp_nb.providers.scripted import SCRIPTED_NAME
 from jp_nb.record.config_changes import find_untrusted_changes
 from jp_nb.record.config_history import MODEL_KEYS, Projection, paths_overlap, read_base_change
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.base_config import MODEL
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import SignedConversations
 from jp_nb.storage.trust import is_trusted_by_environment
@@ -128,7 +127,7 @@ class SignedHere:
 
         for delta in stream.deltas[self._checked_changes :]:
             self._checked_chars += len(canonical_json(delta.delta))
-            if delta.op == "reset" or _may_be_script(get_path(delta.delta, MODEL)):
+            if delta.op == "reset" or _may_be_script(get_path(delta.delta, MODEL_PATH)):
                 return True
             changes.append(Change(delta.delta, tuple(delta.unsets)))
 
@@ -180,9 +179,9 @@ def _may_be_script(model: JsonValue) -> bool:
 def _selects_script(projection: Projection) -> bool:
     """Return True if a change selects a script, which may be a file of the notebook's folder."""
     for step in projection.steps():
-        if step.delta is None or get_path(step.change.delta, MODEL) is None:
+        if step.delta is None or get_path(step.change.delta, MODEL_PATH) is None:
             continue
-        model = get_path(step.after, MODEL)
+        model = get_path(step.after, MODEL_PATH)
         if isinstance(model, str):
             with suppress(ConfigError):  # an unknown alias selects nothing
                 model = {"provider": resolve_model(model, get_aliases(step.after)).provider}

@@ -24,7 +24,7 @@ from jp_nb.toolkit.question import Question
 
 WAIT_KEY: Final = "tool sources"
 """Key of the status line about starting sources."""
-INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
+START_INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
 
 
 class SourceWait:
@@ -82,7 +82,7 @@ class SourceWait:
 
         if interrupted:
             self._end()
-            raise KeyboardInterrupt(INTERRUPTED)
+            raise KeyboardInterrupt(START_INTERRUPTED)
 
     def _end(self) -> None:
         # The work that asks is cancelled on its own thread, which cannot remove a form by itself.

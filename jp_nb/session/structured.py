@@ -44,7 +44,7 @@ class AnswerForm:
     type: TypeAdapter[Any] | None = None
 
 
-def read_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
+def read_answer_form(what: object, namespace: Mapping[str, Any]) -> AnswerForm:
     """Return the form of a type, of a dict with a JSON schema, or of a variable with either.
 
     Raises:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ToolChoice
 from jp_nb.agent.tool_sources import SourceAttempt
+from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.status import list_inherited_notices
-from jp_nb.session.base_config import MODEL
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import NextConversation
@@ -80,7 +80,7 @@ class TurnDrafter:
         if other is not None:
             stream = other.stream
             settings = other.settings(active)
-            paths = [path for path in other.inherits if model is None or path != MODEL]
+            paths = [path for path in other.inherits if model is None or path != MODEL_PATH]
             inherited = list_inherited_notices(settings.inherit(active.settings, paths))
 
         names = self._host.namespace

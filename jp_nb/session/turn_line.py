@@ -41,7 +41,9 @@ MAY_BE_AWAITED: Final = (
     "the tool may wait for it: `jp.query` and other turns cannot start inside of a tool, also not "
     "in a thread of it"
 )
-INTERRUPTED: Final = "Interrupted while the turn of another thread was running. Nothing was sent."
+LINE_INTERRUPTED: Final = (
+    "Interrupted while the turn of another thread was running. Nothing was sent."
+)
 
 
 def is_inside_tool() -> bool:
@@ -174,7 +176,7 @@ class TurnLine:
         blocked_since: dict[object, float] = {}
         while self._places[0] is not place:
             if place.interrupted:
-                raise KeyboardInterrupt(INTERRUPTED)
+                raise KeyboardInterrupt(LINE_INTERRUPTED)
 
             now = monotonic()
             blocked = before & self._blocked_tools()
@@ -187,7 +189,7 @@ class TurnLine:
             except Empty:
                 continue
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(INTERRUPTED) from None
+                raise KeyboardInterrupt(LINE_INTERRUPTED) from None
 
     def _blocked_tools(self) -> set[object]:
         frames = sys._current_frames()

@@ -22,6 +22,7 @@ from jp_nb.agent.provider import ToolChoice
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_record import LastRequest, TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer
+from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.images import Image
@@ -32,7 +33,6 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import UNTYPED, InterruptedTurn, OpenCall, Turn, read_turn
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.answer_forms import AnswerForms
-from jp_nb.session.base_config import MODEL
 from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import INHERITED, ActiveConversation
@@ -210,7 +210,7 @@ class TurnRunner:
         """Return the conversation in which `cell` sends `content`; None: the active one."""
         if new:
             stream = self._active.create_conversation()
-            return NextConversation(stream, inherits=(*INHERITED, MODEL))
+            return NextConversation(stream, inherits=(*INHERITED, MODEL_PATH))
         return self.reruns.next_conversation(content, cell, self.cell_questions.ask_action)
 
     def require_ready(self) -> None:

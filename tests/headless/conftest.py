@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.records import import_directory
+from jp_nb.headless.records import import_into_notebook
 from tests.headless.jp_folders import write_folder
 from tests.interop.jp_directories import G4, NAME
 from tests.support.notebook_runs import write_cells
@@ -43,7 +43,7 @@ def write_notebook(tmp_path: Path) -> WriteNotebook:
 def notebook(tmp_path: Path) -> Path:
     """A notebook with an imported conversation."""
     path = tmp_path / "a.ipynb"
-    import_directory(write_folder(tmp_path / "source" / NAME, G4), path)
+    import_into_notebook(write_folder(tmp_path / "source" / NAME, G4), path)
     return path
 
 

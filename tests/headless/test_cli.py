@@ -53,7 +53,7 @@ def test_interrupted_command_ends_with_130(
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(environment, "doctor", interrupted)
+    monkeypatch.setattr(environment, "print_diagnosis", interrupted)
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "jp-nb: interrupted\n"
 

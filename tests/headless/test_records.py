@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.records import export_directory, import_directory, load_conversation
+from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
 from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from tests.headless.jp_folders import (
@@ -50,30 +50,30 @@ def test_readable_part_of_a_damaged_record_is_shown(
 def test_intact_conversation_beside_a_damaged_one_is_exported(
     notebook: Path, tmp_path: Path, head: Any
 ) -> None:
-    import_directory(write_folder(tmp_path / OTHER, G2), notebook)
+    import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     damage(notebook)
     if head is not None:
         stored = nbformat.read(notebook, as_version=4)
         stored.metadata.jp["conversation"] = head
         nbformat.write(stored, notebook)
-    export_directory(notebook, tmp_path / "out", conversation="jp-c17700000001")
+    export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")
     assert files_in(tmp_path / "out") == G4
     for wanted in (None, "jp-c17600000001"):
         with pytest.raises(StorageError):
-            export_directory(notebook, tmp_path / "no", conversation=wanted)
+            export_notebook(notebook, tmp_path / "no", conversation=wanted)
     if head is None:
         with pytest.raises(UsageError, match="has no conversation jp-c1; it has jp-c176"):
-            export_directory(notebook, tmp_path / "no", conversation="jp-c1")
+            export_notebook(notebook, tmp_path / "no", conversation="jp-c1")
     assert not (tmp_path / "no").exists()
 
 
 def test_record_of_a_newer_release_is_not_exported(notebook: Path, tmp_path: Path) -> None:
-    import_directory(write_folder(tmp_path / OTHER, G2), notebook)
+    import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     stored = nbformat.read(notebook, as_version=4)
     stored.metadata.jp["version"] = 2
     nbformat.write(stored, notebook)
     with pytest.raises(StorageError, match="version 2"):
-        export_directory(notebook, tmp_path / "out", conversation="jp-c17700000001")
+        export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")
 
 
 # --- printed lines -----------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_impossible_path_is_an_error(
 def test_nul_in_a_path_is_an_error(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4)
     with pytest.raises(UsageError, match="NUL"):
-        import_directory(folder, Path("a\0b"))
+        import_into_notebook(folder, Path("a\0b"))
     jp = load_directory(folder, clock=utc_now)
     with pytest.raises(UsageError, match="NUL"):
         save_directory(jp, Path("a\0b"))

@@ -12,7 +12,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.records import export_directory, import_directory, load_conversation
+from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
 from jp_nb.interop.directories import (
     load_directory,
     save_directory,
@@ -70,9 +70,9 @@ def test_new_notebook_is_created_and_shows_the_conversation(
 
 def test_active_conversation_is_kept_beside_the_imported_one(tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
-    import_directory(write_folder(tmp_path / OTHER, G2), notebook)
+    import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     append_turn(notebook)
-    import_directory(write_folder(tmp_path / NAME, G4), notebook)
+    import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     document = load_conversation(notebook)
     assert document.conversation.id == "jp-c17700000001"
     assert document.ids() == {"jp-c17700000001", "jp-c17600000001"}
@@ -83,7 +83,7 @@ def test_active_conversation_is_kept_beside_the_imported_one(tmp_path: Path) -> 
 
 def test_notebook_without_a_conversation_keeps_its_cells(tmp_path: Path) -> None:
     notebook = write_cells(tmp_path / "a.ipynb", "1 + 1")
-    import_directory(write_folder(tmp_path / NAME, G4), notebook)
+    import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     assert [cell.source for cell in nbformat.read(notebook, as_version=4).cells] == ["1 + 1"]
     assert record_in(notebook).conversation.id == "jp-c17700000001"
 
@@ -91,15 +91,15 @@ def test_notebook_without_a_conversation_keeps_its_cells(tmp_path: Path) -> None
 def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
     folder = write_folder(tmp_path / NAME, G4)
-    import_directory(folder, notebook)
+    import_into_notebook(folder, notebook)
     before = notebook.read_bytes()
-    assert import_directory(folder, notebook) == [
+    assert import_into_notebook(folder, notebook) == [
         f"{notebook} already contains jp-c17700000001: nothing to import"
     ]
     assert notebook.read_bytes() == before
     (folder / "events.json").write_bytes(G3["events.json"])
     with pytest.raises(StorageError) as caught:
-        import_directory(folder, notebook)
+        import_into_notebook(folder, notebook)
     assert str(folder) in str(caught.value)
     assert str(notebook) in str(caught.value)
     assert notebook.read_bytes() == before
@@ -108,20 +108,20 @@ def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Pat
 def test_inactive_conversation_is_not_imported_again(tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
     folder = write_folder(tmp_path / NAME, G5)
-    import_directory(folder, notebook)
-    import_directory(write_folder(tmp_path / OTHER, G2), notebook)
-    assert "nothing to import" in import_directory(folder, notebook)[0]
+    import_into_notebook(folder, notebook)
+    import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
+    assert "nothing to import" in import_into_notebook(folder, notebook)[0]
 
 
 def test_omitted_files_are_listed(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4 | {"photo.png": b"\xff", "note.md": b"n"})
     (folder / "blobs").mkdir()
-    output = import_directory(folder, tmp_path / "a.ipynb")
+    output = import_into_notebook(folder, tmp_path / "a.ipynb")
     assert [line.partition(" (")[0] for line in output[1:]] == [
         f"not imported: {folder / 'blobs'}",
         f"not imported: {folder / 'photo.png'}",
     ]
-    export_directory(tmp_path / "a.ipynb", tmp_path / "out")
+    export_notebook(tmp_path / "a.ipynb", tmp_path / "out")
     assert files_in(tmp_path / "out") == G4 | {"note.md": b"n"}
 
 
@@ -154,7 +154,7 @@ def test_exit_codes(
     damaged = nbformat.v4.new_notebook(metadata={"jp": {"conversation": 3}})
     nbformat.write(damaged, "damaged.ipynb")
     nbformat.write(nbformat.v4.new_notebook(), "cells.ipynb")
-    import_directory(write_folder(tmp_path / NAME, G4), Path("held.ipynb"))
+    import_into_notebook(write_folder(tmp_path / NAME, G4), Path("held.ipynb"))
     before = all_files_in(tmp_path)
     for arguments, code in EXIT_CODES:
         with subtests.test(arguments=arguments):
@@ -172,7 +172,7 @@ def test_fields_that_jp_cannot_read_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook = tmp_path / "a.ipynb"
-    import_directory(write_folder(tmp_path / NAME, G5), notebook)
+    import_into_notebook(write_folder(tmp_path / NAME, G5), notebook)
     code = main(["export", str(notebook), str(tmp_path / "out"), "--dialect", "jp-head"])
     assert code == 0
     output = capsys.readouterr().err.splitlines()
@@ -214,25 +214,25 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
 ) -> None:
     notebook = tmp_path / "a.ipynb"
     folder = write_folder(tmp_path / NAME, G4)
-    import_directory(folder, notebook)
+    import_into_notebook(folder, notebook)
     append_turn(notebook)
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     if among_others:
-        import_directory(write_folder(tmp_path / OTHER, G2), notebook)
+        import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     stored = nbformat.read(notebook, as_version=4)
     stored.metadata.jp["signature"] = "signed"
     nbformat.write(stored, notebook)
     continue_in_jp(folder)
-    output = import_directory(folder, notebook)
+    output = import_into_notebook(folder, notebook)
     assert output == [
         f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
     document = load_conversation(notebook)
     assert len(document.ids()) == 1 + len(document.others) == 1 + among_others
     assert ("signature" in document.extra) == among_others  # of the active conversation
-    export_directory(notebook, tmp_path / "out", conversation="jp-c17700000001")
+    export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")
     assert files_in(tmp_path / "out") == files_in(folder)
-    assert "nothing to import" in import_directory(folder, notebook)[0]
+    assert "nothing to import" in import_into_notebook(folder, notebook)[0]
 
 
 @pytest.mark.parametrize(
@@ -246,20 +246,20 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
 def test_directory_without_all_entries_replaces_nothing(events: Any, tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
     folder = write_folder(tmp_path / NAME, G4)
-    import_directory(folder, notebook)
+    import_into_notebook(folder, notebook)
     before = notebook.read_bytes()
     (folder / "events.json").write_bytes(
         jp_text([e if isinstance(e, dict) else {"type": e} for e in events])
     )
     with pytest.raises(StorageError, match="import into another notebook"):
-        import_directory(folder, notebook)
+        import_into_notebook(folder, notebook)
     assert notebook.read_bytes() == before
 
 
 def test_null_is_not_a_record(tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
     nbformat.write(nbformat.v4.new_notebook(metadata={"jp": None}), notebook)
-    import_directory(write_folder(tmp_path / NAME, G4), notebook)
+    import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     assert record_in(notebook).conversation.id == "jp-c17700000001"
 
 
@@ -269,7 +269,7 @@ def test_conversation_of_a_headless_run_is_kept_beside_the_imported_one(tmp_path
     document, _ = begin(executor)
     document.conversation.start_turn(ChatRequest(content="Alone"))
     nbformat.write(nbformat.v4.new_notebook(metadata=executor.metadata()), notebook)
-    import_directory(write_folder(tmp_path / NAME, G4), notebook)
+    import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     stored = nbformat.read(notebook, as_version=4).metadata
     assert "widgets" not in stored
     assert stored.jp.conversation.id == "jp-c17700000001"

@@ -13,7 +13,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.errors import StorageError
-from jp_nb.headless.records import export_directory, import_directory
+from jp_nb.headless.records import export_notebook, import_into_notebook
 from jp_nb.interop import directories
 from jp_nb.interop import files as files_module
 from jp_nb.interop.directories import (
@@ -41,18 +41,20 @@ def test_export_replaces_the_same_conversation(notebook: Path, tmp_path: Path) -
         (folder / "mine.txt").write_text("mine")
         (folder / "events.json.tmp").write_text("half")
         append_turn(notebook)
-        export_directory(notebook, folder)
+        export_notebook(notebook, folder)
         assert b'"And?"' in (folder / "events.json").read_bytes()
         assert (folder / "mine.txt").read_text() == "mine"
         assert not (folder / "events.json.tmp").exists()
-        export_directory(notebook, folder, "jp-head")
-        export_directory(notebook, folder)
+        export_notebook(notebook, folder, "jp-head")
+        export_notebook(notebook, folder)
 
 
 def test_export_keeps_existing_notes(tmp_path: Path) -> None:
-    import_directory(write_folder(tmp_path / NAME, G4 | {"notes.md": b"old"}), tmp_path / "a.ipynb")
+    import_into_notebook(
+        write_folder(tmp_path / NAME, G4 | {"notes.md": b"old"}), tmp_path / "a.ipynb"
+    )
     (tmp_path / NAME / "notes.md").write_bytes(b"new")
-    export_directory(tmp_path / "a.ipynb", tmp_path / NAME)
+    export_notebook(tmp_path / "a.ipynb", tmp_path / NAME)
     assert (tmp_path / NAME / "notes.md").read_bytes() == b"new"
 
 
@@ -60,7 +62,7 @@ def test_export_writes_only_changed_files(notebook: Path, tmp_path: Path) -> Non
     folder = write_folder(tmp_path / "out", G4)
     append_turn(notebook)
     before = {path.name: path.stat().st_ino for path in folder.iterdir()}
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     after = {path.name: path.stat().st_ino for path in folder.iterdir()}
     changed = {name for name, number in after.items() if before[name] != number}
     assert changed == {"events.json", "metadata.json"}
@@ -87,20 +89,20 @@ def test_export_replaces_nothing_else(
             folder = write_folder(tmp_path / str(number) / name, files)
             for dialect in dialects:
                 with pytest.raises(StorageError, match="another"):
-                    export_directory(notebook, folder, dialect)
+                    export_notebook(notebook, folder, dialect)
             assert files_in(folder) == files
 
 
 def test_interrupted_export_can_be_repeated(notebook: Path, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "out", {"metadata.json": G4["metadata.json"]})
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     assert files_in(folder) == G4
 
 
 def test_folder_with_folders_in_it_is_not_empty(notebook: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "inner").mkdir(parents=True)
     with pytest.raises(StorageError, match="something else"):
-        export_directory(notebook, tmp_path / "out")
+        export_notebook(notebook, tmp_path / "out")
 
 
 def test_events_are_written_last(
@@ -114,7 +116,7 @@ def test_events_are_written_last(
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
-    export_directory(notebook, tmp_path / "out")
+    export_notebook(notebook, tmp_path / "out")
     assert order == ["metadata.json", "base_config.json", "events.json"]
 
 
@@ -129,7 +131,7 @@ def test_failed_export_leaves_the_old_files(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="No space left"):
-        export_directory(notebook, folder)
+        export_notebook(notebook, folder)
     assert files_in(folder) == G4
 
 
@@ -138,7 +140,7 @@ def test_link_at_the_temporary_name_is_not_followed(notebook: Path, tmp_path: Pa
     (tmp_path / "victim").write_text("safe")
     folder = write_folder(tmp_path / "out", {"metadata.json": G4["metadata.json"]})
     (folder / "events.json.tmp").symlink_to(tmp_path / "victim")
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     assert (tmp_path / "victim").read_text() == "safe"
     assert files_in(folder) == G4
 
@@ -160,7 +162,7 @@ def test_import_follows_no_link_and_waits_for_no_pipe(tmp_path: Path) -> None:
     (folder / "gone.txt").symlink_to(tmp_path / "nowhere")
     (folder / "all").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe.txt")
-    output = import_directory(folder, tmp_path / "a.ipynb")
+    output = import_into_notebook(folder, tmp_path / "a.ipynb")
     assert "PRIVATE" not in text_of(tmp_path / "a.ipynb")
     origin = record_in(tmp_path / "a.ipynb").conversation.origin
     assert origin.files == {"mine.md": "mine"}
@@ -172,7 +174,7 @@ def test_import_follows_no_link_and_waits_for_no_pipe(tmp_path: Path) -> None:
 def test_link_pipe_or_folder_in_place_of_a_file_is_refused(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    import_directory(write_folder(tmp_path / "good" / NAME, G4), tmp_path / "b.ipynb")
+    import_into_notebook(write_folder(tmp_path / "good" / NAME, G4), tmp_path / "b.ipynb")
     makes: dict[str, Callable[[Path, Path], object]] = {
         "link": Path.symlink_to,
         "pipe": lambda path, _: os.mkfifo(path),
@@ -186,10 +188,10 @@ def test_link_pipe_or_folder_in_place_of_a_file_is_refused(
             make(folder / name, moved)
             found = f"{name}: expected a regular file"
             with pytest.raises(StorageError, match=found):
-                import_directory(folder, tmp_path / "a.ipynb")
+                import_into_notebook(folder, tmp_path / "a.ipynb")
             assert not (tmp_path / "a.ipynb").exists()
             with pytest.raises(StorageError, match=f"{name}: expected a regular file"):
-                export_directory(tmp_path / "b.ipynb", folder)
+                export_notebook(tmp_path / "b.ipynb", folder)
             assert moved.read_bytes() == G4[name]
 
 
@@ -210,10 +212,12 @@ def test_link_that_appears_after_the_check_is_not_followed(
 
 @posix
 def test_link_at_the_name_of_another_file_stays(notebook: Path, tmp_path: Path) -> None:
-    import_directory(write_folder(tmp_path / OTHER, G2 | {"notes.md": b"x"}), tmp_path / "b.ipynb")
+    import_into_notebook(
+        write_folder(tmp_path / OTHER, G2 | {"notes.md": b"x"}), tmp_path / "b.ipynb"
+    )
     folder = write_folder(tmp_path / "out", G2)
     (folder / "notes.md").symlink_to(tmp_path / "nowhere")
-    assert export_directory(tmp_path / "b.ipynb", folder).others == []
+    assert export_notebook(tmp_path / "b.ipynb", folder).others == []
     assert (folder / "notes.md").is_symlink()
 
 
@@ -221,7 +225,7 @@ def test_link_at_the_name_of_another_file_stays(notebook: Path, tmp_path: Path) 
 def test_pipe_at_the_temporary_name_is_replaced(notebook: Path, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "out", {"metadata.json": G4["metadata.json"]})
     os.mkfifo(folder / "events.json.tmp")
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     assert files_in(folder) == G4
 
 
@@ -293,17 +297,17 @@ def test_export_does_not_undo_changes_in_the_directory(
             folder = write_folder(tmp_path / str(number) / NAME, G4 | {name: content})
             for dialect in dialects:
                 with pytest.raises(StorageError, match=f"{place}.*export to another folder"):
-                    export_directory(notebook, folder, dialect)
+                    export_notebook(notebook, folder, dialect)
             assert files_in(folder) == G4 | {name: content}
 
 
 def test_export_does_not_change_the_layout_of_a_directory(tmp_path: Path) -> None:
-    import_directory(write_folder(tmp_path / NAME, G3), tmp_path / "a.ipynb")
+    import_into_notebook(write_folder(tmp_path / NAME, G3), tmp_path / "a.ipynb")
     folder = tmp_path / "out"
-    export_directory(tmp_path / "a.ipynb", folder, "jp-head")
+    export_notebook(tmp_path / "a.ipynb", folder, "jp-head")
     before = files_in(folder)
     with pytest.raises(StorageError, match="base_config"):
-        export_directory(tmp_path / "a.ipynb", folder)
+        export_notebook(tmp_path / "a.ipynb", folder)
     assert files_in(folder) == before
 
 
@@ -311,7 +315,7 @@ def test_base_configuration_is_not_written_again(notebook: Path, tmp_path: Path)
     compact = json.dumps(BASE).encode()
     folder = write_folder(tmp_path / "out", G4 | {"base_config.json": compact})
     append_turn(notebook)
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     assert files_in(folder)["base_config.json"] == compact
     assert b'"And?"' in files_in(folder)["events.json"]
 
@@ -320,10 +324,10 @@ def test_title_and_labels_of_jp_are_kept(notebook: Path, tmp_path: Path) -> None
     there = {"title": "Renamed", "last_activated_at": "2026-03-01 00:00:00.0",
              "pinned_at": "2026-03-01 00:00:00.0", "labels": {"a": "b"}}  # fmt: skip
     folder = write_folder(tmp_path / "out", G4 | {"metadata.json": jp_text(there)})
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     assert files_in(folder)["metadata.json"] == jp_text(there)
     append_turn(notebook)
-    export_directory(notebook, folder)
+    export_notebook(notebook, folder)
     written = json.loads(files_in(folder)["metadata.json"])
     assert written.pop("last_activated_at") > there.pop("last_activated_at")
     assert written == there
@@ -331,9 +335,9 @@ def test_title_and_labels_of_jp_are_kept(notebook: Path, tmp_path: Path) -> None
 
 def test_empty_conversation_with_notes_is_exported_again(tmp_path: Path) -> None:
     files = {"base_config.json": b"{}\n", "events.json": b"[]\n", "notes.md": b"n"}
-    import_directory(write_folder(tmp_path / NAME, files), tmp_path / "a.ipynb")
-    export_directory(tmp_path / "a.ipynb", tmp_path / "out")
-    export_directory(tmp_path / "a.ipynb", tmp_path / "out")
+    import_into_notebook(write_folder(tmp_path / NAME, files), tmp_path / "a.ipynb")
+    export_notebook(tmp_path / "a.ipynb", tmp_path / "out")
+    export_notebook(tmp_path / "a.ipynb", tmp_path / "out")
     assert files_in(tmp_path / "out") == files
 
 

@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.mcp.calls import NOT_CONFIRMED, STARTED_AGAIN
 from jp_nb.mcp.exchange import Progress, ServerAnswer
-from jp_nb.mcp.progress import format_progress
+from jp_nb.mcp.progress import format_server_progress
 from jp_nb.record.events import InquiryRequest, InquiryResponse
 from tests.mcp.fake_server import (
     TRIP,
@@ -567,7 +567,7 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
     ],
 )
 def test_progress_is_shown_with_its_share(progress: Progress, text: str) -> None:
-    assert format_progress(progress) == text
+    assert format_server_progress(progress) == text
 
 
 # --- recorded answers ----------------------------------------------------------------------------

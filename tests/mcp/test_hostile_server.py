@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.mcp.connection import MAX_RESTARTS, MAX_ROUNDS, Connection
+from jp_nb.mcp.connection import MAX_CALL_ROUNDS, MAX_RESTARTS, Connection
 from jp_nb.mcp.exchange import (
     ConnectionLimits,
     InputRequired,
@@ -505,16 +505,16 @@ async def test_rounds_of_a_call_are_limited(tmp_path: Path) -> None:
     calls = {"ask": 30 * [{"ask": {"who": FORM}}], "poll": 30 * [{"state": "later"}]}
     server = scripted(tmp_path, era="2026", calls=calls)
     async with connected(server.launch, asks_users=True) as connection:
-        with pytest.raises(ServerError, match=f"more than {MAX_ROUNDS} rounds"):
+        with pytest.raises(ServerError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
             await connection.call("1", "poll", {})
-        assert len(server.received("tools/call")) == MAX_ROUNDS + 1
+        assert len(server.received("tools/call")) == MAX_CALL_ROUNDS + 1
 
         state = None
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_CALL_ROUNDS):
             asked = await connection.call("2", "ask", {}, state=state)
             assert isinstance(asked, InputRequired)
             state = asked.state
-        with pytest.raises(ServerError, match=f"more than {MAX_ROUNDS} rounds"):
+        with pytest.raises(ServerError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
             await connection.call("2", "ask", {}, state=state)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.mcp.exchange import ServerResult
-from jp_nb.mcp.results import MAX_BLOCKS, MAX_STRUCTURED_CHARS, read_result
+from jp_nb.mcp.results import MAX_BLOCKS, MAX_STRUCTURED_RESULT_CHARS, read_result
 from jp_nb.toolkit.outcome import Failure, Success
 from tests.mcp.fake_server import Asking, result
 from tests.support.images import png
@@ -162,7 +162,7 @@ def test_large_results_are_bounded_in_linear_time() -> None:
     began = time.monotonic()
     many = read(*text(*map(str, range(MAX_BLOCKS + 500))))
     assert many.content.endswith("[500 more content blocks are omitted]")
-    large = read_result(ServerResult(text("x"), {"a": "y" * MAX_STRUCTURED_CHARS}))
+    large = read_result(ServerResult(text("x"), {"a": "y" * MAX_STRUCTURED_RESULT_CHARS}))
     assert isinstance(large.outcome, Success)
     assert large.outcome.structured is None
     assert "too long for the record" in large.for_user[0]

@@ -21,7 +21,7 @@ from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.browser_return import read_return
 from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.exchange import HttpLaunch, ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.sign_in import SignInPage, sign_in
+from jp_nb.mcp.sign_in import SignInPage, sign_in_to_server
 from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage import mcp_credentials
 from jp_nb.storage.mcp_credentials import StoredCredentials, get_credentials_path
@@ -62,7 +62,7 @@ async def request(launch: HttpLaunch) -> httpx2.Response:
 async def signed_in(server: GuardedServer) -> HttpLaunch:
     launch = make_launch(server)
     assert launch.credentials is not None
-    await sign_in("books", launch, launch.credentials, paste)
+    await sign_in_to_server("books", launch, launch.credentials, paste)
     return launch
 
 
@@ -73,7 +73,7 @@ async def test_user_signs_in_and_requests_have_the_token(
 ) -> None:
     launch = make_launch(guarded)
     assert launch.credentials is not None
-    await sign_in("books", launch, launch.credentials, person)
+    await sign_in_to_server("books", launch, launch.credentials, person)
     assert (await request(launch)).status_code == 200
     stored = json.loads(get_credentials_path().read_text())["servers"][guarded.url]
     assert list(stored["issuers"]) == [guarded.base + "/"] or list(stored["issuers"]) == [
@@ -179,7 +179,7 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
     launch = make_launch(guarded)
     assert launch.credentials is not None
     with pytest.raises(PromptCancelled):
-        await sign_in("books", launch, launch.credentials, close)
+        await sign_in_to_server("books", launch, launch.credentials, close)
     assert not get_credentials_path().exists()
 
 
@@ -201,7 +201,7 @@ async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, rea
     launch = make_launch(guarded)
     assert launch.credentials is not None
     with pytest.raises(SignInError, match=reason):
-        await sign_in("books", launch, launch.credentials, paste_wrong)
+        await sign_in_to_server("books", launch, launch.credentials, paste_wrong)
     assert not get_credentials_path().exists()
 
 
@@ -224,7 +224,7 @@ async def test_errors_of_a_sign_in_quote_no_token(
     launch = make_launch(guarded)
     assert launch.credentials is not None
     with pytest.raises(SignInError) as caught:
-        await sign_in("books", launch, launch.credentials, paste)
+        await sign_in_to_server("books", launch, launch.credentials, paste)
 
     shown = "".join(traceback.format_exception(caught.value))
     assert reason in shown
@@ -238,7 +238,7 @@ async def test_address_without_encryption_gets_no_request() -> None:
     launch = HttpLaunch("http://books.example/mcp", credentials=StoredCredentials("http://b/mcp"))
     assert launch.credentials is not None
     with pytest.raises(SignInError, match="insecure = true"):
-        await sign_in("books", launch, launch.credentials, paste)
+        await sign_in_to_server("books", launch, launch.credentials, paste)
 
 
 async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> None:
@@ -246,7 +246,7 @@ async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> N
     launch = make_launch(guarded)
     assert launch.credentials is not None
     with pytest.raises(SignInError, match="does not ask for a sign-in"):
-        await sign_in("books", launch, launch.credentials, paste)
+        await sign_in_to_server("books", launch, launch.credentials, paste)
 
 
 # --- addresses that the server names -----------------------------------------------------------
@@ -292,7 +292,7 @@ async def test_flow_stops_at_an_address_that_is_not_allowed(guarded: GuardedServ
         launch = make_launch(guarded)
         assert launch.credentials is not None
         with pytest.raises(SignInError, match=r"169\.254\.169\.254"):
-            await sign_in("books", launch, launch.credentials, paste)
+            await sign_in_to_server("books", launch, launch.credentials, paste)
     assert not get_credentials_path().exists()
 
 
@@ -303,7 +303,7 @@ async def test_endless_answer_of_the_authorization_server_is_an_error(
     launch = make_launch(guarded)
     assert launch.credentials is not None
     with pytest.raises(SignInError, match="sent too much"):
-        await sign_in("books", launch, launch.credentials, paste)
+        await sign_in_to_server("books", launch, launch.credentials, paste)
 
 
 # --- the file ----------------------------------------------------------------------------------

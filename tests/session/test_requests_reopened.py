@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.records import import_directory
+from jp_nb.headless.records import import_into_notebook
 from jp_nb.session.requests import PastRequests
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall, reply_events
@@ -132,7 +132,7 @@ def test_saved_conversation_sends_the_same_bytes(
         forked = open_again(folder, stored)
         forked.session.conversations.fork()
         notebook.jp("export there")
-        import_directory(folder / "there", folder / "copy.ipynb")
+        import_into_notebook(folder / "there", folder / "copy.ipynb")
         copy = nbformat.read(folder / "copy.ipynb", as_version=4).metadata["jp"]
         ways = {
             "reopened": stored,

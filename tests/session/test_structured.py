@@ -25,7 +25,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
-from jp_nb.session.structured import AnswerForm, is_schema_like, read_form
+from jp_nb.session.structured import AnswerForm, is_schema_like, read_answer_form
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -104,13 +104,13 @@ def test_types_and_mappings_become_schemas(subtests: pytest.Subtests) -> None:
         ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
     ]:
         with subtests.test(value=value):
-            assert read_form("What", {"What": value}).schema == schema
-            assert read_form(value, {}).schema == schema
+            assert read_answer_form("What", {"What": value}).schema == schema
+            assert read_answer_form(value, {}).schema == schema
 
 
 def test_schema_is_an_independent_copy() -> None:
     mine: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
-    schema = read_form("mine", {"mine": mine}).schema
+    schema = read_answer_form("mine", {"mine": mine}).schema
     mine["properties"].clear()
     assert schema["properties"] == {"x": {"type": "string"}}
 
@@ -179,7 +179,7 @@ def test_invalid_schemas_are_errors_with_their_place(subtests: pytest.Subtests) 
     ]:
         with subtests.test(value=value):
             with pytest.raises(UsageError) as caught:
-                read_form("What", {"What": value})
+                read_answer_form("What", {"What": value})
             assert message in str(caught.value)
             assert len(str(caught.value)) < 600
 
@@ -191,15 +191,17 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
         "default": {"$ref": "https://example.org"},
         "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
     }
-    assert read_form(schema, {}).schema == schema
-    assert read_form(Node, {}).schema["$ref"] == "#/$defs/Node"  # recursion with an end is valid
+    assert read_answer_form(schema, {}).schema == schema
+    assert (
+        read_answer_form(Node, {}).schema["$ref"] == "#/$defs/Node"
+    )  # recursion with an end is valid
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
     with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
-        read_form("Tripp", {"Trip": Trip})
+        read_answer_form("Tripp", {"Trip": Trip})
     with pytest.raises(UsageError, match="there is no 'Nope' in this notebook: define it first"):
-        read_form("Nope", {"Trip": Trip, "open": open, "note": 5})
+        read_answer_form("Nope", {"Trip": Trip, "open": open, "note": 5})
 
 
 def test_completion_offers_models_and_schemas_without_running_code() -> None:
@@ -533,7 +535,7 @@ class Bounded(BaseModel):
 
 
 def test_infinite_default_of_a_type_is_not_in_the_schema() -> None:
-    schema: Any = read_form(Bounded, {}).schema
+    schema: Any = read_answer_form(Bounded, {}).schema
     assert schema["required"] == ["name"]
     json.dumps(schema, allow_nan=False)
     assert "default" not in json.dumps(schema)

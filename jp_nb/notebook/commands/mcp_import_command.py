@@ -20,8 +20,8 @@ from jp_nb.session.mcp_import import (
     ImportPlan,
     Target,
     find_servers,
-    import_rows,
-    list_choices,
+    list_import_choices,
+    list_import_rows,
     plan_import,
 )
 from jp_nb.session.settings import write_config_file
@@ -49,7 +49,7 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
     place = words[0] if words else None
     found = find_servers(session.files, place)
     configured = session.config.providers.mcp
-    choices = list_choices(found, configured)
+    choices = list_import_choices(found, configured)
     call.show(_make_report(call, found))
 
     if not choices:
@@ -72,7 +72,7 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
 def _make_report(call: Invocation, found: ServerFiles) -> Report:
     shorten = {file.path: call.session.files.relative(str(file.path)) for file in found.files}
     rows = []
-    for row in import_rows(found, call.session.config.providers.mcp, shorten):
+    for row in list_import_rows(found, call.session.config.providers.mcp, shorten):
         rows.append([escape_invisible(cell) for cell in row])
 
     parts: list[Report | str] = []
