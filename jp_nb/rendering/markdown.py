@@ -19,6 +19,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from jp_nb.text import escape_markdown, plain
@@ -70,7 +71,12 @@ def sanitize_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
     """
     lines = plain(text, limit=MAX_MARKDOWN_CHARS).split("\n")
     # Some parsers treat a byte order mark as blank.
-    shown = ["" if not line.strip().strip("\ufeff") else line for line in lines]
+    shown = []
+    for line in lines:
+        is_blank = not line.strip().strip("\ufeff")
+        kept = "" if is_blank else line
+        shown.append(kept)
+
     return "\n".join(_Sanitizer(shown, image_hosts).lines())
 
 
@@ -91,6 +97,7 @@ class _Sanitizer:
 
     def lines(self) -> Iterator[str]:
         paragraph: list[tuple[str, bool]] = []
+
         at = 0
         while at < len(self._lines):
             line = self._lines[at]
@@ -98,9 +105,11 @@ class _Sanitizer:
             found = _FENCE.fullmatch(line)
             fence = (found["ticks"] or found["tildes"]) if found else ""
             end = self._end_of_code(at, fence) if fence else None
+
             if end is not None or not line.strip():
                 yield from _sanitize_block(paragraph, self._image_hosts)
                 paragraph = []
+
             if end is not None:
                 yield _disable_diagrams(line)
                 yield from self._lines[at + 1 : end]
@@ -110,33 +119,40 @@ class _Sanitizer:
                 paragraph.append((line, not inside and not self._doubtful))
             else:
                 yield line
+
             at += 1
         yield from _sanitize_block(paragraph, self._image_hosts)
+
         if self._doubtful or (self._inner and self._inner.unclear):
             yield from _close_open_fences(self._lines)
 
     def _end_of_code(self, start: int, fence: str) -> int | None:
+
         # None if parsers may disagree about the closing line.
         if self._doubtful:
             return None  # until the end of the text
+
         end = start + 1
         while end < len(self._lines):
             text = self._lines[end].lstrip()
             if text.startswith(fence) and _ONLY_FENCES.fullmatch(text):  # it may close the block
                 break
             end += 1
+
         agreed = end == len(self._lines)
         if not agreed:
             text = self._lines[end].lstrip(" ")
             agreed = len(self._lines[end]) - len(text) <= 3 and _is_closing(text, fence)
         if not agreed or "|" in self._lines[start]:  # some parsers read a part of a table there
             self._doubtful = True
+
         return None if self._doubtful else end
 
     def _follow_inner_fence(self, line: str) -> bool:
         # Returns True if the line belongs to a block in a list or a quotation.
         if not line.strip():
             return self._inner is not None
+
         begins = _INNER_FENCE.fullmatch(line)
         if (inner := self._inner) is not None:
             if inner.is_closed_by(line):
@@ -146,8 +162,10 @@ class _Sanitizer:
                 if begins and _is_margin(begins[1]):
                     self._doubtful = True
                 return True
+
             self._doubtful = self._doubtful or inner.unclear
             self._inner = None
+
         if begins:
             self._inner = _InnerFence.of(begins[1], begins[2])
         return begins is not None
@@ -171,6 +189,7 @@ class _InnerFence:
         return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
 
     def is_left_by(self, line: str) -> bool:
+
         if self.quoted:
             return not line.lstrip(" ").startswith(">")
         indentation = len(line) - len(line.lstrip(" \t"))
@@ -187,7 +206,8 @@ def _is_closing(text: str, fence: str) -> bool:
 
 def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
     # The first fence of a pair opens a block if none is open; otherwise it is a line of code.
-    runs = [run for line in lines for run in _RUNS.findall(line)]
+    runs = list(chain.from_iterable(map(_RUNS.findall, lines)))
+
     for sign in "`~":
         longest = max((len(run) for run in runs if run[0] == sign), default=0)
         if longest:
@@ -208,28 +228,33 @@ def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str])
     # The flag of a line is True if no fence can be open there, so that its code spans are code.
     certain = all(certain for _, certain in lines)
     bracket = False
-    for line in _without_open_math([line for line, _ in lines], certain):
+    for line in _escape_open_math([line for line, _ in lines], certain):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
+
         # Some parsers look for math and addresses before they look for code.
         addresses = (found[1] for found in _ADDRESS.finditer(line)) if "`" in line else ()
         certain = certain and not _READ_BEFORE_CODE.search(line) and not any(addresses)
-        spans, certain = _code_spans(line, bracket) if certain else ([], False)
+
+        spans, certain = _find_code_spans(line, bracket) if certain else ([], False)
+
         pieces: list[str] = []
         at = 0
         for start, end in spans:
             pieces += [_escape(line[at:start], image_hosts), line[start:end]]
             at = end
         pieces.append(_escape(line[at:], image_hosts))
+
         bracket = bracket or any("[" in text for text in pieces[::2])
         yield "".join(pieces)
 
 
-def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
+def _escape_open_math(lines: list[str], certain: bool) -> Iterator[str]:
     # A formula without an end would include all later text, even code of later blocks. If the lines
     # may be code, no formula is kept.
     formulas = _Formulas(lines) if certain else None
     at = 0
+
     while at < len(lines):
         end = formulas.end(at) if formulas else None
         if end is None:
@@ -259,17 +284,21 @@ class _Formulas:
         line = self._lines[start]
         if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
             return start
+
         text = line.lstrip(" \t")
         begins = _DISPLAY_MATH.match(text)
         if begins is None:
             return None
         ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
         rest = text[begins.end() :]
+
         if ends in rest:
             return start if _find_last_delimiter(rest) == ends else None
+
         if self._ends is None:
             self._ends = self._index_ends()
-            self._outside = _ends_of_indentation(self._lines)
+            self._outside = _find_ends_of_indentation(self._lines)
+
         places = self._ends.get(ends, [])
         found = bisect_right(places, start)
         if found == len(places) or places[found] >= self._outside[start]:
@@ -282,14 +311,16 @@ class _Formulas:
         for at, line in enumerate(self._lines):
             if found := set(_END_OF_MATH.findall(line)):
                 self._last[at] = _find_last_delimiter(line)
+
             for ends in found:
                 places.setdefault(ends, []).append(at)
         return places
 
 
-def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
+def _find_ends_of_indentation(lines: Sequence[str]) -> list[int]:
     indented = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     outside = [len(lines)] * len(lines)
+
     for at in range(len(lines) - 1, -1, -1):
         end = at + 1
         while end < len(lines) and indented[end].startswith(indented[at]):
@@ -307,27 +338,33 @@ def _find_last_delimiter(text: str) -> str | None:
         ends = text[at:] if at >= 0 else ""
         if not _END_OF_MATH.fullmatch(ends):
             return None
+
     escaped = text.endswith(f"\\{ends}")
     return ends if not escaped and text.count("$$") == (ends == "$$") else None
 
 
-def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
+def _find_code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
     # Returns the spans that every parser reads as code, and True if later lines may have code.
     # `after_bracket`: the text of a link may have started in an earlier line.
     runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
     at = text = 0
+
     while at < len(runs):
         start, end = runs[at]
         closing = next(
             (i for i in range(at + 1, len(runs)) if runs[i][1] - runs[i][0] == end - start), None
         )
+
         if closing is None:
             return spans, False
+
         after_bracket = after_bracket or "[" in line[text:start]
         code = line[end : runs[closing][0]]
+
         if "|" in code or (after_bracket and "]" in code):
             return [], False  # for some parsers, a table cell or a link may end in the code
+
         spans.append((start, runs[closing][1]))
         at = closing + 1
         text = runs[closing][1]
@@ -335,31 +372,36 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
 
 
 def _escape(text: str, image_hosts: Collection[str]) -> str:
+
     if not any(sign in text for sign in _MARKUP):
         return text
     pieces: list[str] = []
+
     at = 0
     for image in _IMAGE.finditer(text):
-        before = _without_markup(text[at : image.start()])
+        before = _escape_markup(text[at : image.start()])
         apart = " " if before.endswith("]") else ""  # `](` would be a link
-        pieces += [before, apart, _image(image, image_hosts)]
+        pieces += [before, apart, _render_image(image, image_hosts)]
         at = image.end()
-    pieces.append(_without_markup(text[at:]))
+
+    pieces.append(_escape_markup(text[at:]))
     return "".join(pieces)
 
 
-def _without_markup(text: str) -> str:
+def _escape_markup(text: str) -> str:
     text = _TEX.sub(r"\\\\", _disable_diagrams(text).replace("<", "&lt;"))
     return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
 
 
-def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
+def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     url = found["url"]
     if url is None:
         return "! ["  # a bracket after a space begins no image
+
     host = _HOST.match(url)  # no match if browsers may disagree about the host
     if host and host[1].lower() in image_hosts:
         return found[0]
+
     link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` after a `!` would begin another
     return f"{link} [↗](" if found["link"] else link
 
@@ -377,6 +419,7 @@ def escape_markup(line: str) -> str:
 def make_code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
+
     fence = "`" * (_longest_backticks(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
@@ -385,6 +428,7 @@ def make_code_span(text: str) -> str:
 def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_CHARS) -> str:
     """Return any `text` as a block of code in `language`."""
     text = plain(text, limit=limit).rstrip("\n")
+
     fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
@@ -396,7 +440,12 @@ def make_details_block(title: str, markdown: str) -> str:
 
 def quote_markdown(markdown: str) -> str:
     """Return Markdown as a quotation."""
-    return "\n".join(f"> {line}" if line else ">" for line in markdown.split("\n"))
+    lines = []
+    for line in markdown.split("\n"):
+        quoted = f"> {line}" if line else ">"
+        lines.append(quoted)
+
+    return "\n".join(lines)
 
 
 def _longest_backticks(text: str) -> int:
@@ -441,10 +490,10 @@ def find_code_blocks(text: str) -> list[CodeBlock]:
     A fence may be indented, or be in a list or a quotation. Its prefix is removed from the lines of
     the block.
     """
-    return list(_blocks(text.replace("\r\n", "\n").split("\n")))
+    return list(_find_blocks(text.replace("\r\n", "\n").split("\n")))
 
 
-def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
+def _find_blocks(lines: list[str]) -> Iterator[CodeBlock]:
     at = 0
     while at < len(lines):
         marks = _MARKS.match(lines[at])
@@ -453,17 +502,22 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
         at += 1
         if found is None:
             continue
+
         fence, info = (found[1], found[2]) if found[1] else (found[3], found[4])
         inside = _BlockLines(before, fence)
         block: list[str] = []
+
         while at < len(lines) and not inside.is_left_by(lines[at]):
             line = inside.without_marks(lines[at])
             at += 1
             if inside.is_closed_by(line):
                 break
             block.append(line)
-        language = _LANGUAGE.match(info.strip())
-        yield CodeBlock(language[1].lower() if language else "", "\n".join(block))
+
+        language = ""
+        if matched := _LANGUAGE.match(info.strip()):
+            language = matched[1].lower()
+        yield CodeBlock(language, "\n".join(block))
 
 
 class _BlockLines:
@@ -486,9 +540,11 @@ class _BlockLines:
             if not stripped.startswith(">"):
                 break
             line = stripped[1:]
+
         taken = min(self._columns, _indentation(line))
         if not taken:
             return line
+
         text = line.lstrip(" \t")
         return " " * (_indentation(line) - taken) + text if "\t" in line[:taken] else line[taken:]
 

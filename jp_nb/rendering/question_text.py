@@ -342,7 +342,8 @@ def render_card(card: QuestionCard) -> str:
         if below := render_card(_shorten_field_card(inner)):
             lines.append("")
             for line in below.split("\n"):
-                lines.append(f"  {line}" if line else "")
+                indented = f"  {line}" if line else ""
+                lines.append(indented)
 
     blocks.append("\n".join(lines))
     return "\n\n".join(filter(None, blocks))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.rendering.markdown import MAX_MARKDOWN_CHARS, escape_markup, make_code_block
-from jp_nb.text import escape_markdown, one_line, plain, truncate
+from jp_nb.text import escape_markdown, one_line, plain, pluralize, truncate
 
 MAX_CELL_CHARS = 200
 MAX_LINE_CHARS = 2000
@@ -37,10 +37,17 @@ def join_reports(parts: Iterable[Report | str], *, between: str = "\n") -> Repor
 
     A string is used unchanged as Markdown and as plain text. The `live` form of parts is dropped.
     """
-    shown = [Report(part, part) if isinstance(part, str) else part for part in parts]
-    return Report(
-        "\n\n".join(part.markdown for part in shown), between.join(part.text for part in shown)
-    )
+    markdown: list[str] = []
+    text: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            markdown.append(part)
+            text.append(part)
+        else:
+            markdown.append(part.markdown)
+            text.append(part.text)
+
+    return Report("\n\n".join(markdown), between.join(text))
 
 
 def make_line(text: str, *, limit: int = MAX_LINE_CHARS) -> Report:
@@ -69,7 +76,12 @@ def make_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_C
 
 def indent_text(text: str) -> str:
     """Return `text` with indentation, so that its lines do not look like lines of a report."""
-    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+    lines = []
+    for line in text.splitlines():
+        indented = f"    {line}" if line else ""
+        lines.append(indented)
+
+    return "\n".join(lines)
 
 
 def bound_text(text: str, *, lines: int | None = None) -> str:
@@ -79,10 +91,13 @@ def bound_text(text: str, *, lines: int | None = None) -> str:
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
+
     cut = [truncate(line, 1000).rstrip() for line in shown]
-    more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
-    # The output of a cell stays readable.
-    return "\n".join([truncate("\n".join(cut), 100_000), *more])
+    text = truncate("\n".join(cut), 100_000)  # the output of a cell stays readable
+    if left:
+        text = f"{text}\n… {left} more {pluralize('line', left)}"
+
+    return text
 
 
 def add_note(report: Report, text: str) -> Report:
@@ -94,25 +109,38 @@ def make_note(text: str) -> Report:
     """Return a note, in Markdown emphasized. A command such as `%jp undo` becomes code."""
     # Front ends may read a formula before code, so a note with TeX has no code.
     parts = [text] if "$" in text or "\\" in text else _COMMAND.split(text)
-    marked = [f"`{part}`" if place % 2 else escape_markup(part) for place, part in enumerate(parts)]
-    return Report(f"*{''.join(marked)}*", text)
+    marked = ""
+    for place, part in enumerate(parts):
+        is_command = place % 2 == 1
+        marked += f"`{part}`" if is_command else escape_markup(part)
+
+    return Report(f"*{marked}*", text)
 
 
 def make_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
 ) -> Report:
     """Return a table with the column names `head`. Cells are cut after `limit` characters."""
-    cells = [[one_line(cell, limit=limit) for cell in row] for row in rows]
-    if not cells:
+    if not rows:
         return Report("*nothing*", "nothing")
-    lines = [list(head), *cells]
+
+    lines = [list(head)]
+    markdown = [_format_row(head), f"|{'---|' * len(head)}"]
+    for row in rows:
+        cells = [one_line(cell, limit=limit) for cell in row]
+        lines.append(cells)
+        markdown.append(_format_row(map(_escape_cell, cells)))
+
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-    # Markdown splits a row at `|` first, even inside code.
-    marked = [[escape_markdown(cell).replace("|", "\\|") for cell in row] for row in cells]
-    markdown = [
-        f"| {' | '.join(head)} |",
-        f"|{'---|' * len(head)}",
-        *(f"| {' | '.join(row)} |" for row in marked),
-    ]
     return Report("\n".join(markdown), "\n".join(text))
+
+
+def _format_row(cells: Iterable[str]) -> str:
+    joined = " | ".join(cells)
+    return f"| {joined} |"
+
+
+def _escape_cell(cell: str) -> str:
+    # Markdown splits a row at `|` first, even inside code.
+    return escape_markdown(cell).replace("|", "\\|")

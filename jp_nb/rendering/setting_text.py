@@ -38,10 +38,12 @@ def split_change(
             shown = one_line(f"{provider}/{name}", limit=100)
             words.append(f"model {hide_credentials(shown)}")
             rest = _with(rest, _MODEL, None)
+
     states, tools = _split_tools(as_object(_at(rest, _TOOLS)))
     if states:
         words += _tool_words(states, toolsets)
         rest = _with(rest, _TOOLS, tools or None)
+
     return words, rest
 
 
@@ -60,6 +62,7 @@ def _split_tools(tools: Mapping[str, JsonValue]) -> tuple[dict[str, bool], JsonO
                 rest[name] = others
         else:
             rest[name] = value
+
     return states, rest
 
 
@@ -70,11 +73,14 @@ def _tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator[str]
         for toolset in whole:
             for tool in toolsets[toolset]:
                 names.pop(tool, None)
+
         listed = [format_name(name) for name in [*whole, *names]]
         more = len(listed) - MAX_LISTED_LINES
-        listed[MAX_LISTED_LINES:] = [f"and {more} more"] if more > 0 else []
+        if more > 0:
+            listed[MAX_LISTED_LINES:] = [f"and {more} more"]
         if listed:
-            yield f"tools {word}: {', '.join(listed)}"
+            joined = ", ".join(listed)
+            yield f"tools {word}: {joined}"
 
 
 def _at(value: Mapping[str, JsonValue], path: tuple[str, ...]) -> JsonValue:

@@ -76,6 +76,7 @@ from jp_nb.text import (
     format_user_name,
     one_line,
     plain,
+    pluralize,
     spell_invisible,
     spell_lines,
     truncate,
@@ -104,15 +105,17 @@ def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
     edited = EDITED_NOTE if begins.edited else ""
     rule = "" if begins.rule is None else format_rule_note(begins.rule)
     line = f"{mark} {make_code_span(head)}{edited}{escape_markup(rule)}"
-    blocks = [block for block in _blocks_below(begins, ends) if block.markdown]
+
+    blocks = [block for block in _list_blocks_below(begins, ends) if block.markdown]
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
-        below.append(
-            make_details_block("Traceback", make_code_block(normalize_traceback(ends.traceback)))
-        )
+        traceback = make_code_block(normalize_traceback(ends.traceback))
+        below.append(make_details_block("Traceback", traceback))
+
+    texts = [block.text for block in blocks if block.text]
     return Report(
         "\n\n".join([f"{line}{escape_markup(about)}", *below]),
-        "\n".join([f"{mark} {head}{edited}{rule}{about}", *(x.text for x in blocks if x.text)]),
+        "\n".join([f"{mark} {head}{edited}{rule}{about}", *texts]),
         "\n\n".join([f"{line}{escape_markup(seconds + about)}", *below]),
     )
 
@@ -126,18 +129,23 @@ def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
     # Returns the mark, the duration, and the text after it.
     if ends is None:
         return "⚙", "", " …"
+
     about = "".join(f" · {words}" for words in _format_images(ends))
     if (ends.skipped or ends.is_error) and not _format_result(ends):
         # Text after a blank line, such as advice for the model, is only in the record.
         first = format_content_for_user(ends.name, ends.content).strip().partition("\n\n")[0]
         if reason := one_line(first, limit=MAX_CALL_REASON_CHARS):
             about += f" — {reason}"
+
     return get_call_mark(ends), f" {ends.seconds:.1f} s", about
 
 
 def get_call_mark(ended: ToolEnds | ToolCall) -> str:
     """Return the sign of a call that has ended."""
-    return "⊘" if ended.skipped else "✗" if ended.is_error else "✓"
+    if ended.skipped:
+        return "⊘"
+
+    return "✗" if ended.is_error else "✓"
 
 
 def format_content_for_user(tool: str, content: str) -> str:
@@ -156,22 +164,27 @@ def format_content_for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    omitted = [
-        one_line(text, limit=MAX_CALL_REASON_CHARS)
-        for text in ends.omitted_images[:MAX_LISTED_LINES]
-    ]
-    more = len(ends.omitted_images) - len(omitted)
-    return [*count_images(ends.images), *omitted, *([f"{more} more omitted"] if more else [])]
+    listed = ends.omitted_images[:MAX_LISTED_LINES]
+    words = count_images(ends.images)
+    words += [one_line(text, limit=MAX_CALL_REASON_CHARS) for text in listed]
+
+    more = len(ends.omitted_images) - len(listed)
+    if more:
+        words.append(f"{more} more omitted")
+
+    return words
 
 
 def _format_head(begins: ToolBegins) -> str:
     # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_LINE_CHARS)
+
     texts = {}
     for each in begins.texts:
         count = str(begins.arguments[each.name]).removesuffix("\n").count("\n") + 1
-        texts[each.name] = f"…{count} line{'' if count == 1 else 's'}"
+        texts[each.name] = f"…{count} {pluralize('line', count)}"
+
     return format_call(begins.name, begins.arguments, texts)
 
 
@@ -181,36 +194,41 @@ def format_call(
     texts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return a call in one line, such as `add(a=1, b=2)`. `texts` replace values of arguments."""
-    given = [
-        (spell_invisible(key), texts[key] if key in texts else spaced_json(value))
-        for key, value in _drop_empty(arguments).items()
-    ]
-    # Cut before escaping: an argument may have a megabyte.
-    text = ", ".join(
-        f"{key}={escape_invisible(value[:MAX_CALL_LINE_CHARS])}" for key, value in given
-    )
-    cut = sum(max(len(value) - MAX_CALL_LINE_CHARS, 0) for _, value in given)
-    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_LINE_CHARS, cut=cut)
+    given: list[str] = []
+    cut = 0
+    for key, value in _drop_empty(arguments).items():
+        text = texts[key] if key in texts else spaced_json(value)
+        # Cut before escaping: an argument may have a megabyte.
+        shown = escape_invisible(text[:MAX_CALL_LINE_CHARS])
+        given.append(f"{spell_invisible(key)}={shown}")
+        cut += max(len(text) - MAX_CALL_LINE_CHARS, 0)
+
+    listed = ", ".join(given)
+    return truncate(f"{spell_invisible(name)}({listed})", MAX_CALL_LINE_CHARS, cut=cut)
 
 
-def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
+def _list_blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
     if begins.formatted is not None:
-        yield _block_below(bound_text(begins.formatted))
+        yield _make_block_below(bound_text(begins.formatted))
     elif begins.parameters != "off":
         if begins.parameters == "json":
             below = {each.name for each in begins.texts}
-            others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
-            yield _block_below(bound_text(format_visible_json(others)) if others else "", "json")
+            given = _drop_empty(begins.arguments)
+            others = {key: value for key, value in given.items() if key not in below}
+            text = bound_text(format_visible_json(others)) if others else ""
+            yield _make_block_below(text, "json")
+
         is_shown_by_prompt = begins.asked and ends is None
         for each in () if is_shown_by_prompt else begins.texts:
             _, lines = spell_lines(str(begins.arguments[each.name]))
-            yield _block_below(bound_text("\n".join(lines)), each.language, folds=True)
+            yield _make_block_below(bound_text("\n".join(lines)), each.language, folds=True)
+
     if ends is not None:
-        yield _block_below(_format_result(ends))
-        yield _folded_result(ends)
+        yield _make_block_below(_format_result(ends))
+        yield _make_folded_result(ends)
 
 
-def _folded_result(ends: ToolEnds) -> Report:
+def _make_folded_result(ends: ToolEnds) -> Report:
     # The result for pages. A text cannot be unfolded, so it has none.
     content = remove_frame(format_content_for_user(ends.name, ends.content))
     if not ends.folds_result or not content.strip() or _is_reason(ends):
@@ -219,22 +237,23 @@ def _folded_result(ends: ToolEnds) -> Report:
     shown = bound_text(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
     left = len(content) - MAX_FOLDED_CHARS
     if left > 0:
-        ending = "" if left == 1 else "s"
-        shown = f"{shown}\n… {left:,} more character{ending}"
+        shown = f"{shown}\n… {left:,} more {pluralize('character', left)}"
 
     noun = "error" if ends.is_error else "result"
-    ending = "" if len(content) == 1 else "s"
-    title = f"{noun} ({len(content):,} character{ending})"
+    size = f"{len(content):,} {pluralize('character', len(content))}"
+    title = f"{noun} ({size})"
     return Report(make_details_block(title, make_code_block(shown)), "")
 
 
-def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
+def _make_block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
     if not text:
         return Report("", "")
+
     block = make_code_block(text, language)
     count = text.count("\n") + 1
     if folds and count > MAX_OPEN_LINES:
         block = make_details_block(f"{count} lines of {language}", block)
+
     return Report(block, indent_text(text))
 
 
@@ -243,10 +262,12 @@ def _add_printed(call: Report, printed: str) -> Report:
     text = plain(printed, limit=len(printed)).strip("\n")
     if not text.strip():
         return call
+
     block = make_code_block(text, limit=len(text))
     live = None
     if call.live is not None:
         live = f"{call.live}\n\n{block}"
+
     return Report(f"{call.markdown}\n\n{block}", f"{call.text}\n{indent_text(text)}", live)
 
 
@@ -257,9 +278,9 @@ def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def _format_result(ends: ToolEnds) -> str:
     if ends.skipped or ends.result_lines == 0 or _is_reason(ends):
         return ""
-    return bound_text(
-        format_content_for_user(ends.name, ends.content).strip("\n"), lines=ends.result_lines
-    )
+
+    content = format_content_for_user(ends.name, ends.content)
+    return bound_text(content.strip("\n"), lines=ends.result_lines)
 
 
 def _is_reason(ends: ToolEnds) -> bool:
@@ -333,11 +354,14 @@ def _render_text(
         with suppress(ValueError):
             text = indented_json(read_json(text))
         return Report(make_code_block(text), plain(text))
+
     if kind == "reasoning" and not (show_reasoning and text.strip()):
         return Report("", "")
+
     markdown = sanitize_markdown(text, image_hosts=image_hosts)
     if kind == "reasoning":  # not shown in terminals
         return Report(make_details_block("Reasoning", markdown), "")
+
     return Report(markdown.strip("\n"), plain(text).strip("\n"))
 
 
@@ -369,9 +393,15 @@ def _render_question(ends: QuestionEnds) -> Report:
         kind = ends.question.answer_type.to_record()
         card = make_question_card(kind, ends.answer, answered=True)
     outcome = format_outcome(ends.outcome, card.headline)
-    asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
-    marked = f"**{escape_markup(label)}**: " if label else ""
-    markdown = f"❓ {marked}{escape_markup(question)} **{escape_markup(outcome)}**"
+
+    asked = f"? {question} {outcome}"
+    markdown = f"❓ {escape_markup(question)} **{escape_markup(outcome)}**"
+    if label:
+        asked = f"? {label}: {question} {outcome}"
+        markdown = (
+            f"❓ **{escape_markup(label)}**: {escape_markup(question)} **{escape_markup(outcome)}**"
+        )
+
     quotation = quote_markdown("\n\n".join(filter(None, [markdown, render_card(card)])))
     if ends.question.context and ends.question.context_is_text:
         lines = plain(ends.question.context, limit=2000).split("\n")
@@ -393,14 +423,17 @@ def _render_change(ends: ChangeEnds) -> Report:
     # The decision about configuration changes. Several changes have a line each.
     tool = one_line(ends.tool, limit=80)
     several = summarize_changes(ends.changes)
+
     about = ChangeSummary(f"{tool}: {len(ends.changes)} configuration changes")
     if len(several) == 1:
         about = several[0]._replace(line=f"{tool}: {several[0].line}")
         several = []
+
     decision = _format_decision(ends)
     text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
     for one in several:
         text += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
+
     head = f"⟳ {make_code_span(about.line)} — {escape_markup(decision)}"
     items = "\n".join(
         _add_difference(f"- {make_code_span(one.line)}", one, "  ") for one in several
@@ -412,16 +445,20 @@ def _render_change(ends: ChangeEnds) -> Report:
 def _add_difference(line: str, about: ChangeSummary, indentation: str) -> str:
     if not about.difference:
         return line
+
     block = make_code_block("\n".join(about.difference), "diff").split("\n")
     return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
 
 
 def _format_decision(ends: ChangeEnds) -> str:
     if ends.by == "nobody":
-        return f"not applied: {one_line(ends.reason or END_WORDS['unavailable'].user, limit=300)}"
+        reason = ends.reason or END_WORDS["unavailable"].user
+        return f"not applied: {one_line(reason, limit=300)}"
+
     who = format_approver(ends.by, ends.channel, ends.person)
     if not ends.applied:
         return f"rejected by {who}"
+
     return f"applied by {who}" if ends.counts else f"approved by {who}; not applied outside a turn"
 
 
@@ -431,6 +468,7 @@ def format_approver(by: Literal["person", "grant"], channel: str | None, name: s
         return "a grant"
     if channel == ANSWERS:
         return f"the {CHANNEL_WORDS[ANSWERS].origin}"
+
     user = "you" if name is None else format_user_name(name)
     return f"{user} ({format_name(channel)})" if channel else user
 
@@ -442,12 +480,14 @@ def format_name(text: str) -> str:
 
 def _render_notice(text: str) -> Report:
     shown = bound_text(text, lines=50)
+
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
     for each in shown.split("\n"):
         if said := one_line(each, limit=MAX_LINE_CHARS):
             indentation = len(each) - len(each.lstrip(" "))
             lines.append(f"{NO_BREAK_SPACE * indentation}{make_note(said).markdown}")
+
     return Report("  \n".join(lines), shown)
 
 
@@ -469,9 +509,16 @@ class TranscriptPart:
         While the turn runs, it is `live`, with durations, and may end in a line with its `status`.
         """
         rendered = list(map(self._transcript.render, self._in_call_order()))
-        markdown = [(each.live if live else None) or each.markdown for each in rendered]
+        markdown = []
+        for each in rendered:
+            if live and each.live:
+                markdown.append(each.live)
+            else:
+                markdown.append(each.markdown)
+
         if status:
             markdown.append(f"*{escape_markup(status)}*")
+
         return {
             "text/markdown": "\n\n".join(filter(None, markdown)),
             "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
@@ -544,7 +591,8 @@ class Transcript:
             ):
                 pass
             case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
-                self._append(shown := EventPiece(event, is_final=True))
+                shown = EventPiece(event, is_final=True)
+                self._append(shown)
                 self._response = self._response if isinstance(event, (QuestionEnds, Notice)) else []
                 return shown
             case _:
@@ -559,7 +607,9 @@ class Transcript:
     def _add_text(self, kind: TextKind, text: str) -> TextPiece:
         piece = self._last
         if not isinstance(piece, TextPiece) or piece.is_final or piece.kind != kind:
-            self._append(piece := TextPiece(kind))
+            piece = TextPiece(kind)
+            self._append(piece)
+
         piece.texts.append(text)
         piece.rendered = None
         return piece
@@ -568,12 +618,15 @@ class Transcript:
         self.calls.setdefault(event.call_id, len(self.calls))
         if not self.shows(event):
             return None
+
         piece = self._running.get(event.call_id)
         if piece is None:
-            self._append(piece := CallPiece(event))
+            piece = CallPiece(event)
+            self._append(piece)
             self._running[event.call_id] = piece
         elif piece.begins == event:
             return None
+
         piece.begins = event
         piece.rendered = None
         return piece
@@ -582,11 +635,14 @@ class Transcript:
         piece = self._running.pop(event.call_id, None)
         if piece is None and self.shows(event):
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
-            self._append(piece := CallPiece(begins))
+            piece = CallPiece(begins)
+            self._append(piece)
+
         if piece is not None:
             piece.ends = event
             piece.is_final = True
             piece.rendered = None
+
         self._response = []
         return piece
 
@@ -605,6 +661,7 @@ class Transcript:
         """Return `piece` as it is now. Each of its states is rendered once."""
         if piece.rendered is None:
             piece.rendered = self._render(piece)
+
         return piece.rendered
 
     def _render(self, piece: TranscriptPiece) -> Report:
@@ -630,6 +687,7 @@ class Transcript:
         end = pieces.index(piece) + 1 if piece and piece in pieces else len(pieces)
         if not end and not always:
             return False
+
         self.parts.append(TranscriptPart(self, pieces[end:]))
         del pieces[end:]
         return True
