@@ -55,6 +55,7 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path = format_path([*_ALIAS_KEYS, reference])
         reference = aliases[reference]
+
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
         near = _find_similar(reference, aliases)
@@ -63,8 +64,10 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
             f"`provider/name`" + (f": did you mean {near!r}?" if near else ""),
             path=path,
         )
+
     if isinstance(reference, ModelId):
         return reference
+
     try:
         table = read_model_id(reference)
         if table.keys() != {"provider", "name"}:
@@ -77,6 +80,7 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
 def _find_similar(reference: str, aliases: Aliases) -> str | None:
     if near := difflib.get_close_matches(reference[:_MAX_NAME_CHARS], aliases, n=1):
         return near[0]
+
     known = _FAMILY.match(reference.lower())
     if (
         known is None
@@ -94,6 +98,7 @@ def check_aliases(aliases: Aliases) -> None:
         ConfigError: Aliases form a cycle.
     """
     checked: set[str] = set()
+
     for alias in aliases:
         chain: list[str] = []
         target: Any = alias
@@ -105,6 +110,7 @@ def check_aliases(aliases: Aliases) -> None:
                 )
             chain.append(target)
             target = aliases[target]
+
         checked.update(chain)
 
 

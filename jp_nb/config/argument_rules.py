@@ -204,6 +204,7 @@ def _is_same(value: JsonValue, expected: JsonValue) -> bool:
     """Return True for equal values of equal types, also inside of lists and objects."""
     if type(value) is not type(expected) or not is_finite(value):
         return False
+
     try:
         return sorted_json(value) == sorted_json(expected)
     except ValueError:  # an integer with too many digits

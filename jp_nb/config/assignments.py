@@ -65,17 +65,20 @@ def parse_assignment(text: str, current: Partial, *, layer: str = ASSIGNMENT_LAY
         value = _json(text, "")
         assert isinstance(value, dict)
         return Change(read_partial(value, layer=layer))
+
     end = find_path_end(text)
     left = text[:end]
     equals = end >= 0
     right = text[end + 1 :]
     path = left.rstrip(" :+").strip()
     operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
+
     if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
         raise ConfigError(
             f"{shorten_for_error(text)!r} is not an assignment, expected {ASSIGNMENT_FORMS}",
             kind="malformed",
         )
+
     return assign_setting(
         path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
     )
@@ -101,12 +104,14 @@ def assign_setting(
     keys = parse_path(path)
     _check_no_file_settings(keys[:1], layer)
     value = _json(text, path) if as_json else parse_setting_value(node, text, path)
+
     if value is None:
         if extend:
             raise ConfigError(
                 "`+=` cannot add null; `:=null` unsets the setting", path=path, kind="type"
             )
         return Change(unsets=(path,))
+
     nodes = {place: node_at(keys[:place]) for place in range(1, len(keys))}
     places = (place for place, above in nodes.items() if above and above.kind == "list")
     if (place := next(places, None)) is not None:  # of the key of the first item of a list
@@ -115,6 +120,7 @@ def assign_setting(
         change = Change(build_partial(path, _extend(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
+
     return Change(validate_layer(change.delta, layer=layer), change.unsets)
 
 
@@ -131,8 +137,10 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
         plain = unwrap(value, node)
         items: JsonValue = plain if isinstance(plain, list) else [plain]
         return Change(build_partial(path, {"value": items, "strategy": "replace"}))
+
     if node.kind == "map" and isinstance(value, dict):
         return Change(build_partial(path, value), (path,) if get_path(current, path) else ())
+
     _check_fits_table(path, value, current)
     return Change(build_partial(path, value))
 
@@ -143,10 +151,12 @@ def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
     parent = format_path(parent_keys)
     above = node_at(parent_keys)
     now = get_path(current, parent) if parent_keys else None
+
     if above is None or above.table is None or now is None or isinstance(now, dict):
         return
     if isinstance(expand_shorthand(above, now), dict) or set(above.required_fields) <= {field}:
         return
+
     raise ConfigError(
         f"`{parent}` is {shorten_for_error(json.dumps(now, ensure_ascii=False))}, which has "
         f"no {field!r}: set `{parent}` as a whole",
@@ -160,14 +170,17 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and node.kind in ("map", "json", "table"):
         return value
+
     now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
         if node.merge.annotated:  # it appends to the text of lower layers
             return {"value": value, "strategy": "append"}
         return str(now or "") + value
+
     if node.kind == "json" and isinstance(now, list):
         return {"value": [*now, *(value if isinstance(value, list) else [value])],
                 "strategy": "replace"}  # fmt: skip
+
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value
     raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
@@ -184,8 +197,10 @@ def _set_in_list(
 ) -> Change:
     path = format_path(keys[:place])
     key = keys[place]
+
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
+
     if isinstance(key, Element) or int(key) >= len(items):
         has = f"the list has {len(items)}" if items else "the list is empty"
         raise ConfigError(
@@ -193,6 +208,7 @@ def _set_in_list(
             path=format_path(keys[: place + 1]),
             kind="unknown_index",
         )
+
     table = node_at(keys[: place + 1]) or JSON
     items[int(key)] = _replace(table, items[int(key)], keys[place + 1 :], value, extend, keys)
     return Change(build_partial(path, {"value": items, "strategy": "replace"}))
@@ -208,9 +224,11 @@ def _replace(
 ) -> JsonValue:
     if not rest:
         return _extend_item(node, item, value, format_path(keys)) if extend else value
+
     key = rest[0]
     below = node.child(rest[0]) or JSON
     item = expand_shorthand(node, item)
+
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
             raise ConfigError(

@@ -108,8 +108,10 @@ def names_remote_model(model: JsonValue) -> bool:
     else:
         provider, slash, name = str(model).partition("/")
         is_alias = not slash
+
     if f"{provider}/{name}" == DEFAULT_MODEL:
         return True
+
     provider = provider.strip().lower()
     return provider not in _LOCAL_PROVIDERS and (is_alias or provider in PROVIDER_CLASSES)
 
@@ -293,6 +295,7 @@ def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
 def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
     if _find_row(keys)[1].tool:
         return True
+
     match tuple(map(str, keys)):
         case ("conversation", "attachments", *_):
             value = value.get("value") if isinstance(value, dict) else value
@@ -311,6 +314,7 @@ def is_path_in_workspace(url: str) -> bool:
         parts = parse_attachment_url(url)
     except ValueError:
         return False
+
     path = posixpath.normpath(parts.path.replace("\\", "/"))
     outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
     return parts.type.lower() == "file" and not outside and ":" not in path.partition("/")[0]
@@ -354,11 +358,13 @@ def _matches(part: str, key: str) -> bool:
 def _normalize(keys: Sequence[str]) -> PathKeys:
     # Items of lists become their names, all other elements plain keys.
     normalized: list[str] = []
+
     for key in mark_items(keys):
         if isinstance(key, Element):
             name = get_identity(node_at(normalized) or JSON, key.json)
             key = key if name is None else Element(name)
         normalized.append(key)
+
     return tuple(normalized)
 
 
@@ -377,11 +383,13 @@ class Grants:
     def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
         """Return the rule that applies to `keys`, or None."""
         keys = _normalize(keys)
+
         covering = [
             (path, rule)
             for path, rule in self._rules
             if len(path) <= len(keys) and all(map(_matches, path, keys))
         ]
+
         return max(reversed(covering), key=lambda row: len(row[0]), default=(None, None))[1]
 
     def may_read(self, keys: Sequence[str]) -> bool:
@@ -412,17 +420,20 @@ class Grants:
         # Also the rules below: those of every entry, if `keys` end with the key `*` of a map.
         keys = _normalize(keys)
         places = {keys}
+
         for path, _ in self._rules:
             if _overlap(keys, path):
                 pairs = zip(keys, path, strict=False)
                 shared = [other if key == STAR else key for key, other in pairs]
                 places.add((*shared, *keys[len(shared) :], *path[len(shared) :]))
+
         winners = ((self.find_rule(place), place) for place in places)
         return all(winner is not None and allows(winner, place) for winner, place in winners)
 
     def select_readable(self, values: Partial) -> Partial:
         """Return the part of the effective configuration `values` that the tool may read."""
         readable: Partial = {}
+
         for keys, item in iter_changed_leaves(values):
             if self.may_read(keys):
                 # `item` has no strategy, but free JSON may look like a value with a strategy.
@@ -435,6 +446,7 @@ class Grants:
                     table.setdefault(last, []).append(item)
                 else:
                     table[last] = look_up(values, keys)
+
         return readable
 
 
@@ -456,6 +468,7 @@ def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple
         except ConfigError as exc:
             yield f"{at}.path", f"tool '{tool}': access.config path {exc}"
             continue
+
         above = (keys[:place] for place, key in enumerate(keys) if key == STAR)
         wrong = next((x for x in above if (node_at(x) or JSON).kind != "map"), None)
         if wrong is not None:
@@ -464,6 +477,7 @@ def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple
                 f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
                 f"'{format_path(wrong)}', which is not a map",
             )
+
         if rule.write is True and overlaps_sensitive(keys):
             yield (
                 f"{at}.write",
@@ -481,11 +495,13 @@ def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
                 "the configuration, so the rule never matches"
             )
             continue
+
         if rule.delete and overlaps_sensitive(parse_path(rule.path)):
             yield (
                 f"tool '{tool}' grants delete = true to path '{rule.path}' which is a "
                 "sensitive path: the tool could unset a rule that denies access"
             )
+
         if rule.apply == "unattended" and is_user_asked(rule):
             yield (
                 f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', "
@@ -499,10 +515,12 @@ def is_user_asked(rule: ConfigRule) -> bool | None:
     The user always decides about settings with authority, except new rules with `insecure_allow`.
     """
     keys = parse_path(rule.path)
+
     if rule.apply == "ask":
         return True
     if is_sensitive(keys) and rule.write == "insecure_allow":
         return None if rule.delete else False
+
     return always_needs_user(keys)
 
 

@@ -54,8 +54,10 @@ def parse_layer(text: str, name: str, file: str) -> Layer:
         raise ConfigError(
             f"not {format_}: {reason}", kind="malformed", layer=name, file=file
         ) from exc
+
     if not isinstance(partial, dict):
         raise ConfigError("expected an object", kind="malformed", layer=name, file=file)
+
     return Layer(name, validate_layer(remove_ignored(partial), layer=name, file=file), file)
 
 
@@ -70,10 +72,12 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     A group with `inherit = false` disables all weaker groups.
     """
     kept: list[Layer] = []
+
     for group in groups:
         inherits = [x for layer in group if (x := layer.partial.get("inherit")) is not None]
         if inherits and inherits[-1] is False:
             kept = []
+
         kept += group
     return kept
 
@@ -87,6 +91,7 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
     """
     partial: Partial = {}
     errors: list[ConfigError] = []
+
     for variable in sorted(environ):
         if variable.startswith(ENVIRONMENT_PREFIX):
             try:
@@ -94,11 +99,14 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
             except ConfigError as exc:
                 exc.file = variable
                 errors.append(exc)
+
     if len(errors) == 1:
         raise errors[0]
+
     if errors:
         problems = [f"{exc.file}: {problem}" for exc in errors for problem in exc.problems]
         raise ConfigError("\n".join(problems), kind=errors[0].kind, layer=ENVIRONMENT_LAYER)
+
     return Layer(ENVIRONMENT_LAYER, partial)
 
 
@@ -118,11 +126,14 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
 def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
     operators = ""
+
     while text[:1] in (":", "+") and text[0] not in operators:
         operators = operators + text[0]
         text = text[1:]
+
     if text[:2] in ("\\:", "\\+"):
         text = text[1:]
+
     try:
         if is_ignored(parse_path(path)):
             return partial  # JP reads the same variables

@@ -65,6 +65,7 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
     """
     if not isinstance(value, dict) or "value" not in value or node is None:
         return False
+
     if not value.keys() <= _ANNOTATIONS:
         return False
     if node.kind == "json" or (node.kind == "map" and node.merge.annotated):
@@ -84,6 +85,7 @@ def _rewrap(
 ) -> JsonValue:
     if not is_wrapper(old, node):
         return {"value": value, "strategy": "replace"} if replaces else value
+
     annotations: Partial = {k: v for k, v in old.items() if k != "discard_when_merged"}
     if replaces:
         annotations["strategy"] = "replace"
@@ -99,11 +101,13 @@ def merge_partials(
     arguments, which are not modified.
     """
     result = dict(base)
+
     for key, value in over.items():
         below = node.child(key)
         if value is None or (value == [] and below is not None and below.kind == "list"):
             continue  # not set
         result[key] = combine_values(below or JSON, result.get(key), value)
+
     return result
 
 
@@ -113,15 +117,19 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
         return new  # fast path for most settings
     if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
         return merge_partials(old, new, node)  # fast path for most tables
+
     if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
         old = expand_shorthand(node, old)
         new = expand_shorthand(node, new)
+
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
         old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
+
     if node.kind == "list":
         return _combine_lists(node, old, new)
     if is_wrapper(new, node):
         return _combine_wrapped(node, old, new)
+
     below = unwrap(old, node)
     if not isinstance(new, dict) or node.kind in ("scalar", "text"):
         return new
@@ -144,24 +152,29 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
+
     below = unwrap(old, node)
     above = unwrap(new, node)
     if not isinstance(above, list):
         return new  # `validate` reports it
     if node.merge.strategy == "preserve" and below is not None:
         return old
+
     own = new.get("strategy") if is_wrapper(new, node) else None
     strategy = str(own or ("replace" if node.merge.strategy == "replace" else "append"))
     items = below if isinstance(below, list) and strategy != "replace" else []
     first, second = (above, items) if strategy == "prepend" else (items, above)
     whole = [*first, *second]
+
     given = [value.get("dedup") for value in (new, old) if is_wrapper(value, node)]
     dedup = next((each for each in given if isinstance(each, bool)), node.merge.dedup)
     if dedup:
         whole = list({sorted_json(item): item for item in whole}.values())
+
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
     result = _rewrap(node, old, whole, replaces=strategy == "replace")
+
     is_default = dedup == node.merge.dedup
     if not is_wrapper(result, node):
         return result if is_default else {"value": whole, "strategy": "append", "dedup": dedup}
@@ -172,13 +185,16 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
     below = unwrap(old, node)
     above = wrapped["value"]
     strategy = wrapped.get("strategy", "append")
+
     if below is None or strategy == "replace":
         return wrapped
+
     if isinstance(below, dict) and isinstance(above, dict):
         if strategy == "merge":
             return _rewrap(node, old, {**below, **above})
         combined = {**above, **below} if strategy == "keep" else merge_partials(below, above, node)
         return _rewrap(node, old, combined)
+
     match (above, below) if strategy == "prepend" else (below, above):
         case str(first), str(second):
             separator = TEXT_SEPARATORS.get(str(wrapped.get("separator", "none")), "")
@@ -201,6 +217,7 @@ def strip_strategies(
     """
     before, stripped = known
     result: Partial = {}
+
     for key, value in partial.items():
         if not isinstance(value, dict) and value != []:
             result[key] = value  # fast path for most settings
@@ -208,9 +225,11 @@ def strip_strategies(
         if key in stripped and before[key] is value:
             result[key] = stripped[key]
             continue
+
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue
+
         plain = unwrap(value, below)
         if isinstance(plain, dict):
             old = before.get(key)
@@ -219,6 +238,7 @@ def strip_strategies(
                 old = {}
                 old_result = {}
             plain = strip_strategies(plain, known=(old, old_result), node=below)
+
         result[key] = plain
     is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
     return partial if is_same and isinstance(partial, dict) else result
@@ -234,9 +254,11 @@ def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
 
 def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
     result: Partial = {}
+
     for key, value in partial.items():
         below = node.child(key) or JSON
         replaces = below.kind == "list"
+
         if isinstance(value, dict) and below.kind == "json":
             replaces = is_wrapper(value, below)  # it must not be read as one
         elif isinstance(value, dict):
@@ -281,6 +303,7 @@ def iter_changed_leaves(
         plain = unwrap(value, below)
         if plain is None:
             continue
+
         if _is_one_leaf(below, value) or not isinstance(plain, (dict, list)):
             yield keys, plain
         elif isinstance(plain, list):
@@ -303,26 +326,31 @@ def select_settings(
 ) -> Partial:
     """Return the wanted values of `partial`. `is_wanted` returns None for a table to look into."""
     selected: Partial = {}
+
     for key, value in partial.items():
         keys = (*above, key)
         below = node.child(key) if node is not None else None
         wanted = is_wanted(below, keys, value)
+
         if wanted is None and isinstance(value, dict):
             if inner := select_settings(value, is_wanted, below, keys):
                 selected[key] = inner
         elif wanted:
             selected[key] = value
+
     return selected
 
 
 def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
     """Return `partial` without nulls, empty tables, and empty lists that append."""
     kept: Partial = {}
+
     for key, value in partial.items():
         below = node.child(key) or JSON
         whole = _is_one_leaf(below, value)
         if not whole and isinstance(value, dict) and not is_wrapper(value, below):
             value = remove_empty(value, below)
+
         if whole or unwrap(value, below) not in (None, {}, []):
             kept[key] = value
     return kept
@@ -352,6 +380,7 @@ def get_path(partial: Mapping[str, Any], path: str | PathKeys) -> Any:
     """
     value: Any = partial
     node: SchemaNode | None = ROOT
+
     for key in parse_path(path) if isinstance(path, str) else path:
         items: list[Any] = []
         if isinstance(key, Element) and isinstance(value, list) and node is not None:
@@ -388,14 +417,17 @@ def unset_path(
     if not rest:
         kept = {name: item for name, item in value.items() if name != key}
         return {**kept, str(key): below[key]} if below.get(key) is not None else kept
+
     own = value.get(key)
     lower = unwrap(below.get(key), inner)
     plain = unwrap(own, inner)
+
     if inner is not None and inner.kind == "list":
         return _unset_items(inner, value, str(key), rest, lower)
     restored = lower if isinstance(lower, dict) else {}
     if not isinstance(plain, dict) and not (plain is None and restored):
         return value
+
     changed = unset_path(plain if isinstance(plain, dict) else {}, rest, restored, inner)
     if plain is None and not changed:
         return value
@@ -406,12 +438,15 @@ def _unset_items(
     node: SchemaNode, value: Partial, key: str, keys: PathKeys, lower: JsonValue
 ) -> Partial:
     own = value.get(key)
+
     plain = unwrap(own, node)
     items: list[JsonValue] = plain if isinstance(plain, list) else []
+
     rest = _remove_items(node, items, keys)
     if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _Items)):
         others = {sorted_json(item) for item in _remove_items(node, lower, keys)}
         rest = _restore_items(rest, lower, {sorted_json(item) for item in lower} - others)
+
     if rest == items:
         return value
     return {**value, key: _rewrap(node, own, rest)}
@@ -422,14 +457,17 @@ def _restore_items(
 ) -> list[JsonValue]:
     # A restored item comes before the items that follow it in `lower`.
     places = {sorted_json(item): place for place, item in reversed(list(enumerate(items)))}
+
     before: dict[int, list[JsonValue]] = {}
     place = len(items)
+
     for item in reversed(lower):
         form = sorted_json(item)
         if form in restored:
             before.setdefault(place, []).append(item)
         else:
             place = places.get(form, place)
+
     result: list[JsonValue] = []
     for number in range(len(items) + 1):
         result += reversed(before.get(number, []))
@@ -442,6 +480,7 @@ def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) 
     rest = keys[1:]
     if isinstance(key, _Items):
         return [item for item in items if not key.contains(node, item)]
+
     kept: list[JsonValue] = []
     for place, item in enumerate(items):
         if not (_is_named(node, item, key) if isinstance(key, Element) else str(place) == key):
@@ -469,11 +508,13 @@ class _Items(str):
 
 
 def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
+
     # Consecutive items of one list are one path: a list is then copied once, not once an item.
     parsed = map(parse_path, paths)
     for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
         several = list(group)
         items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
+
         node = node_at(above) if len(items) == len(several) > 1 else None
         if node is not None and node.kind == "list":
             yield (*above, _Items(items))
@@ -489,6 +530,7 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
     """Return the name of `item` in the list `node`: a text itself, or a field; None without one."""
     if isinstance(item, str):
         return item
+
     if isinstance(item, dict):
         for key in node.merge.keys:
             if isinstance(name := item.get(key), str):
@@ -517,10 +559,12 @@ def apply_change(
             # An item of a list has no default.
             restored = below if uncovers else None if _is_item(keys) else defaults
             partial = unset_path(partial, keys, restored or {})
+
     for keys in map(parse_path, change.unsets):
         # Without the restored defaults of paths that `delta` sets: it must not merge with them.
         if not _is_item(keys) and look_up(change.delta, keys) is not None:
             partial = unset_path(partial, keys)
+
     return merge_partials(partial, change.delta)
 
 
@@ -548,6 +592,7 @@ def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue
             if old is not None and after.get(key) is None
         )
         delta: Partial = {}
+
         for key, new in after.items():
             old = before.get(key)
             below = node.child(key) or JSON
@@ -555,6 +600,7 @@ def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue
                 continue
             if expand_shorthand(below, new) == expand_shorthand(below, old):
                 continue
+
             # Half of a model id would be hard to read.
             is_whole = below.table is not None and below.takes_any_text and below.required_fields
             if isinstance(new, dict) and isinstance(old, dict) and not is_whole:
@@ -569,10 +615,12 @@ def diff_partials(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue
 
 def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
+
     if isinstance(new, list):
         forms.append({"value": new, "strategy": "replace", "dedup": False})
         if isinstance(old, list) and new[: len(old)] == old:
             forms.insert(0, new[len(old) :])
+
     for form in forms:
         if form != [] and unwrap(combine_values(node, old, form), node) == new:
             return form

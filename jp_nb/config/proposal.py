@@ -140,14 +140,17 @@ def review_proposal(
         return refuse_malformed(
             "`config` contains a value that JSON does not have, or too many levels"
         )
+
     if size > MAX_PROPOSAL_CHARS or len(unset) > MAX_PROPOSAL_PATHS:
         return refuse_malformed(TOO_LARGE_REASON)
+
     problems: list[_Problem] = []
     delta = _read_config(config, basis, grants, problems)
     unsets = _read_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
     long = [keys for keys in change.leaves if try_parse_path(format_path(keys)) != keys]
     problems += [_Problem("", "a key is too long for a path")] * len(long)
+
     if problems:
         details = [
             f"{_truncate(x.path)}: {x.detail}" if x.path and len(problems) > 1 else x.detail
@@ -155,21 +158,25 @@ def review_proposal(
         ]
         detail = "; ".join(_first(details))
         return _refuse("invalid_config", problems, detail, problems[0].message)
+
     leaves = change.leaves | _find_new_tables(delta, basis.values)
     if not leaves and not unsets:
         return None
     if len(leaves) + len(unsets) > MAX_PROPOSAL_PATHS:
         return refuse_malformed(TOO_LARGE_REASON)
+
     denied = [
         *(_Problem(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
         *(_Problem(format_path(keys), "not granted", unset=True) for keys in unsets
           if not grants.may_unset(keys)),
     ]  # fmt: skip
+
     if denied:
         listed = ", ".join(_first([_truncate(path) for path in _list_paths(denied)], len(denied)))
         detail = f"not permitted: access.config of this tool does not cover {listed}"
         return _refuse("unauthorized_paths", denied, detail, "not permitted")
+
     changes = [*leaves.items(), *((keys, None) for keys in unsets)]
     needs_approval = any(
         grants.needs_approval(keys)
@@ -177,6 +184,7 @@ def review_proposal(
         or ((value is None or not is_sensitive(keys)) and needs_user(keys, value, basis.is_inside))
         for keys, value in changes
     )
+
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
     return Proposal(change, tuple(paths), needs_approval, basis)
 
@@ -204,15 +212,19 @@ def _find_new_tables(
 ) -> _Leaves:
     # A rule for a field of a table does not allow to replace another form by that table.
     tables: _Leaves = {}
+
     for key, value in delta.items():
         keys = (*above, key)
         below = node.child(key)
         now = values.get(key) if isinstance(values, dict) else None
+
         if below is None or not isinstance(value, dict) or is_wrapper(value, below):
             continue
+
         is_plain = not isinstance(now, dict) and (now is not None or not below.optional)
         if below.table is not None and below.tagged and is_plain:
             tables[keys] = value
+
         if below.kind in ("table", "map"):
             tables |= _find_new_tables(value, now, below, keys)
     return tables
@@ -236,10 +248,12 @@ class _Problem:
     @property
     def line(self) -> str:
         message = self.short_message or self.message
+
         if not self.path:
             return _truncate(message)
         if self.unset:
             return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
+
         masked = mask_secrets(self.value, try_parse_path(self.path) or (self.path,))
         value = _truncate(json.dumps(masked, ensure_ascii=False))
         return f"{_truncate(self.path)} = {value} ({_truncate(message)})"
@@ -274,22 +288,27 @@ def _read_config(
 ) -> Partial:
     if config is None:
         return {}
+
     if not isinstance(config, dict):
         problems.append(_Problem("", "expected `config` to be an object", config))
         return {}
+
     try:
         delta = read_partial(config, layer=ASSIGNMENT_LAYER)
     except ConfigError as exc:
         problems += [_convert_problem(problem, config) for problem in exc.problems]
         return {}
+
     hosts = get_path(delta, REMOTE_IMAGES)
     if hosts is not None:
         problems.append(_Problem(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
+
     aliases = get_path(basis.partial, ALIASES_PATH) or {}
     if get_path(delta, ALIASES_PATH):
         aliases = get_path(merge_partials(basis.partial, delta), ALIASES_PATH)
     delta, unresolved = resolve_references(delta, aliases)
+
     known = f" ({', '.join(sorted(aliases)[:MAX_LISTED_LINES]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
@@ -297,6 +316,7 @@ def _read_config(
         message = f"unknown model alias {shorten_for_error(name)!r}"
         short = "no such model alias"
         problems.append(_Problem(path, message, name, expected, short_message=short))
+
     return remove_empty(delta)
 
 
@@ -306,6 +326,7 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
     value = look_up(config, try_parse_path(path) or (path,))
     if problem.kind == "unknown_key":
         return _Problem(path, "unknown field", value, expected, short_message="no such setting")
+
     is_shown = repr(value) in (problem.cause or describe_found(value, path))
     if isinstance(value, str) and is_shown and expected.startswith("one of "):
         return _Problem(
@@ -315,23 +336,27 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
             f"expected {expected}",
             short_message=f"not a valid {path.rpartition('.')[2]}",
         )
+
     if problem.cause:
         return _Problem(path, problem.cause, value, f"expected {expected}")
     return _Problem(path, problem.message, value)
 
 
 def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[PathKeys]:
+
     unsets: dict[PathKeys, None] = {}
     for path in paths:
         if (parsed := try_parse_path(path)) is None:
             problems.append(_Problem(path, "not a path", unset=True))
             continue
+
         keys = mark_items(parsed)
         if problem := _find_unset_problem(keys):
             message, *expected = problem
             problems.append(_Problem(path, message, expected="".join(expected), unset=True))
         else:
             unsets[keys] = None
+
     return list(unsets)
 
 
@@ -340,6 +365,7 @@ def _find_unset_problem(keys: PathKeys) -> tuple[str, ...]:
     # A table cannot be unset: a deeper rule may deny access to a part of it.
     if keys[0] in FILE_ONLY_SETTINGS:
         return (ONLY_IN_FILES,)
+
     node: SchemaNode = ROOT
     for place, key in enumerate(keys):
         if node.kind == "json":
@@ -350,15 +376,18 @@ def _find_unset_problem(keys: PathKeys) -> tuple[str, ...]:
         if below is None:
             known = describe_keys(node, key, keys[:place])
             return ("unknown field", known) if node.kind != "list" else (known,)
+
         if node.kind == "list":
             inside = len(keys) > place + 1
             return ("an item of a list can only be unset as a whole",) if inside else ()
+
         is_entry = node.kind == "map"
         node = below
         is_value = node.kind in ("text", "scalar", "json") or node.has_short_form
         is_optional = is_value and (node.optional or is_entry)
         if place == len(keys) - 1 and (node.kind == "list" or is_optional):
             return ()
+
     return "cannot be unset", "expected an optional value, a list, or an item of one"
 
 
@@ -371,24 +400,32 @@ def squash_changes(
     `defaults` are restored where something is unset.
     """
     change = reduce(_append, changes, Change())
+
     if [change] == list(changes):
         return change
+
     after = reduce(lambda partial, one: apply_change(partial, one, defaults), changes, before)
     result = apply_change(before, change, defaults)
     if result == after:
         return change
+
     fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(after)])
     differ = [keys for keys in fields if _get_value(result, keys) != _get_value(after, keys)]
+
     for keys in sorted(differ, key=lambda keys: _is_group(_get_node(keys))):
         change = _set_field(change, keys, before, after)
+
     return change
 
 
 def _append(change: Change, then: Change) -> Change:
+
     for path in then.unsets:
         change = _append_unset(change, parse_path(path))
+
     unsets = list(map(parse_path, change.unsets))
     delta = then.delta
+
     for keys in then.leaves:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _get_node(whole).kind == "list":  # a new list
@@ -397,6 +434,7 @@ def _append(change: Change, then: Change) -> Change:
             delta = merge_partials(delta, build_partial(whole, replacement))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
+
     return _create_change(merge_partials(change.delta, delta), map(format_path, unsets))
 
 
@@ -418,13 +456,16 @@ def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) 
     # Appends to `change` that the field at `keys` has the value that it has in `after`.
     node = _get_node(keys)
     value = _get_value(after, keys)
+
     if _is_group(node):
         return Change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
+
     change = _append_unset(change, keys)
     if value is None:
         return change
+
     was = _get_value(before, keys)
     if is_wrapper(value, node) and is_wrapper(was, node) and "dedup" in was:
         value = {"dedup": node.merge.dedup, **value}
@@ -451,16 +492,20 @@ def _iter_set_keys(
 def _get_value(partial: Partial, keys: PathKeys) -> JsonValue:
     # In a form that replaces any other value.
     node = _get_node(keys)
+
     above = get_path(partial, keys[:-1]) if keys[1:] else partial
     own: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(own, node)
+
     if _is_group(node):
         return None if own is None else {}  # its fields are compared by themselves
     if (own == [] and node.kind == "list") or (own == {} and node.kind == "map"):
         return None
+
     annotations: Partial = {}
     if is_wrapper(own, node):
         annotations = {key: own[key] for key in ("dedup", "discard_when_merged") if key in own}
+
     if annotations or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **annotations}
     return get_path(strip_strategies(build_partial(keys, value)), keys)  # type: ignore[no-any-return]

@@ -79,6 +79,7 @@ def _read_reference(body: str | None) -> Reference:
         return Reference("input", found["name"])
     if found := _VARIABLE.fullmatch(body):
         return Reference("variable", found["name"], found["default"])
+
     shown = shorten_for_error(body)
     raise ValueError(f"`${{{shown}}}` is an unknown reference, expected {REFERENCE_FORMS}")
 
@@ -86,12 +87,14 @@ def _read_reference(body: str | None) -> Reference:
 def list_references(texts: Iterable[str]) -> list[Reference]:
     """Return the references in `texts`, each once. References in unknown forms are omitted."""
     found: dict[Reference, None] = {}
+
     for text in texts:
         try:
             parts = list(split_references(text))
         except ValueError:
             continue
         found |= {part: None for part in parts if isinstance(part, Reference)}
+
     return list(found)
 
 

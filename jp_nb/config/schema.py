@@ -72,6 +72,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """Return the keys of `path`; those in brackets are of type `Element`."""
     keys: list[str] = []
     place = 0
+
     while place < len(path) <= MAX_INDEX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
         if path[place] == "[":
             element, place = _element(path, place)
@@ -82,12 +83,14 @@ def parse_path(path: str) -> tuple[str, ...]:
                 break
             keys.append(found[0])
             place = found.end()
+
         if place == len(path):
             return tuple(keys)
         if path[place] == ".":
             place += 1
         elif path[place] != "[":
             break
+
     raise ConfigError(
         f"{shorten_for_error(path)!r} is not a path, expected at most {MAX_CONFIG_LEVELS} "
         "keys separated by dots",
@@ -110,21 +113,25 @@ def _element(path: str, start: int) -> tuple[Element, int]:
             return Element(value), end + 1
     except (ValueError, RecursionError):
         pass  # not JSON: the name of an item
+
     found = _BRACKETED.match(path, start)
     if found is None or not found[1]:
         raise ConfigError(
             f"{shorten_for_error(path)!r}: a bracket is empty or not closed", kind="malformed"
         )
+
     return Element(found[1]), found.end()
 
 
 def find_path_end(text: str) -> int:
     """Return the position of the first `=` of `text` outside of brackets, or -1."""
     place = 0
+
     while place < len(text) and text[place] != "=":
         if text[place] != "[":
             place += 1
             continue
+
         try:
             _, place = _element(text, place)
         except ConfigError:
@@ -135,6 +142,7 @@ def find_path_end(text: str) -> int:
 def format_path(keys: Sequence[str]) -> str:
     """Return the path for `keys`; the inverse of `parse_path`."""
     text = ""
+
     for key in keys:
         if isinstance(key, Element):
             text += f"[{sorted_json(key.json)}]"
@@ -142,6 +150,7 @@ def format_path(keys: Sequence[str]) -> str:
             text += f".{key}" if text else key
         else:
             text += f"[{sorted_json(key)}]"
+
     return text
 
 
@@ -184,6 +193,7 @@ class SchemaNode:
         self.optional = len(self.forms) < len(forms) or self.kind == "json"
         self.table: type[BaseModel] | None = next(filter(_is_model, self.forms), None)
         self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
+
         merges = (item for item in self._metadata if isinstance(item, Merge))
         self.merge = next(merges, APPEND_MERGE if self.kind == "list" else REPLACE_MERGE)
         self.tagged = TABLE_OR_PLAIN_FORM in self._metadata
@@ -278,6 +288,7 @@ def _find_kind(forms: Sequence[Any]) -> NodeKind:
         return "table"
     if Any in forms or JsonValue in forms:
         return "json"
+
     origins = {get_origin(form) for form in forms}
     if origins == {dict}:
         return "map"
@@ -295,8 +306,10 @@ def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
     own: Sequence[Any] = ()
     if get_origin(annotation) is Annotated:
         annotation, *own = get_args(annotation)
+
     if get_origin(annotation) not in (Union, types.UnionType):
         return [annotation], [*own]
+
     members = [_split_annotation(member) for member in get_args(annotation)]
     forms = [form for types, _ in members for form in types]
     return forms, [*(item for _, metadata in members for item in metadata), *own]
@@ -336,6 +349,7 @@ def require_node(path: str) -> SchemaNode:
         ConfigError: There is no such setting. The message suggests a similar key.
     """
     node = ROOT
+
     keys = parse_path(path)
     for place, key in enumerate(keys):
         below = node.child(key)
@@ -346,6 +360,7 @@ def require_node(path: str) -> SchemaNode:
                 path=format_path(keys[: place + 1]),
                 kind="unknown_key",
             )
+
         node = below
     return node
 
@@ -361,9 +376,11 @@ def describe_keys(
         return "expected the number of an item, or an item in brackets"
     if is_ignored([*above, key]):
         return "notebooks do not use this setting"
+
     known = sorted(node.fields)
     if not known:
         return "this setting has no keys"
+
     near = difflib.get_close_matches(key, known, n=1) if hint else []
     meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
     return f"{meant}expected one of: {', '.join(known)}"
@@ -383,8 +400,10 @@ def is_secret_path(keys: Sequence[str]) -> bool:
         above = node_at(keys[:-1])
         if above is not None and above.kind == "list":  # the text of an item is not a name
             keys = keys[:-1]
+
     if len(keys) > 1 and keys[-1] in _VALUE_KEYS:
         keys = keys[:-1]
+
     return is_secret_name(keys[-1] if keys else "")
 
 
@@ -396,6 +415,7 @@ def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
         return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
     if value is None or isinstance(value, bool):
         return value
+
     if is_secret_path(keys):
         return NOT_SHOWN
     return [mask_secrets(item, keys) for item in value] if isinstance(value, list) else value

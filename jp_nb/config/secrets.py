@@ -48,14 +48,17 @@ class Redactor:
         self._unescaped: frozenset[str] = frozenset()
         self._words: frozenset[str] = frozenset()  # one of each secret that encoders escape
         self._adding = Lock()
+
         for secret in secrets:
             self.add(secret)
 
     def add(self, secret: str) -> None:
         """Hide `secret` in later texts, and each of its longer lines."""
         parts = {secret, secret.strip()} if len(secret.strip()) >= MIN_SECRET_CHARS else set()
+
         lines = map(str.strip, secret.splitlines())
         parts |= {line for line in lines if len(line) >= _SHORTEST_LINE}
+
         with self._adding:
             special = [part for part in parts if not _WORD.fullmatch(part)]
             self._words |= {max(_WORD.findall(part), key=len, default="") for part in special}
@@ -68,11 +71,13 @@ class Redactor:
         if not self.may_be_in(text):
             return text  # the usual case
         shown = []
+
         end = 0
         for start, stop in sorted(self._find(text)):
             if start >= end:
                 shown += [text[end:start], self._replacement]
             end = max(end, stop)
+
         return "".join([*shown, text[end:]]) if shown else text
 
     def may_be_in(self, text: str) -> bool:
@@ -138,13 +143,16 @@ class RedactedStream:
             self._tail = text[1 - _MIN_PARTIAL_CHARS :]
             self._held = ""
             return text[before:]
+
         found = [at for form in self._forms if (at := text.find(form)) >= 0]
         if found:
             text = text[before : min(found)] + self._redactor.hide(text[min(found) :])
             before = 0
+
         sizes = range(min(self._longest - 1, len(text)), _MIN_PARTIAL_CHARS - 1, -1)
         partial = (n for n in sizes if any(f.startswith(text[-n:]) for f in self._forms))
         held = min(next(partial, 0), len(text) - before)
+
         shown = text[before : len(text) - held]
         self._held = text[len(text) - held :]
         self._tail = (self._tail + shown)[1 - _MIN_PARTIAL_CHARS :]
@@ -161,12 +169,15 @@ def _encode(secret: str) -> Iterator[str]:
     data = secret.encode(errors="replace")
     units = secret.encode("utf-16-be", "surrogatepass")
     surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))
+
     for text in (secret, data.decode("latin-1"), surrogates):  # as URLs, bytes, or JSON have it
         yield text
         yield text.replace(" ", "+")
+
     yield (quoted := quote(data, safe=""))  # also found if it is in pieces
     if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
         yield quote(quoted, safe="")
+
     for before in range(3):
         bits = 8 * (before + len(data))
         encoded = b64encode(b"\0" * before + data + b"\0\0").decode()
@@ -207,6 +218,7 @@ _MAX_PASSES: Final = 4  # an escape of an escape needs one more; the work stays 
 def _unescape_all(text: str) -> Iterator[tuple[str, Sequence[int]]]:
     # The text without escapes except those of URLs, and after each pass that removes all of them.
     yield _unescape(text, _ESCAPES[0])
+
     starts: Sequence[int] = range(len(text) + 1)
     for _ in range(_MAX_PASSES):
         if "%" not in text:
@@ -225,6 +237,7 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
     pieces: list[str] = []
     starts = array("Q")
     at = 0
+
     begin = -1
     for found in escapes.finditer(text):
         if begin < 0 or found.start() > at:  # otherwise, backslashes before it belong to it
@@ -232,12 +245,14 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
         pieces.append(text[at : found.start()])
         starts.extend(range(at, found.start()))
         at = found.end()
+
         if (kind := found.lastgroup) is not None:
             if (char := found[kind]) and kind not in ("char", "break"):
                 char = chr(min(int(char, 10 if kind == "decimal" else 16), sys.maxunicode))
             pieces.append(_LETTERS.get(char, char))
             starts.extend(begin for _ in pieces[-1])
             begin = -1
+
     starts.extend(range(at, len(text) + 1))
     return "".join([*pieces, text[at:]]), starts
 
@@ -332,13 +347,16 @@ def is_secret_name(name: str) -> bool:
     """Return True if a value with this name is usually secret."""
     if _TRIGGER.search(name) is None:
         return False
+
     words = _words(name)
     if words == ["tokens"]:
         return True
+
     while words and words[-1] in QUALIFIERS:
         words.pop()
     if _LAST.fullmatch(" ".join(words)):
         return True
+
     return _names_vendor_key(words) or any(
         DESCRIPTION_WORDS.isdisjoint(" ".join(words)[found.end() :].split())
         for found in _ANY.finditer(" ".join(words))
@@ -364,8 +382,10 @@ def is_secret(name: str, value: object) -> bool:
     """
     if is_secret_name(name):
         return True
+
     if type(value) is not str or not _SHORTEST_KEY <= len(value) <= _LONGEST_KEY:
         return False
+
     is_hinted = not _HINTS.isdisjoint(_words(name))
     return (is_hinted and _RANDOM.search(value) is not None) or find_api_keys(value) == [
         value.strip()
@@ -480,6 +500,7 @@ def _without_value(found: re.Match[str]) -> str:
     value = found["value"]
     if name.lower().endswith("tokens") or not is_secret_name(name) or NOT_SHOWN.startswith(value):
         return found[0]
+
     opening = _QUOTES.fullmatch(value)
     quote = opening["open"] if opening else ""
     return f"{name}{found['to']}{quote}{redact_secret(value)}{quote.lstrip('bfruBFRU')}"

@@ -74,6 +74,7 @@ def hide_arguments(arguments: Sequence[str]) -> list[str]:
     """Return `arguments` without the keys in forms such as `--token KEY` and `TOKEN=KEY`."""
     shown: list[str] = []
     name_before = ""
+
     for argument in arguments:
         shown.append(_hide_argument(argument, name_before))
         option = _OPTION.fullmatch(argument)
@@ -87,6 +88,7 @@ def _hide_argument(argument: str, name_before: str) -> str:
         if found and found["value"] is not None:
             before = argument[: found.start("value")]
             return before + hide_named_value(found["name"], found["value"])
+
     if name_before and is_secret_name(name_before) and not argument.startswith("-"):
         return hide_named_value(name_before, argument)
     return hide_url(hide_secrets(argument))
@@ -120,6 +122,7 @@ def find_literal_secrets(settings: Mapping[str, JsonValue]) -> Iterator[str]:
     for keys, text in _iter_texts(settings):
         if hide_server_settings(text, keys) != text:
             yield ".".join(keys)
+
     arguments = settings.get("arguments")
     if isinstance(arguments, list):
         texts = [str(item) for item in arguments]

@@ -20,9 +20,11 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
     conversation = config.conversation
     tools = conversation.tools
     toolsets = conversation.list_toolsets()
+
     known = {*tools, *toolsets, *conversation.list_source_toolsets()} - {STAR}
     unknown = (name for name in names if name not in known)
     missing = list(dict.fromkeys(x for x in unknown if not conversation.list_tools_from(x)))
+
     if missing:
         word = "Tool" if len(missing) == 1 else "Tools"
         listed = f"; toolsets are {', '.join(toolsets)}" if toolsets else ""
@@ -45,6 +47,7 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     tools = [tool for tool in conversation.tools if tool != STAR]
     rules = {"any"}
     locked = ""
+
     if name in conversation.tools:
         tools = [name]
         rules = {"any", "if_named", "if_named_or_group"}
@@ -60,13 +63,17 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
         rules = {"any", "if_named_or_group"}
         locked = f"the toolset `{name}`: all its tools are"
         path = f"conversation.toolsets.{name}"
+
     states = {tool: conversation.get_tool_state(tool) for tool in tools}
     switched = [tool for tool, (state, rule) in states.items() if state != on and rule in rules]
+
     if locked and tools and not switched and all(state != on for state, _ in states.values()):
         verb, now = ("enable", "off") if on else ("disable", "on")
         raise ConfigError(f"cannot {verb} {locked} configured as locked-{now}", path=path)
+
     if name in conversation.list_source_toolsets():
         return _toggle_source(conversation, name, switched, on=on)
+
     partial: Partial = {tool: {"enable": {"state": on}} for tool in switched}
     return Change({"conversation": {"tools": partial}}) if partial else Change()
 
@@ -82,11 +89,14 @@ def _toggle_source(
             f"cannot {verb} the toolset `{name}`: `allow_toggle` locks it",
             path=format_path(("conversation", "toolsets", name)),
         )
+
     change: Partial = {}
     if toolset.state != on:
         change["toolsets"] = {name: {"state": on}}
+
     own = [(tool, conversation.tools[tool].enable) for tool in tools]
     explicit = [tool for tool, enable in own if enable is not None and enable.state is not None]
+
     if explicit:
         change["tools"] = {tool: {"enable": {"state": on}} for tool in explicit}
     return Change({"conversation": change}) if change else Change()

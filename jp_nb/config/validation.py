@@ -85,6 +85,7 @@ class _Reading:
                 return None
             annotations = {key: one for key, one in value.items() if one is not None}
             return {**annotations, "value": self._read_plain(node, value["value"], keys)}
+
         return self._read_plain(node, value, keys)
 
     def _read_plain(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
@@ -92,6 +93,7 @@ class _Reading:
             with suppress(ValueError):  # its fields are reported below
                 for read in node.shorthands:  # short forms can be tables
                     value = read(value)
+
         if isinstance(value, dict):
             if node.kind == "table":
                 return self._read_table(node, value, keys)
@@ -101,6 +103,7 @@ class _Reading:
 
     def _read_table(self, node: SchemaNode, table: dict[str, Any], keys: PathKeys) -> Partial:
         below = {name: field for name, field in node.fields.items() if name in table}
+
         others = [name for name in table if name not in below]
         if node.has_free_keys:
             below |= dict.fromkeys(others, JSON)
@@ -127,6 +130,7 @@ class _Reading:
         except ValidationError as exc:
             self.report(exc, node, keys)
             return None
+
         if isinstance(read, (str, int, float)):
             return read
         return node.adapter.dump_python(read, mode="json", exclude_unset=True, exclude_none=True)
@@ -141,9 +145,11 @@ class _Reading:
                 self._add_error(keys, error)
 
     def _unknown(self, node: SchemaNode | None, key: str, above: PathKeys) -> None:
+
         keys = (*above, key)
         if format_path(keys) in self.problems:
             return
+
         known = describe_keys(node, key, above, hint=self._hints > 0) if node is not None else ""
         self._hints -= 1
         message = f"unknown key, {known}" if known else "unknown key"
@@ -154,6 +160,7 @@ class _Reading:
         context = error.get("ctx", {})
         beginning = kind.partition("_")[0]
         of_value = "value" if beginning in ("greater", "less") else "type"
+
         if kind == "missing":
             self._add(keys, "value", "is required here, but not set")
         elif kind == "value_error":
@@ -218,16 +225,19 @@ def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> Unexpect
             f"a {node.kind}, or a table of value and {', '.join(choices)}",
             found=f"a table of {', '.join(map(str, wrapper)) or 'nothing'}",
         )
+
     for key, one in wrapper.items():
         if key == "value" or one is None:
             continue
         if key not in choices:
             cause = f"unknown key {key!r} next to `value`"
             return UnexpectedValueError(f"one of: {', '.join(choices)}", cause=cause)
+
         # Not `one in choices[key]`: in Python, 1 == True.
         if not any(one is word or (isinstance(one, str) and one == word) for word in choices[key]):
             listed = ", ".join(str(word).lower() for word in choices[key])
             return UnexpectedValueError(f"for {key!r} one of {listed}", one)
+
     return UnexpectedValueError("a value for 'value'") if wrapper["value"] is None else None
 
 
@@ -239,6 +249,7 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
     above: SchemaNode | None = None
     node: SchemaNode | None = top
     is_tag_read = False
+
     for part in map(str, error["loc"]):
         is_tagged = node is not None and node.tagged and not is_tag_read
         if is_tagged and part in (TABLE_FORM.tag, PLAIN_FORM.tag):
@@ -246,6 +257,7 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
             continue
         if part == "[key]" and not unknown and above is not None and above.kind == "map":
             break
+
         keys.append(part)
         above = node
         node = node.child(part) if node is not None else None
@@ -282,11 +294,13 @@ def validate_layer(
     storable, problems = _remove_unstorable(partial)
     result, invalid = read_layer(storable)
     problems += [problem for _, problem in invalid]
+
     problems = problems or [
         ConfigProblem(path, "value", message)
         for tool, rules in iter_rules(result)
         for path, message in find_rule_problems(tool, rules)
     ]
+
     if problems:
         raise _create_error(problems, layer, file)
     return result
@@ -315,6 +329,7 @@ def validate_plain_config(
         config = _validate_text(json.dumps(settings))  # with infinite numbers, to refuse them
     except ValidationError as exc:
         raise _create_error(list_problems(exc), layer, file) from exc
+
     conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]
     if conflicts:
         raise _create_error(conflicts, layer, file)
@@ -330,13 +345,16 @@ def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
     tools = config.conversation.tools
     star = tools.get(STAR)
     known = ", ".join(sorted(DEFAULTABLE))
+
     for key in sorted(star.model_fields_set - DEFAULTABLE) if star is not None else ():
         if getattr(star, key) not in (None, {}, []):
             text = f"'{STAR}' holds defaults and has no {key}, expected one of: {known}"
             yield f"conversation.tools.{STAR}.{key}", text
+
     for name, tool in tools.items():
         if name != STAR and tool.access is not None:
             yield from _find_access_conflicts(name, tool.access, tool.kind)
+
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
@@ -352,6 +370,7 @@ def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
 def _find_access_conflicts(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
     path = f"conversation.tools.{name}"
     text = f"is only supported on local tools, but '{name}' is a {kind} tool"
+
     if kind in ("builtin", "mcp"):
         yield f"{path}.access", f"{path}: `access` {text}"
     elif kind == "python":
@@ -359,6 +378,7 @@ def _find_access_conflicts(name: str, access: Access, kind: str) -> Iterator[tup
             if getattr(access, field):
                 why = "code in the kernel cannot be restricted"
                 yield f"{path}.access.{field}", f"{path}: `access.{field}` {text}: {why}"
+
     if access.config:
         yield from find_rule_problems(name, access.config)
 
@@ -397,6 +417,7 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
         result, located = read_layer(kept)
         if not located:
             return result, problems
+
         problems += [problem for _, problem in located]
         places = {_existing_part(ROOT, kept, keys) for keys, _ in located}
         kept = {} if () in places else _remove_places(ROOT, kept, places)
@@ -404,6 +425,7 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
 
 def _existing_part(node: SchemaNode | None, value: JsonValue, keys: PathKeys) -> PathKeys:
     # A required field that is missing has keys, but only its table exists.
+
     for number, key in enumerate(keys):
         inner = value["value"] if is_wrapper(value, node) else value
         if isinstance(inner, dict) and key in inner:
@@ -412,6 +434,7 @@ def _existing_part(node: SchemaNode | None, value: JsonValue, keys: PathKeys) ->
             value = inner[int(key)]
         else:
             return keys[:number]
+
         node = node.child(key) if node is not None else None
     return keys
 
@@ -420,9 +443,11 @@ def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[PathKey
     # Removes all places in one pass: a record may have thousands of invalid values.
     if is_wrapper(value, node):
         return {**value, "value": _remove_places(node, value["value"], places)}
+
     below: dict[str, list[PathKeys]] = {}
     for key, *rest in places:
         below.setdefault(key, []).append(tuple(rest))
+
     items = enumerate(value) if isinstance(value, list) else value.items()
     kept = {
         key: _remove_places(node.child(str(key)) if node is not None else None, item, rests)
@@ -431,6 +456,7 @@ def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[PathKey
         for key, item in items
         if () not in below.get(str(key), ())
     }
+
     return list(kept.values()) if isinstance(value, list) else kept
 
 

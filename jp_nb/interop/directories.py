@@ -83,6 +83,7 @@ def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
     """
     if not _is_folder(make_possible_path(folder)):
         raise UsageError(f"there is no folder {folder}")
+
     try:
         files, skipped = read_files(folder)
         # `Path(".").name` is empty.
@@ -101,6 +102,7 @@ def read_files(folder: Path) -> FolderContent:
     files: dict[str, bytes] = {}
     skipped: list[str] = []
     room = MAX_OTHER_BYTES
+
     try:
         for path in sorted(folder.iterdir()):
             name = path.name
@@ -122,6 +124,7 @@ def read_files(folder: Path) -> FolderContent:
                     room -= len(content)
     except OSError as exc:
         raise StorageError(f"{exc.filename or folder}: {exc.strerror or exc}") from exc
+
     return FolderContent(files, skipped)
 
 
@@ -129,6 +132,7 @@ def _read_file(path: Path, limit: int) -> bytes | None:
     """Return at most `limit + 1` bytes; None if `path` is not a regular file."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
+
     try:
         opened = open_regular(path, os.O_RDONLY | _NO_FOLLOW)
     except NotRegularFileError:
@@ -137,6 +141,7 @@ def _read_file(path: Path, limit: int) -> bytes | None:
         if exc.errno == errno.ELOOP:  # a link has replaced the file since `lstat`
             return None
         raise
+
     with os.fdopen(opened, "rb") as file:
         return file.read(limit + 1)
 
@@ -174,12 +179,14 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
     """
     there = _read_existing(make_possible_path(folder))
     metadata = there.files.get(METADATA_FILE) if there is not None else None
+
     written = write_directory(jp, dialect=dialect, metadata=metadata)
     files = dict(written.files)
     if there is not None:
         base = _refuse_foreign(jp, folder, there, files)
         if base is not None and same_json(base, _json_value(files[BASE_CONFIG_FILE])):
             del files[BASE_CONFIG_FILE]  # JP writes it once and never changes it
+
     try:
         return SavedDirectory(written.dropped, _write_files(folder, files))
     except OSError as exc:
@@ -205,12 +212,15 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
         if os.path.lexists(folder):
             raise StorageError(f"{folder} is not a folder")
         return None
+
     try:
         files, skipped = read_files(folder)
     except StorageError as exc:
         raise StorageError(f"{folder}: {exc}") from exc
+
     if not files and not skipped:
         return None
+
     try:
         for name in DIRECTORY_FILES:
             if name != EVENTS_FILE and not isinstance(
@@ -223,6 +233,7 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
         raise StorageError(
             f"{folder} is not empty and contains no conversation ({exc}): export to another folder"
         ) from exc
+
     return _ExistingFolder(files, frozenset([*files, *skipped]), entries, base)
 
 
@@ -237,24 +248,30 @@ def _refuse_foreign(
     known = {name: content for name, content in there.files.items() if name in DIRECTORY_FILES}
     if known and known.items() <= written.items() and there.names <= written.keys():
         return there.base  # an earlier or interrupted export
+
     forms = [written]
     dialects: tuple[Dialect, ...] = ("native", "jp-head")
     for dialect in dialects:
         with suppress(StorageError):  # the dialect cannot express this conversation
             forms.append(write_directory(jp, dialect=dialect).files)
     index = max(_first_missing(there.entries, _json_items(form[EVENTS_FILE])) for form in forms)
+
     number = folder.resolve().name.partition("-")[0]
     same_id = get_conversation_id(jp) == f"jp-c{number}"
+
     if not same_id and not index:
         raise StorageError(
             f"{folder} is not empty and contains something else: export to another folder"
         )
+
     if index < len(there.entries):
         raise _changed_there_error(folder, f"events[{index}]")
+
     if there.base is not None:
         ours = [_json_value(form.get(BASE_CONFIG_FILE)) for form in forms]
         if BASE_CONFIG_FILE not in written or not any(same_json(there.base, base) for base in ours):
             raise _changed_there_error(folder, BASE_CONFIG_FILE)
+
     return there.base
 
 
@@ -288,18 +305,23 @@ def _write_files(folder: Path, files: FileContents) -> list[str]:
         folder / EVENTS_FILE, folder=folder.parent
     )  # the folder itself may be a link
     folder.mkdir(parents=True, exist_ok=True)
+
     changed = False
     others: list[str] = []
+
     for name in DIRECTORY_FILES:
         if name in files:
             changed |= _write_file(folder / name, files[name])
+
     for name in sorted(files.keys() - set(DIRECTORY_FILES)):
         # An existing file may have newer content.
         if is_other_name(name) and not os.path.lexists(folder / name):
             changed |= _write_file(folder / name, files[name])
             others.append(name)
+
     if changed:
         sync_folder(folder)
+
     return others
 
 

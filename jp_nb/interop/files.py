@@ -97,6 +97,7 @@ def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
     """Return the entry of JP in `source` in the form that is stored in a notebook."""
     how: JsonObject = {}
     entry: JsonObject = {}
+
     if isinstance(source.value, dict):
         entry = decode_jp_entry(source.value)
         found = entry.pop("spelling", {})
@@ -105,8 +106,10 @@ def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
         how = found | find_spelling(source, usual, ENTRY_INDENT)
     else:
         how = {"element": True, "text": source.text}
+
     if source.gap != (FIRST_ENTRY_GAP if first else ENTRY_GAP):
         how["gap"] = source.gap
+
     if how:
         entry["spelling"] = how
     return entry
@@ -116,13 +119,16 @@ def decode_jp_entry(raw: JsonObject) -> JsonObject:
     """Return an entry of JP with its base64 texts decoded."""
     how: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _OURS}
+
     if fields := {key: raw[key] for key in _OURS if key in raw}:
         how["fields"] = fields
+
     if _is_flat(raw):
         how["flat"] = True
         config = {key: item for key, item in entry.items() if key not in NON_CONFIG_KEYS}
         entry = {key: item for key, item in entry.items() if key in NON_CONFIG_KEYS}
         entry["delta"] = config
+
     verbatim: list[JsonValue] = []
 
     def decode(text: str, pointer: str) -> str:
@@ -132,8 +138,10 @@ def decode_jp_entry(raw: JsonObject) -> JsonObject:
         return text if decoded is None else decoded
 
     _map_encoded_texts(entry, decode)
+
     if verbatim:
         entry["verbatim"] = verbatim
+
     if how:
         entry["spelling"] = how
     return entry
@@ -162,14 +170,17 @@ def encode_jp_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
         return text if pointer in kept and decode_base64(text) is None else encode_base64(text)
 
     _map_encoded_texts(raw, encode)
+
     if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
         rest = {key: item for key, item in raw.items() if key != "delta"}
         alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
         if alone and _is_flat(rest | delta):
             raw = rest | delta
+
     fields = how.get("fields")
     if isinstance(fields, dict):
         raw |= {key: item for key, item in fields.items() if key in _OURS}
+
     return raw
 
 
@@ -178,6 +189,7 @@ def _map_encoded_texts(entry: JsonObject, change: Callable[[str, str], str]) -> 
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in CONVERSATION_KINDS:
         return
+
     if "metadata" in entry:
         entry["metadata"] = _map_texts(entry["metadata"], "/metadata", change)
     if kind == "tool_call_request" and "arguments" in entry:
@@ -251,8 +263,10 @@ def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in (*CONVERSATION_KINDS, *_ORDER):
         return entry
+
     stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
     first = _keys("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
+
     if "metadata" in entry:
         entry["metadata"] = entry.pop("metadata")  # the last key
     return as_object(_arrange(entry, first))
@@ -263,6 +277,7 @@ def _arrange(value: JsonValue, order: _Order | list[_Order]) -> JsonValue:
         return [_arrange(item, order[0]) for item in value] if isinstance(value, list) else value
     if not isinstance(value, dict):
         return value
+
     keys = [*(key for key in order if key in value), *(key for key in value if key not in order)]
     return {key: _arrange(value[key], order.get(key, {})) for key in keys}
 
@@ -287,11 +302,13 @@ def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
         source = read_value(text, f"events[{index}]")
     except StorageError:
         return False
+
     how = as_object(entry.get("spelling"))
     if source.text != text:
         return False
     if not isinstance(source.value, dict):
         return how.get("element") is True and entry.keys() == {"spelling"}
+
     read = decode_jp_entry(source.value)
     flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
     alike = same_json(as_object(read.get("spelling")), flags)
@@ -323,13 +340,16 @@ def read_directory(
     if EVENTS_FILE not in files:
         older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
         raise StorageError(f"not a conversation of JP: {EVENTS_FILE} is missing{older}", place=name)
+
     sources, after = read_list(_decode_file(files, EVENTS_FILE), EVENTS_FILE)
     events = [read_jp_entry(source, first=not i) for i, source in enumerate(sources)]
     origin: JsonObject = {"directory": name}
+
     title: JsonValue = None
     if METADATA_FILE in files:
         origin["metadata"] = text = _decode_file(files, METADATA_FILE)
         title = _parse_metadata(text).get("title")
+
     if BASE_CONFIG_FILE in files:
         config, init, kept = _read_base(_decode_file(files, BASE_CONFIG_FILE))
         events = [*init, *events]
@@ -343,18 +363,23 @@ def read_directory(
             f"Create {BASE_CONFIG_FILE} with the content {{}}",
             place=name,
         )
+
     if after != (_AFTER if sources else _EMPTY):
         origin["after"] = after
     origin["entries"] = len(events)
+
     if others := {
         file: files[file].decode() for file in sorted(files.keys() - set(DIRECTORY_FILES))
     }:
         origin["files"] = dict[str, JsonValue](others)
+
     if skipped:
         origin["left_out"] = list[JsonValue](sorted(skipped))
+
     head: JsonObject = {"id": _make_id(name, events, clock)}
     if isinstance(title, str) and title:
         head["title"] = title
+
     return {
         "version": RECORD_VERSION,
         "conversation": {**head, "made": "imported", "origin": origin},
@@ -367,6 +392,7 @@ def _decode_file(files: Mapping[str, bytes], file: str) -> str:
     content = files[file]
     if len(content) > MAX_DIRECTORY_FILE_BYTES:
         raise StorageError(f"more than {MAX_DIRECTORY_FILE_BYTES // 1024**2} MB", place=file)
+
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
@@ -412,6 +438,7 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     kept: JsonObject = {}
     config = value
     init = list[JsonObject]()
+
     if "base" in value:
         config = _require_object(value["base"], f"{BASE_CONFIG_FILE} base")
         changes = value.get("init", [])
@@ -425,13 +452,16 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
         kept["init"] = len(init) if "init" in value else None
         if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
             kept["extra"] = extra
+
     usual = sort_keys(_base_value(config, init, kept))
     kept |= find_spelling(source, usual)
+
     after = text[len(source.text) :]
     if "text" in kept or not text.startswith(source.text):
         kept["text"] = text
     elif after != "\n":
         kept["after"] = after
+
     return config, init, kept
 
 
@@ -440,8 +470,10 @@ def _base_value(
 ) -> JsonObject:
     if "init" not in kept and "base" not in config:
         return config
+
     extra = as_object(kept.get("extra"))
     value: JsonObject = {k: v for k, v in extra.items() if k != "init"} | {"base": config}
+
     if kept.get("init") is not None:
         value["init"] = [encode_jp_entry(entry) for entry in init]
     return value
@@ -460,6 +492,7 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
     entry = as_object(leading.get("entry"))
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
+
     read = decode_jp_entry(encode_jp_entry(entry))
     expressed, _ = _without_delta(read)
     return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
@@ -488,19 +521,24 @@ def write_directory(
 
 
 def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) -> Directory:
+
     head = _require_object(jp.get("conversation"), "conversation")
     config = _require_object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])
+
     if not isinstance(events, list):
         raise StorageError(f"expected a list, found {type(events).__name__}", place="events")
     entries = [_require_object(entry, f"events[{index}]") for index, entry in enumerate(events)]
     origin = _origin(head)
+
     texts: dict[str, str] = {}
     dropped: list[str] = []
     if (metadata := _metadata_text(head, origin, entries, existing)) is not None:
         texts[METADATA_FILE] = metadata
+
     kept = as_object(origin.get("base_config"))
     leading = as_object(origin.get("leading"))
+
     if dialect == "jp-head":
         base, entries, dropped = convert_for_head(config, entries)
         unchanged = "init" not in kept and base == config
@@ -511,11 +549,13 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
         count = _init_count(kept, entries)
         texts[BASE_CONFIG_FILE] = _base_text(config, entries[:count], kept)
         entries = entries[count:]
+
     texts[EVENTS_FILE] = _events_text(entries, origin.get("after"))
     files = origin.get("files")
     if isinstance(files, dict):
         names = sorted(name for name in files if is_other_name(name))
         texts |= {name: text for name in names if isinstance(text := files[name], str)}
+
     contents = {name: replace_surrogates(text).encode() for name, text in texts.items()}
     return Directory(contents, dropped)
 
@@ -550,27 +590,34 @@ def _metadata_text(
     read = _parse_metadata(kept) if isinstance(kept, str) else {}
     text = existing if existing is not None else kept
     old = _parse_metadata(text) if isinstance(text, str) else {}
+
     known = origin.get("entries")
     grown = not isinstance(known, int) or len(entries) > known
+
     title = head.get("title")
     if not isinstance(title, str) or not title or same_json(title, read.get("title")):
         title = None  # not changed in this notebook
     if same_json(title, old.get("title")):
         title = None
+
     moments = (_parse_moment(entry.get("timestamp")) for entry in reversed(entries))
     moment = next((found for found in moments if found is not None), None)
     before = _parse_moment(old.get("last_activated_at"))
     # JP may have used the conversation since, so this time never moves back.
     later = grown and (before is None or (moment is not None and moment > before))
+
     if title is None and not later and isinstance(text, str):
         return text
     if title is None and not grown:
         return None
+
     new = dict(old)
     if title is not None:
         new = {**new, "title": title} if "title" in new else {"title": title, **new}
+
     if later or before is None:
         new["last_activated_at"] = format_timestamp(moment or _creation_time(head))
+
     return render_json(new) + "\n"
 
 
@@ -596,12 +643,14 @@ def _base_text(
             read_config, read_init, _ = _read_base(text)
             if same_json([read_config, *read_init], [config, *init]):
                 return text
+
     after = kept.get("after")
     end = after if isinstance(after, str) and not after.strip(" \t\r\n") else "\n"
     return apply_spelling(sort_keys(_base_value(config, init, kept)), dict(kept)) + end
 
 
 def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
+
     parts: list[str] = []
     for index, entry in enumerate(entries):
         gap = as_object(entry.get("spelling")).get("gap")
@@ -609,6 +658,8 @@ def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
         usual = ENTRY_GAP if index else FIRST_ENTRY_GAP
         parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)
         parts.append(format_jp_entry(entry, index))
+
     if not isinstance(after, str) or not (_BEHIND if entries else _EMPTY_LIST).fullmatch(after):
         after = _AFTER if entries else _EMPTY
+
     return "".join(parts) + after

@@ -211,12 +211,15 @@ class _Omissions:
                     runs[-1][1] = index
                 else:
                     runs.append([index, index])
+
             if not runs:
                 lines.append(f"{path}: {why}")
+
             for start in range(0, len(runs), RUNS_SHOWN_IN_LINE):
                 shown = runs[start : start + RUNS_SHOWN_IN_LINE]
                 listed = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in shown)
                 lines.append(f"events[{listed}]{f'.{path}' if path else ''}: {why}")
+
         return lines
 
 
@@ -236,10 +239,12 @@ def convert_for_head(
     unreadable = _unreadable(entries)
     kept: list[JsonObject] = []
     models: list[JsonValue] = []
+
     for index, entry in enumerate(entries):
         if index in unreadable:
             report.entry(index, "", unreadable[index])
             continue
+
         kind = entry.get("type")
         converted: JsonObject | None = entry
         if kind == "config_delta":
@@ -250,8 +255,10 @@ def convert_for_head(
             report.entry(index, "", "JP has no images: omitted")
         elif isinstance(kind, str) and kind in KNOWN:
             converted = _without_unsupported_fields(entry, index, report)
+
         if converted is not None:
             kept.append(converted)
+
     return config.finished_base(models), kept, report.lines()
 
 
@@ -260,6 +267,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
     found: dict[int, str] = {}
     waiting: dict[str, list[int]] = {}
     views: list[Entry] = []
+
     for index, entry in enumerate(entries):
         try:
             view = decode_event(entry, index)
@@ -268,6 +276,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             found[index] = f"JP could not load a conversation with this entry: {exc}"
             views.append(Unknown())
             continue
+
         if entry.get("type") == "turn_start":
             waiting = {}
         elif isinstance(view, InquiryRequest):
@@ -281,6 +290,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             why = why or _unreadable_answer(view, entry)
             if why is not None:
                 found |= {index: why} if request is None else {request: why, index: why}
+
     undone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
     reverts = [index for index, view in enumerate(views) if is_revert(view)]
     return found | dict.fromkeys(undone + reverts, TAKEN_BACK_NOTE)
@@ -290,6 +300,7 @@ def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
     if view.outcome != "answered" or "answer" not in entry:
         outcome = view.outcome if view.outcome != "answered" else "closed"
         return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
+
     if isinstance(view.answer, dict | list):
         return (
             "JP reads one option or one text as an answer; this answer has several options, or a "
@@ -304,16 +315,19 @@ def _without_unsupported_fields(entry: JsonObject, index: int, report: _Omission
     unknown = ["event_id", "request_id", "claims"]
     unknown += ["outcome"] if entry.get("type") == "inquiry_response" else []
     unknown += ["metadata"] if entry.get("type") not in CONVERSATION_KINDS else []
+
     for key in unknown:
         if key in changed:
             del changed[key]
             report.entry(index, key, "JP has no such field")
+
     metadata = changed.get("metadata")
     if isinstance(metadata, dict) and IMAGES_KEY in metadata:
         changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES_KEY}
         if not changed["metadata"]:
             del changed["metadata"]
         report.entry(index, f"metadata.{IMAGES_KEY}", "JP has no images: omitted")
+
     question = changed.get("question")
     if entry.get("type") == "inquiry_request" and isinstance(question, dict):
         for key in ("context", "exclusive", "header", "required", "persistence"):
@@ -323,6 +337,7 @@ def _without_unsupported_fields(entry: JsonObject, index: int, report: _Omission
         changed["question"] = _with_supported_answer_type(
             question, lambda path, why: report.entry(index, f"question.answer_type.{path}", why)
         )
+
     return entry if changed == entry else _without_spelling(changed)
 
 
@@ -332,12 +347,15 @@ def _with_supported_answer_type(
     answer_type = question.get("answer_type")
     if not isinstance(answer_type, dict):
         return question
+
     plain = {key: item for key, item in answer_type.items() if key in ("type", "options")}
     for key in answer_type:
         if key not in plain:
             note(key, "JP has no such field")
+
     if isinstance(options := plain.get("options"), list):
         plain["options"] = [_without_label(option, note) for option in options]
+
     return {**question, "answer_type": plain}
 
 
@@ -347,8 +365,10 @@ def _without_label(option: JsonValue, note: Callable[[str, str], None]) -> JsonV
         return {"value": option}
     label = option.get("label")
     description = option.get("description")
+
     if label is None:
         return option
+
     note("options.label", "JP has no labels: moved to the description")
     texts = [text for text in (label, description) if isinstance(text, str)]
     rest = {key: item for key, item in option.items() if key not in ("label", "description")}
@@ -380,9 +400,11 @@ class _Config:
         if entry.get("op") not in (None, "reset"):
             self._report.entry(index, "op", f"JP does not support {entry['op']!r}")
             return None
+
         before = self._ours
         delta = as_object(entry.get("delta"))
         unsets = self._unsets(entry, index)
+
         if entry.get("op") == "reset":
             touched: JsonObject
             self._ours, touched = {}, dict.fromkeys(self._jp)
@@ -401,18 +423,23 @@ class _Config:
                 self._report.entry(
                     index, "unsets", "JP cannot unset: replaced by values where possible"
                 )
+
         stripped = _without_unsupported_fields(entry, index, self._report)
         admission = _Admission(self._ours, note)
         admitted = admission.table(JP_SHAPE, delta, ())
         simple = not unsets and entry.get("op") is None and admitted == delta
+
         if simple and not self._must_be_whole(delta, before):
             self._jp = merge_partials(self._jp, delta)
             plain = as_object(entry.get("spelling")).get("flat") is not True
             return stripped if plain else _without_spelling(stripped)
+
         wanted = _Admission(self._ours, lambda *_: None).table(JP_SHAPE, self._ours, ())
         found = _difference(JP_SHAPE, self._jp, wanted, touched, (), note)
+
         if not found and (delta or unsets or entry.get("op") == "reset"):
             return None
+
         self._jp = merge_partials(self._jp, found)
         rest = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
         return _without_spelling({**rest, "delta": found})
@@ -420,6 +447,7 @@ class _Config:
     def _unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
         """Return the valid paths that the entry unsets; invalid ones are reported."""
         listed = entry.get("unsets")
+
         found: list[str] = []
         for path in listed if isinstance(listed, list) else ():
             try:
@@ -428,6 +456,7 @@ class _Config:
                 self._report.entry(index, "unsets", str(exc))
             else:
                 found.append(str(path))
+
         return tuple(found)
 
     def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
@@ -435,6 +464,7 @@ class _Config:
         for value in _models(JP_SHAPE, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
+
         tools = ("conversation", "tools")
         here = as_object(look_up(before, tools))
         known = as_object(look_up(self._jp, tools))
@@ -443,18 +473,22 @@ class _Config:
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
         """Return the base configuration with the settings that JP requires."""
         base = self._base
+
         if not _is_model(look_up(base, _MODEL_ID)):
             known = [model for model in models if _is_model(model)]
             if not known:
                 raise StorageError(NO_MODEL_ERROR, place=format_path(_MODEL_ID))
+
             base = _set_at(base, _MODEL_ID, known[-1])
             last = known[-1]
             name = f"{last['provider']}/{last['name']}" if isinstance(last, dict) else last
             why = f"JP needs a model here: set to {name}, the last supported one"
             self._report.base(_MODEL_ID, why)
+
         if look_up(base, _STAR_RUN) is None:
             base = _set_at(base, _STAR_RUN, "ask")
             self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
+
         return base
 
 
@@ -472,6 +506,7 @@ class _Admission:
 
     def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
         result: JsonObject = {}
+
         for key, item in value.items():
             keys = (*above, key)
             below = shape.get(key) or shape.get("*")
@@ -497,6 +532,7 @@ class _Admission:
             if keys[:2] == ("conversation", "tools") and len(keys) == 3:
                 return self._tool(value, keys)
             return self._subtable(shape, value, keys)
+
         match shape:
             case "model":
                 return self._model(value, keys)
@@ -512,12 +548,14 @@ class _Admission:
     def _tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         if keys[-1] == "*":
             return self._subtable(ALL_TOOLS_SHAPE, value, keys)
+
         source = look_up(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
             why = "JP needs the `source` of a tool"
         elif source.partition(".")[0] in ("builtin", "local", "mcp"):
             return self._subtable(TOOL_SHAPE, value, keys)
+
         self._note(keys, why)
         return None
 
@@ -526,6 +564,7 @@ class _Admission:
         provider = self._provider(value if whole is None else whole, ())
         if provider is None or provider in JP_PROVIDERS:
             return value
+
         self._note(keys, f"JP has no provider {provider!r}")
         return None
 
@@ -536,9 +575,11 @@ class _Admission:
             return found if isinstance(found, str) else None
         if not isinstance(value, str) or value in seen:
             return None
+
         provider, slash, _ = value.partition("/")
         if slash:
             return provider.strip()
+
         return self._provider(self._aliases.get(value), (*seen, value))
 
 
@@ -557,9 +598,11 @@ def _parameters(value: JsonObject) -> JsonObject:
     if reasoning in (None, "off", "auto"):
         return value
     table: JsonObject = reasoning if isinstance(reasoning, dict) else {"effort": reasoning}
+
     effort = table.get("effort")
     if isinstance(effort, int) and not isinstance(effort, bool):
         table = {**table, "effort": {"absolute": effort}}
+
     return value if table == reasoning else {**value, "reasoning": table}
 
 
@@ -573,14 +616,17 @@ def _difference(
 ) -> JsonObject:
     """Return the delta that changes `had` to `wanted` in JP, limited to the keys in `touched`."""
     result: JsonObject = {}
+
     for key in touched:
         below = shape.get(key) or shape.get("*")
         if below is None:
             continue
+
         old = had.get(key)
         new = wanted.get(key)
         keys = (*above, key)
         step: JsonValue
+
         if isinstance(below, dict):
             if not isinstance(old, dict) and not isinstance(new, dict):
                 continue
@@ -595,8 +641,10 @@ def _difference(
             step = _unset_value(below, old, keys, note)
         else:
             step = _step(below, old, new, keys, note)
+
         if step is not None:
             result[key] = step
+
     return result
 
 
@@ -605,15 +653,18 @@ def _step(
 ) -> JsonValue:
     before = _unwrapped(old)
     after = _unwrapped(new)
+
     if shape == FREE_SHAPE:
         return _free_step(old, new, keys, note)
     if not isinstance(after, list):
         return {"value": after, "strategy": "replace"} if shape == MAP_SHAPE else after
+
     start = before if isinstance(before, list) else []
     if after[: len(start)] == start:
         return after[len(start) :]
     if shape == LIST_SHAPE:
         return {"value": after, "strategy": "replace"}
+
     note(keys, "JP can only append to this list: removed and moved items stay as they were")
     return [item for item in after if item not in start] or None
 
@@ -622,8 +673,10 @@ def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
     """Return the step for free JSON: JP merges objects and replaces other values."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
+
     for key in sorted(old.keys() - new.keys()):
         note((*keys, key), UNSETTABLE_NOTE)
+
     steps = {
         k: _free_step(old.get(k), v, (*keys, k), note) for k, v in new.items() if v != old.get(k)
     }
@@ -636,6 +689,7 @@ def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) 
         return JP_DEFAULTS[keys]
     if shape in (LIST_SHAPE, MAP_SHAPE):
         return {"value": [] if shape == LIST_SHAPE else {}, "strategy": "replace"}
+
     note(keys, UNSETTABLE_NOTE)
     return None
 
@@ -643,10 +697,12 @@ def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) 
 def _touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
     """Return the keys that `delta` sets, nested; None marks a tool or a value that counts whole."""
     found: JsonObject = {}
+
     for key, value in delta.items():
         below = shape.get(key) or shape.get("*")
         inner = isinstance(below, dict) and below is not TOOL_SHAPE and isinstance(value, dict)
         found[key] = _touched_keys(below, value) if inner else None  # type: ignore[arg-type]
+
     return found
 
 

@@ -83,9 +83,11 @@ def read_value(text: str, file: str) -> JsonText:
     start = _skip_space(
         text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
     )
+
     value, end = _scan(text, start, file)
     if _skip_space(text, end) != len(text):
         raise _not_json(file, text, end, "expected the end of the file")
+
     return _source(text[start:end], value, "", file)
 
 
@@ -98,22 +100,27 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     start = _skip_space(
         text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
     )
+
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
+
     found: list[JsonText] = []
     last = 0
     place = _skip_space(text, start + 1)
     closed = text[place : place + 1] == "]"
+
     while not closed:
         value, end = _scan(text, place, file)
         found.append(_source(text[place:end], value, text[last:place], file))
         last = end
         place = _skip_space(text, end)
         closed = text[place : place + 1] == "]"
+
         if not closed:
             if text[place : place + 1] != ",":
                 raise _not_json(file, text, place, "expected `,` or `]`")
             place = _skip_space(text, place + 1)
+
     if _skip_space(text, place + 1) != len(text):
         raise _not_json(file, text, place + 1, "expected the end of the file")
     return found, text[last:]
@@ -147,6 +154,7 @@ def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
         scanned, MAX_STORED_LEVELS
     ):  # the parser's own limit depends on the Python version
         raise StorageError(_TOO_DEEP, place=file)
+
     numbers: dict[str, str] = {}
     try:
         return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
@@ -192,6 +200,7 @@ def _replace(value: JsonValue, pointer: str, token: str) -> None:
     old = look_up(holder, [last])
     if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
         return
+
     if isinstance(holder, list):
         holder[int(last)] = _NumberText(token)
     elif isinstance(holder, dict):
@@ -215,15 +224,18 @@ def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObje
     keys in JP's order, `pad` the indentation of the lines after the first.
     """
     found: JsonObject = {}
+
     if usual == source.value:
         order: list[JsonValue] = []
         _add_order(source.value, usual, order)
+
         while order and order[-1] == 0:
             order.pop()
         if order:
             found["order"] = order
         if source.numbers:
             found["numbers"] = dict(source.numbers)
+
         if apply_spelling(usual, found, pad) == source.text:
             return found
     return {"text": source.text}
@@ -235,13 +247,16 @@ def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
     Parts that do not fit are ignored. The caller handles the spelling `{"text": …}`.
     """
     how = how if isinstance(how, dict) else {}
+
     order = how.get("order")
     value = _ordered(usual, iter(order if isinstance(order, list) else ()))
     numbers = how.get("numbers")
+
     if isinstance(numbers, dict):
         for pointer, token in numbers.items():
             if isinstance(token, str) and pointer:
                 _replace(value, pointer, token)
+
     parts: list[str] = []
     _render(value, pad, parts)
     return "".join(parts)
@@ -264,6 +279,7 @@ def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
     if isinstance(usual, dict):
         keys = list(usual)
         said = next(order, 0) if len(keys) > 1 else 0
+
         if isinstance(said, list) and _is_permutation(said, len(keys)):
             keys = [keys[place] for place in said]  # type: ignore[index]  # integers, see above
         return {key: _ordered(usual[key], order) for key in keys}
@@ -314,11 +330,14 @@ def format_number(number: int | float) -> str:
     """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
     text = repr(number)
     mantissa, exponent, power = text.partition("e")
+
     if not exponent:
         return text if isinstance(number, int) or math.isfinite(number) else "null"
+
     if int(power) == -5:
         sign = "-" * mantissa.startswith("-")
         return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
+
     return f"{mantissa}e{int(power)}"
 
 

@@ -94,15 +94,16 @@ class AnswersFile:
         """Return the decision about a tool (`names`: its name) or a question (tool and id)."""
         key = (section, *names)
         matches = [each for each in self.answers if _matches(each.key, key)]
+        if not matches:
+            return None
+
         exact = (each for each in matches if each.key == key)
-        return next(exact, matches[0] if matches else None)
+        return next(exact, matches[0])
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has an answer to any question of `tool`."""
-        return any(
-            section == "questions" and _matches((name,), (tool,))
-            for section, name, *_ in (each.key for each in self.answers)
-        )
+        keys = [each.key for each in self.answers]
+        return any(key[0] == "questions" and _matches((key[1],), (tool,)) for key in keys)
 
     def place(self, answer: PreparedAnswer) -> str:
         """Return `NAME, line 4`."""
@@ -158,10 +159,12 @@ def decode_answers(path: Path, content: bytes) -> str:
         text = content.decode("utf-8-sig")  # editors on Windows may write a byte order mark
     except UnicodeDecodeError as exc:
         raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
+
     if text.count("\n") > MAX_ANSWERS_LINES:
         raise ConfigError(
             f"the answers file has more than {MAX_ANSWERS_LINES} lines", file=str(path)
         )
+
     return text
 
 
@@ -172,12 +175,14 @@ def parse_answers(text: str, name: str) -> AnswersFile:
         ConfigError: `text` is not TOML, or has unknown content. The message names the line.
     """
     text = text.replace("\r\n", "\n")
+
     try:
         tree = tomllib.loads(text)
     except RecursionError as exc:
         raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
     except ValueError as exc:  # the TOML error names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
+
     lines = _Lines(text, name)
     return AnswersFile(name, tuple(_read(tree, lines)))
 
@@ -189,6 +194,7 @@ class _Lines:
         self.name = name
         self._found: dict[AnswerKey, int] = {}
         table: AnswerKey = ()
+
         for number, statement in _statements(text):
             paths = list(_paths(tomllib.loads(statement)))
             if statement.lstrip().startswith("["):
@@ -213,13 +219,16 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     begin = 0
     number = 1
     depth = 0
+
     for token in _TOKEN.finditer(text + "\n"):
         depth += (token["open"] is not None) - (token["close"] is not None)
         if token["end"] is None or depth:
             continue
+
         statement = text[begin : token.start()]
         if statement.strip():
             yield number, statement
+
         number += statement.count("\n") + 1
         begin = token.end()
 
@@ -241,10 +250,12 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
             expected = ", ".join(f"[{each}]" for each in ("questions", *SECTION_DECISIONS))
             near = get_close_matches(section[:80], known, n=1)
             meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
-            make_error = f"unknown table [{one_line(section)}]: {meant} {expected}"
-            raise lines.make_error((section,), make_error)
+            problem = f"unknown table [{one_line(section)}]: {meant} {expected}"
+            raise lines.make_error((section,), problem)
+
         if not isinstance(value, dict):
             raise lines.make_error((section,), f"[{section}] must be a table")
+
         if section == "questions":
             yield from _read_questions(value, lines)
         else:
@@ -254,10 +265,12 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
 def _read_questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
     for tool, questions in tools.items():
         key = ("questions", tool)
+
         if not isinstance(questions, dict):
             raise lines.make_error(
                 key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
+
         for question, value in questions.items():
             yield _read_answer((*key, question), value, lines)
 
@@ -266,12 +279,14 @@ def _read_decisions(
     section: AnswersSection, tools: Mapping[str, Any], lines: _Lines
 ) -> Iterator[PreparedAnswer]:
     word = SECTION_DECISIONS[section]
+
     for tool, value in tools.items():
         key = (section, tool)
         if value not in (word, SKIP_WORD):
             raise lines.make_error(
                 key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP_WORD}"'
             )
+
         yield PreparedAnswer(key, lines.of(key), skip=value == SKIP_WORD)
 
 
@@ -279,8 +294,10 @@ def _read_answer(key: AnswerKey, value: Any, lines: _Lines) -> PreparedAnswer:
     line = lines.of(key)
     how = "answer"
     what = value
+
     if isinstance(value, dict) and is_answer_table(value):
         [(how, what)] = value.items()
+
     match how, what:
         case "skip", _:
             if what is not True:
@@ -290,6 +307,7 @@ def _read_answer(key: AnswerKey, value: Any, lines: _Lines) -> PreparedAnswer:
             return PreparedAnswer(key, line, value=_read_variable(what, key, lines))
         case _, dict():  # a form
             return PreparedAnswer(key, line, value=_read_fields(what, key, lines))
+
     return PreparedAnswer(key, line, value=_to_json(what, key, lines))
 
 
@@ -298,12 +316,14 @@ def _read_fields(
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
     given: dict[str, JsonValue | EnvironmentVariable] = {}
+
     for name, value in form.items():
         place = (*key, name)
         if isinstance(value, dict) and set(value) == {"env"}:
             given[name] = _read_variable(value["env"], place, lines)
         elif value != {"skip": True}:
             given[name] = _to_json(value, place, lines)
+
     return given
 
 

@@ -68,15 +68,18 @@ class Attachments:
                 cannot be read, is no text, image, or PDF, or exceeds a limit.
         """
         found: dict[str, _AttachedFile] = {}
+
         for url in urls:
             for file in _find(url, folder):
                 found.setdefault(file.path, file)
                 if len(found) > MAX_ATTACHED_FILES:
                     raise AttachmentError(url, f"more than {MAX_ATTACHED_FILES} files are attached")
+
         files = list(found.values())
         if files != self._files:
             self._read = tuple(_read_all(files))
             self._files = files
+
         return self._read
 
 
@@ -91,21 +94,27 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
             url,
             f"attachments of the type '{kind}' are not supported: use file:PATH or value:NAME",
         )
+
     if parts.params:
         raise AttachmentError(url, "a file takes no parameters; write `?` in its name as `%3F`")
     path = folder / os.path.expanduser(parts.path)
+
     if not glob.has_magic(parts.path) or os.path.lexists(path):
         yield _file(url, path, parts.path)
         return
+
     try:
         matches = find_matching_files(path, max_entries=MAX_SEARCHED_FILES)
     except FileSearchError as exc:
         raise AttachmentError(url, str(exc)) from exc
+
     if not matches:
         raise AttachmentError(url, f"file {escape_invisible(str(path))} does not exist")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
+
     for match in matches:
-        source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
+        shown = match.relative_to(folder) if match.is_relative_to(folder) else match
+        source = str(shown)
         if home:  # keep `~`: the model does not need the path of the home directory
             source = home + str(match).removeprefix(os.path.expanduser(home))
         yield _file(url, match, source)
@@ -113,19 +122,23 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
 
 def _file(url: str, path: Path, source: str) -> _AttachedFile:
     shown = escape_invisible(str(path))
+
     try:
         found = path.stat()
     except FileNotFoundError:
         raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
         raise AttachmentError(url, f"{shown}: {describe_os_error(exc)}") from exc
+
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
             url, f"{shown} is a folder; attach its files with {escape_invisible(inside)}"
         )
+
     if not stat.S_ISREG(found.st_mode):
         raise AttachmentError(url, f"{shown} is not a regular file")
+
     changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
     return _AttachedFile(
         url,
@@ -148,6 +161,7 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     total = 0
     for file in files:  # check the sizes before reading any file
         total = check_total_size(file, total + file.size)
+
     total = 0
     for file in files:
         data = _read_bytes(file)
@@ -163,8 +177,10 @@ def _read_bytes(file: _AttachedFile) -> bytes:
         raise AttachmentError(
             file.url, f"{escape_invisible(file.source)}: {describe_os_error(exc)}"
         ) from exc
+
     if data and not file.size:  # as in /proc, where a change cannot be noticed
         raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")
+
     return data
 
 
@@ -172,13 +188,16 @@ def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
     kind = detect_media_type(data)
     if kind is not None:
         return Attachment(file.source, kind, data)
+
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
+
     if "\0" in text:
         known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
         raise AttachmentError(
             file.url, f"{escape_invisible(file.source)} is neither text in UTF-8, {known}"
         )
+
     return Attachment(file.source, "text/plain", text)

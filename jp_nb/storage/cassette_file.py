@@ -108,15 +108,17 @@ class CassetteContent:
 
     def asked(self, exchange: StoredExchange) -> NormalizedRequest:
         """Return the request of `exchange`, with its parts."""
-        listed = {
-            name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
-            for name, kind in _LISTED.items()
-        }
+        listed: dict[str, tuple[RequestPart, ...]] = {}
+        for name, kind in _LISTED.items():
+            ids = _texts(exchange.summary.get(name))
+            listed[name] = tuple(self.parts[kind, str(each)] for each in ids)
+
         messages: list[RequestPart] = []
         last = exchange.last_message
         while last != NO_MESSAGE:
             messages.append(self.parts["message", last])
             last = messages[-1].after
+
         settings = {key: value for key, value in exchange.summary.items() if key in _SETTINGS}
         return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
@@ -169,6 +171,7 @@ def refuse_unless_cassette(path: Path) -> None:
     """
     if is_stream(path):
         raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
+
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             first = file.readline(1000).strip()
@@ -176,10 +179,12 @@ def refuse_unless_cassette(path: Path) -> None:
         return
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
+
     try:
         is_ours = not first or as_object(read_json(first.decode())).get("jp_nb") == CASSETTE_KIND
     except ValueError:
         is_ours = False
+
     if not is_ours:
         raise StorageError(
             f"{path} is not a cassette and is not overwritten: use another file name"
@@ -229,6 +234,7 @@ class _CassetteReader:
             if not line.strip():
                 continue
             value = self._parse_line(line)
+
             if self._line == 1:
                 self._read_header(value)
             elif self._request is not None:
@@ -237,10 +243,13 @@ class _CassetteReader:
                 self._read_request(value)
             else:
                 self._read_part(value)
+
         if self._line == 1 and not content.strip():
             raise self._error("the file is empty", "a cassette begins with a header line")
+
         if self._request is not None:
             raise self._error("the file ends in the middle of a response", RECORD_AGAIN_HINT)
+
         return self._cassette
 
     def _parse_line(self, line: bytes) -> JsonObject:
@@ -249,14 +258,17 @@ class _CassetteReader:
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
             raise self._error(why, RECORD_AGAIN_HINT) from exc
+
         if not isinstance(value, dict):
             raise self._error("expected a JSON object", RECORD_AGAIN_HINT)
+
         return value
 
     def _read_header(self, line_value: JsonObject) -> None:
         if line_value.get("jp_nb") != CASSETTE_KIND:
             begins = compact_json(CASSETTE_HEADER)
             raise self._error("this is not a cassette", f"a cassette begins with the line {begins}")
+
         version = line_value.get("version")
         if version != CASSETTE_VERSION:
             raise self._error(
@@ -264,6 +276,7 @@ class _CassetteReader:
                 f"jp_nb reads version {CASSETTE_VERSION}",
                 "install a jp_nb that reads it, or record the cassette again",
             )
+
         if line_value != CASSETTE_HEADER:
             raise self._error("the header line has unknown keys", RECORD_AGAIN_HINT)
 
@@ -271,39 +284,50 @@ class _CassetteReader:
         kind = next((each for each in PART_KINDS if each in line_value), None)
         if kind is None:
             raise self._error("the line is not a part, a request, or a response", RECORD_AGAIN_HINT)
+
         given = line_value[kind]
         value = {key: each for key, each in line_value.items() if key != kind}
         after = value.pop("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         if not isinstance(after, str):
             raise self._error("`after` of the message is not a text", RECORD_AGAIN_HINT)
+
         part = make_part(kind, value, after)
         if part.id != given:
             raise self._changed_error(f"this {kind}")
+
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
             raise self._error("the previous message is missing", RECORD_AGAIN_HINT)
+
         self._cassette.parts[kind, part.id] = part
 
     def _read_request(self, line_value: JsonObject) -> None:
         summary = {key: each for key, each in line_value.items() if key != "request"}
         request = line_value["request"]
+
         if not isinstance(request, str) or digest(summary) != request:
             raise self._changed_error("this request")
         if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
             raise self._error(f"unknown key `{odd[0][:60]}` in a request", RECORD_AGAIN_HINT)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
             raise self._error(f"the request has no {missing[0]}", RECORD_AGAIN_HINT)
-        parts = [(kind, x) for key, kind in _LISTED.items() for x in _texts(summary.get(key))]
+
+        parts: list[tuple[str, str]] = []
+        for key, kind in _LISTED.items():
+            parts += [(kind, each) for each in _texts(summary.get(key))]
         if (last := summary["messages"]) != NO_MESSAGE:
             parts.append(("message", str(last)))
+
         for kind, part in parts:
             if (kind, part) not in self._cassette.parts:
                 raise self._error(f"a {kind} of this request is missing", RECORD_AGAIN_HINT)
+
         self._request = (self._line, request, summary)
         self._response = []
 
     def _read_response(self, line_value: JsonObject) -> None:
         assert self._request is not None
         line, request, summary = self._request
+
         if "end" not in line_value:
             if "event" not in line_value:
                 raise self._error(
@@ -311,9 +335,11 @@ class _CassetteReader:
                 )
             self._response.append(line_value)
             return
+
         given = line_value.pop("seal", None)
         if digest([request, *self._response, line_value]) != given:
             raise self._changed_error(f"the response to the request of line {line}")
+
         try:
             events = tuple(event_from_json(each, "event") for each in self._response)
             end: End = event_from_json(line_value, "end")
@@ -321,6 +347,7 @@ class _CassetteReader:
             raise self._error(
                 f"the response to the request of line {line}: {exc}", RECORD_AGAIN_HINT
             ) from exc
+
         number = len(self._cassette.exchanges)
         self._cassette.exchanges.append(StoredExchange(line, request, summary, events, end, number))
         self._request = None
@@ -333,7 +360,8 @@ class _CassetteReader:
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    yield from (str(each) for each in (value if isinstance(value, list) else ()))
+    if isinstance(value, list):
+        yield from map(str, value)
 
 
 def _line(value: JsonObject) -> bytes:
@@ -353,12 +381,14 @@ class CassetteWriter:
         self.path = path
         self._folder = folder
         self.written = 0
+
         self._began = known is not None
         self._settled_parts = set(known.parts) if known is not None else set()
         status = path.stat() if known is not None else None
         self._settled_bytes = self._bytes = status.st_size if status else 0
         self._inode = status.st_ino if status else 0
         self._front = b"" if known is None or _ends_its_line(path) else b"\n"
+
         self._last: list[Exchange] = []
         self._last_parts: set[tuple[str, str]] = set()
 
@@ -373,6 +403,7 @@ class CassetteWriter:
         except OSError as exc:
             why = exc.strerror or type(exc).__name__
             raise StorageError(f"the cassette {self.path} cannot be written: {why}") from exc
+
         self.written += 1
 
     def _add(self, exchange: Exchange) -> None:
@@ -383,24 +414,30 @@ class CassetteWriter:
             self._settled_bytes = self._bytes = status.st_size
             self._inode = status.st_ino
             self._began = True
+
         if not (exchange.request.is_inquiry and self._last and self._last[0].request.is_inquiry):
             self._settle()
+
         block, parts = _block([exchange], self._settled_parts, self._last_parts)
         self._write(self._front + block, self._bytes)
         self._settled_bytes += len(self._front)
         self._front = b""
+
         self._last.append(exchange)
         self._last_parts |= parts
 
     def _settle(self) -> None:
         """Write concurrent inquiries in their final order."""
         in_order = sorted(self._last, key=lambda each: each.request.id)
+
         if in_order != self._last:
             block, _ = _block(in_order, self._settled_parts)
             self._write(block, self._settled_bytes)
+
         self._settled_parts |= self._last_parts
         self._settled_bytes = self._bytes
-        self._last, self._last_parts = [], set()
+        self._last = []
+        self._last_parts = set()
 
     def _write(self, block: bytes, place: int) -> None:
         """Write `block` at the byte offset `place`, and truncate the file after it."""
@@ -410,6 +447,7 @@ class CassetteWriter:
                 f"{MAX_CASSETTE_BYTES // 10**6} MB. Record the rest of the conversation on "
                 "another cassette"
             )
+
         descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             status = os.fstat(descriptor)
@@ -418,6 +456,7 @@ class CassetteWriter:
                     f"another program wrote to the cassette {self.path} during the "
                     "recording. Only one kernel at a time can record on a cassette"
                 )
+
             try:
                 file.seek(place)
                 while block:
@@ -425,6 +464,7 @@ class CassetteWriter:
             except OSError:
                 self._bytes = file.truncate(place)  # remove the incomplete exchange
                 raise
+
             self._bytes = file.truncate()
 
 
@@ -447,8 +487,10 @@ def _block(
         return not any((part.kind, part.id) in each for each in (*known, added))
 
     lines: list[JsonObject] = []
+
     for exchange in exchanges:
         asked = exchange.request
+
         # A known message implies all before it.
         messages = reversed(list(takewhile(is_new, reversed(asked.messages))))
         for part in (*asked.system, *asked.attachments, *asked.tools, *messages):
@@ -456,9 +498,11 @@ def _block(
                 added.add((part.kind, part.id))
                 chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
                 lines.append({part.kind: part.id, **chain, **part.value})
+
         response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
         sealed = {**response[-1], "seal": digest([asked.id, *response])}
         lines += [{"request": asked.id, **asked.summary}, *response[:-1], sealed]
+
     return b"".join(map(_line, lines)), added
 
 
@@ -475,9 +519,11 @@ class CassetteResults:
         self._next: dict[str, list[RequestPart]] = {}
         self._given: Counter[str] = Counter()
         seen = {NO_MESSAGE}
+
         for exchange in content.exchanges:
             if content.is_inquiry(exchange):  # its tool results are placeholders
                 continue
+
             part = content.parts.get(("message", exchange.last_message))
             while part is not None and part.id not in seen:
                 seen.add(part.id)
@@ -490,12 +536,14 @@ class CassetteResults:
         way = min(self._given[last_message], len(ways) - 1)
         self._given[last_message] += 1
         part = ways[way] if ways else None
+
         found = list[RecordedResult]()
         while part is not None:
             text = str(part.value.get("text", ""))
             failed = part.value["role"] == "error"
             found.append(RecordedResult(text, failed))
             part = next(filter(_is_result, self._next.get(part.id, ())), None)
+
         return found
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from glob import has_magic
+from itertools import chain
 from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -63,6 +64,7 @@ class ConfigFiles:
         self.trust = trust
         self.notices: list[str] = []
         """Messages for the user, each only once, such as about a missing included file."""
+
         places = (folder, *folder.parents)
         self._jp_folders = [place / ".jp" for place in places]
         self._possible_files = [place / WORKSPACE_FILE for place in reversed(places)]
@@ -105,10 +107,12 @@ class ConfigFiles:
             ConfigError: A file or a variable is invalid; `layer` and `file` name it.
         """
         found, wrong = self.load_valid_layers()
+
         if len(wrong) > 1:
             raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
         if wrong:
             raise wrong[0]
+
         return found
 
     def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
@@ -128,6 +132,7 @@ class ConfigFiles:
 
     def _read(self) -> tuple[list[Layer], list[ConfigError]]:
         files, environment = self._find()
+
         if not files and not environment:
             return [], []
         from jp_nb.config.layers import select_inherited
@@ -136,18 +141,22 @@ class ConfigFiles:
         groups: list[list[Layer]] = []
         wrong: list[ConfigError] = []
         variables: list[Layer] = []
+
         for name, path in files:
             try:
                 groups.append(self._effective_layers(path, self._reader.group(path, name)))
             except ConfigError as exc:
                 wrong.append(exc)
+
         if environment:
             try:
                 variables.append(read_variables())
             except ConfigError as exc:
                 wrong.append(exc)
+
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self.add_notice(_format_pending(waiting))
+
         layers = [*select_inherited(groups), *variables]
         return [*self._read_listed_servers(layers), *layers], wrong
 
@@ -157,7 +166,10 @@ class ConfigFiles:
             return []
         from jp_nb.storage import mcp_layers
 
-        taken = {name for layer in layers for name in mcp_layers.list_server_names(layer)}
+        taken: set[str] = set()
+        for each in layers:
+            taken.update(mcp_layers.list_server_names(each))
+
         found: list[Layer] = []
         for listed in mcp_layers.list_files(layers):
             layer = self._server_layers.read(listed, self.root, taken)
@@ -173,6 +185,7 @@ class ConfigFiles:
                 found.append(layer)
             else:
                 self.add_notice(_format_pending([self._pending[path]]))
+
         return found
 
     @cached_property
@@ -195,11 +208,16 @@ class ConfigFiles:
         from jp_nb.config.authority import is_path_in_workspace
         from jp_nb.config.tree.attachment_urls import parse_attachment_url
 
-        if not is_path_in_workspace(url) or has_magic(path := parse_attachment_url(url).path):
+        if not is_path_in_workspace(url):
             return False
+        path = parse_attachment_url(url).path
+        if has_magic(path):
+            return False
+
         root = self.root.resolve()
         with suppress(OSError, ValueError, RuntimeError):  # an impossible path
             return (root / path).resolve().is_relative_to(root)
+
         return False
 
     def has_configuration(self) -> bool:
@@ -228,11 +246,14 @@ class ConfigFiles:
         returns it, with the position and value of each decision in `leaves`.
         """
         digest = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
+
         shown = tuple((at, value, str(path)) for at, value in leaves)
         found = PendingConsent(self._consent_folder(path), path, f"sha256:{digest}", shown)
+
         if self.trust is None or self._is_agreed(found):
             self._pending.pop(path, None)
             return True
+
         self._pending[path] = found
         return False
 
@@ -253,6 +274,7 @@ class ConfigFiles:
     def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
+
         if self.trust is not None and not path.is_relative_to(get_config_folder()):
             from jp_nb.storage.config_reading import compute_digest, split_group
 
@@ -262,6 +284,7 @@ class ConfigFiles:
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return list(kept)
+
         return [layer for layer, _ in group]
 
     def _consent_folder(self, path: Path) -> Path:
@@ -281,6 +304,7 @@ class ConfigFiles:
         """Discard the notices that the `with` block adds, so that they can be added again later."""
         notices = list(self.notices)
         seen = set(self._seen_notices)
+
         try:
             yield
         finally:
@@ -294,6 +318,7 @@ class ConfigFiles:
         """
         places = [self.root, *(above / ".jp" for above in self.root.parents)]
         names = [(place, os.path.relpath(place, self.folder)) for place in places]
+
         for place, name in (*names, (Path(os.path.expanduser("~")), "~")):
             if place == place.parent:
                 continue  # the root of the file system
@@ -301,6 +326,7 @@ class ConfigFiles:
             path = rf"(?<![\w./-]){re.escape(str(place))}"
             text = re.sub(f"{path}/", within.replace("\\", r"\\"), text)
             text = re.sub(rf"{path}(?=[\s:;,)'`\"]|$)", name.replace("\\", r"\\"), text)
+
         return text
 
     def take_notices(self) -> list[str]:
@@ -328,18 +354,17 @@ class ConfigFiles:
             ) from exc
         if found:
             return self._load_agreed(direct)
+
         roots = (get_config_folder() / "config", self.root)
-        candidates = (
-            (
-                root / folder / f"{name}{suffix}"
-                for folder in load_paths
-                for suffix in CONFIG_SUFFIXES
-            )
-            for root in roots
-        )
-        hits = [hit for each in candidates if (hit := next(filter(Path.is_file, each), None))]
+        hits: list[Path] = []
+        for root in roots:
+            if (hit := _find_named(name, root, load_paths)) is not None:
+                hits.append(hit)
+
         if name.startswith("@") or not hits:
-            places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
+            places = [str(direct)]
+            for root in roots:
+                places += [str(root / path / name) for path in load_paths]
             searched = ", ".join(places)
             suffixes = " and ".join(CONFIG_SUFFIXES[1:])
             raise ConfigError(
@@ -347,15 +372,22 @@ class ConfigFiles:
                 f"(also with {suffixes}; config_load_paths lists the folders)",
                 kind="value",
             )
-        return [layer for hit in hits for layer in self._load_agreed(hit)]
+
+        layers: list[Layer] = []
+        for hit in hits:
+            layers += self._load_agreed(hit)
+
+        return layers
 
     def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.group(path)
         found = self._effective_layers(path, group)
+
         if (waiting := self._pending.get(path)) is not None:
             layer = group[-1].layer.name
             raise ConfigError(_format_pending([waiting]), layer=layer, file=str(path))
+
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
@@ -365,17 +397,31 @@ class ConfigFiles:
         """
         path = Path(layer.file or "").resolve()
         label = "<user-local>"
+
         if path.is_relative_to(self.root):
             path = path.relative_to(self.root)
             label = path.as_posix()
+
         identity = layer.partial.get("id")
         named = [f"id:{identity}"] if isinstance(identity, str) else []
         return [f"file:{path.as_posix()}", *named], label
 
 
+def _find_named(name: str, root: Path, load_paths: Iterable[str]) -> Path | None:
+    # The first file of this name below `root`.
+    for folder in load_paths:
+        for suffix in CONFIG_SUFFIXES:
+            candidate = root / folder / f"{name}{suffix}"
+            if candidate.is_file():
+                return candidate
+
+    return None
+
+
 def _format_pending(pending: Iterable[PendingConsent]) -> str:
     found = list(pending)
     files = format_paths({str(each.file) for each in found})
-    paths = format_paths({at for each in found for at, _, _ in each.leaves})
+    leaves = chain.from_iterable(each.leaves for each in found)
+    paths = format_paths({path for path, _, _ in leaves})
     until = "ignored until `%jp trust --workspace`"
     return f"settings in {files} need your consent; {until}: {paths}"

@@ -62,12 +62,15 @@ class ConfigReader:
             ConfigError: A file is invalid or cannot be read, or files include each other.
         """
         resolved = path.resolve()
+
         if resolved in above:
             chain = " -> ".join(str(p) for p in (*above[above.index(resolved) :], resolved))
             text = f"these files include each other: {chain}"
             raise ConfigError(text, path="extends", layer=name, file=str(path))
+
         if len(above) > MAX_INCLUDE_DEPTH:
             raise ConfigError("too many levels of included files", path="extends", file=str(path))
+
         try:
             own = self._read(path, name)
         except ForeignFileError as exc:
@@ -77,8 +80,10 @@ class ConfigReader:
                 ) from exc
             self._say(f"{path} is ignored: {exc}")
             return []
+
         before: list[ReadFile] = []
         after: list[ReadFile] = []
+
         for include in list_includes(own.layer):
             part = before if include.strategy == "before" else after
             try:
@@ -86,8 +91,10 @@ class ConfigReader:
             except (FileSearchError, OSError, ValueError) as exc:  # an impossible name
                 text = f"{include.path!r} cannot be searched: {exc}"
                 raise ConfigError(text, path="extends", layer=name, file=str(path)) from exc
+
             for found in included:
                 part += self.group(found, name, (*above, resolved))
+
         return [*before, own, *after]
 
     def _included(self, path: Path, pattern: str) -> list[Path]:
@@ -95,16 +102,20 @@ class ConfigReader:
             searched = Path(os.path.abspath(path.parent / pattern))
             found = find_matching_files(searched, max_entries=MAX_INCLUDE_ENTRIES)
             return [each for each in found if not os.path.samefile(each, path)]
+
         candidate = path.parent / pattern
+
         with suppress(OSError, ValueError):  # an impossible name
             if candidate.is_file():
                 return [candidate]
+
         self._say(f"{path} includes {pattern!r}, which does not exist")
         return []
 
     def _read(self, path: Path, name: str) -> ReadFile:
         try:
             now = make_stamp(path)
+
             known = self._known.get((path, name))
             if known is None or known[0] != now:
                 data = read_owned_file(path)
@@ -145,8 +156,10 @@ def split_group(
     """Return the layers of `group` that apply without consent, and the ignored settings."""
     kept: list[Layer] = []
     leaves: list[PendingLeaf] = []
+
     for layer, _ in group:
         partial, ignored = strip_untrusted(layer.partial, "folder")
         kept.append(Layer(layer.name, partial, layer.file))
         leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
+
     return tuple(kept), tuple(leaves)

@@ -58,8 +58,10 @@ class ConfigFile:
             self.path = Path(os.path.realpath(path)) if is_own else resolve_write_target(path)
         except OSError as exc:
             raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
+
         self.paths: list[str] = []
         """Paths of the changed settings, in order."""
+
         self._layer = layer
         text = self._text()
         self._mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
@@ -95,10 +97,13 @@ class ConfigFile:
                 raise UsageError(
                     "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE, and --unset PATH"
                 )
+
         after = apply_change(self._partial, change)
         paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
+
         if not paths:
             raise UsageError(f"{directive.text!r} sets nothing that a file can store")
+
         self._write(paths, after)
         self._partial = after
         self.paths += [path for path in paths if path not in self.paths]
@@ -107,14 +112,17 @@ class ConfigFile:
         """Write the values of `after` at `paths` into the TOML document."""
         # TOML allows no section below a dotted or inline table, so the second try is inline.
         before = tomlkit.dumps(self._document)
+
         for inline in (False, True):
             with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
                 for path in paths:
                     self._put(parse_path(path), after, inline=inline)
+
                 now = strip_strategies(self.layer().partial)
                 if remove_empty(now) == remove_empty(strip_strategies(after)):
                     return
             self._document = tomlkit.parse(before)
+
         raise ConfigError(
             f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
         )
@@ -122,19 +130,24 @@ class ConfigFile:
     def _put(self, keys: PathKeys, after: Partial, *, inline: bool) -> None:
         """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
         table: Any = self._document
+
         for place, key in enumerate(keys):
             found = table.get(str(key))
             node = node_at(keys[: place + 1])
             value: JsonValue = look_up(after, keys[: place + 1])
+
             is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
             is_new = found is None and inline
+
             if is_whole or is_new or not isinstance(found, MutableMapping | None):
                 self._set(table, str(key), _short(value, node))
                 return
+
             if found is None:
                 if look_up(after, keys) is None:
                     return  # nothing to unset
                 table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
+
             table = table[str(key)]
 
     @staticmethod
@@ -174,6 +187,7 @@ def _units(
     for key, value in partial.items():
         keys = (*above, key)
         below = node.child(key) or JSON
+
         is_group = below.kind in ("table", "map") and not below.takes_any_text
         if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
             yield from _units(value, below, keys)
@@ -193,6 +207,7 @@ def _toml(value: JsonValue) -> Any:
     """Return `value` as inline TOML. Raise `ValueError` for null in a list."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
+
         for key, item in value.items():
             if item is not None:
                 table.append(key, _toml(item))
@@ -200,8 +215,10 @@ def _toml(value: JsonValue) -> Any:
     if isinstance(value, list):
         if None in value:
             raise ValueError("TOML has no null")
+
         array = tomlkit.array()
         for item in value:
             array.append(_toml(item))
         return array
+
     return tomlkit.item(value)

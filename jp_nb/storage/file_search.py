@@ -42,6 +42,7 @@ class _Search:
 
     def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
         first, *rest = pattern
+
         if first == "**":
             yield from self.walk(folder, rest or ("*",))
             for entry in self._entries(folder):
@@ -56,6 +57,7 @@ class _Search:
                     yield from self._match_rest(folder / entry.name, rest)
 
     def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -64,6 +66,7 @@ class _Search:
             raise FileSearchError(
                 f"{escape_invisible(str(path))}: {describe_os_error(exc)}"
             ) from exc
+
         if rest and stat.S_ISDIR(mode):
             yield from self.walk(path, rest)
         elif not rest and stat.S_ISREG(mode):

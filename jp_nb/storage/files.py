@@ -69,8 +69,11 @@ def hold_file_lock(
         StorageError: Another process holds the lock for longer than `timeout_s`.
         OSError: The file cannot be opened.
     """
-    flags = _LOCKABLE | (os.O_RDWR | os.O_CREAT if make else 0)
+    flags = _LOCKABLE
+    if make:
+        flags |= os.O_RDWR | os.O_CREAT
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
     try:
         descriptor = os.open(path, flags, 0o644)
     except FileNotFoundError:
@@ -78,6 +81,7 @@ def hold_file_lock(
             raise
         yield
         return
+
     try:
         _wait_for_lock(descriptor, path, timeout_s)
         yield
@@ -87,6 +91,7 @@ def hold_file_lock(
 
 def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
+
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -95,6 +100,7 @@ def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
             if time.monotonic() > until:
                 text = f"another process has locked {path} for {timeout_s:g} seconds"
                 raise StorageError(text) from None
+
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -146,13 +152,16 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_OWNED_FILE_BYTES) -> byt
         OSError: The file cannot be read.
     """
     real = Path(os.path.realpath(path, strict=True))
+
     for link in _follow_links(path):
         for place in (link, *_follow_links(link.parent)):
             if why := _why_not_owned(place):
                 raise ForeignFileError(why)
+
     # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
         return _read(_open(real, path), path, max_bytes)
+
     folder = os.open(real.parent, _OPEN_FOLDER)
     try:
         if why := _why_foreign(os.fstat(folder)):
@@ -175,6 +184,7 @@ def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
         if why := _why_foreign(os.fstat(descriptor)):
             raise ForeignFileError(f"{path} {why}")
         found = file.read(max_bytes + 1)
+
     if len(found) > max_bytes:
         raise ForeignFileError(f"{path} has more than {max_bytes} bytes")
     return found
@@ -203,6 +213,7 @@ def _why_not_owned(path: Path) -> str | None:
 def _why_foreign(status: os.stat_result) -> str | None:
     if not hasattr(os, "geteuid"):
         return None
+
     if not _is_ours(status):
         return "belongs to another user"
     if status.st_mode & stat.S_IWOTH:
@@ -232,6 +243,7 @@ def _is_private_group(group: int) -> bool:
         found = grp.getgrgid(group)
     except KeyError:
         return False
+
     own = user.pw_gid == group and found.gr_name == user.pw_name
     return own and set(found.gr_mem) <= {user.pw_name}
 

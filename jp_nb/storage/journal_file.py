@@ -76,6 +76,7 @@ class JournalFile:
         """
         if self.size > MAX_JOURNAL_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self.path))
+
         os.lseek(self._open_descriptor, 0, os.SEEK_SET)
         pieces: list[bytes] = []
         while piece := os.read(self._open_descriptor, 1 << 20):
@@ -100,6 +101,7 @@ class JournalFile:
         except OSError:
             self.cut(self.size)
             raise
+
         self.size += len(data)
 
     def cut(self, size: int) -> None:
@@ -117,6 +119,7 @@ class JournalFile:
         if not self._is_synced:
             os.fsync(self._open_descriptor)
             self._is_synced = True
+
         if not self._is_name_synced:
             sync_folder(self.path.parent)
             self._is_name_synced = True
@@ -130,9 +133,11 @@ class JournalFile:
         if not self.size:
             self.append(data)
             return
+
         replacement = self.path.with_suffix(NEW_SUFFIX)
         replacement.unlink(missing_ok=True)
         made = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+
         try:
             try_lock(made)
             _write(made, data)
@@ -141,19 +146,23 @@ class JournalFile:
             os.close(made)
             replacement.unlink(missing_ok=True)
             raise
+
         os.close(self._open_descriptor)
-        self._descriptor, self.size = made, len(data)
+        self._descriptor = made
+        self.size = len(data)
         self._is_synced = self._is_name_synced = False
 
     def close(self, *, remove: bool = False) -> None:
         """Close and unlock the file; with `remove`, delete it first."""
         descriptor = self._descriptor
         self._descriptor = None
+
         if descriptor is None:
             return
         if remove:
             with suppress(OSError):
                 self.path.unlink()
+
         os.close(descriptor)
 
     @property
@@ -208,9 +217,11 @@ class JournalFolder:
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
+
         if self._created % REMOVE_EVERY == 0:
             self.remove_old()
         self._created += 1
+
         name = f"{make_file_name(conversation)}.{_digest(notebook)[:8]}"
         for number in range(MAX_JOURNAL_FILES):
             path = self.path / f"{name}.{number}{JOURNAL_SUFFIX}"
@@ -224,6 +235,7 @@ class JournalFolder:
                     path.unlink()
                     raise
                 os.close(descriptor)
+
         raise StorageError(
             f"this conversation already has {MAX_JOURNAL_FILES} journals in {self.path}"
         )
@@ -239,6 +251,7 @@ class JournalFolder:
         """
         if not os.path.lexists(self.path):
             return
+
         self._check()
         for _, _, path in self._files():
             if (found := take_journal(path)) is not None:
@@ -275,6 +288,7 @@ class JournalFolder:
         """
         kept = 0
         oldest = time.time() - MAX_JOURNAL_AGE_S
+
         for written, size, path in self._files(suffixes=(JOURNAL_SUFFIX, NEW_SUFFIX)):
             kept += size
             is_over = written < oldest * 1e9 or kept > MAX_ALL_JOURNAL_BYTES
@@ -286,12 +300,14 @@ class JournalFolder:
     ) -> list[tuple[int, int, Path]]:
         """Return modification time in ns, size in bytes, and path of files, newest first."""
         found = []
+
         with os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.name.startswith(begins) and entry.name.endswith(suffixes):
                     with suppress(FileNotFoundError):  # its kernel has just removed it
                         status = entry.stat(follow_symlinks=False)
                         found.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
+
         return sorted(found, reverse=True)
 
     def _check(self) -> None:
@@ -328,6 +344,7 @@ def take_journal(path: Path) -> JournalFile | None:
         descriptor = open_regular(path, _OPEN_FLAGS)
     except OSError:
         return None
+
     try:
         status = os.fstat(descriptor)
         own = not _why_not_private(status)
@@ -335,6 +352,7 @@ def take_journal(path: Path) -> JournalFile | None:
             return JournalFile(path, descriptor)
     except OSError:  # it has just been removed
         pass
+
     os.close(descriptor)
     return None
 
@@ -349,6 +367,7 @@ def _why_not_private(status: os.stat_result) -> str | None:
 
 def _first_line(descriptor: int) -> bytes:
     os.lseek(descriptor, 0, os.SEEK_SET)
+
     found = b""
     while b"\n" not in found and len(found) <= MAX_HEAD_BYTES:
         piece = os.read(descriptor, 1 << 14)
@@ -441,10 +460,12 @@ class JournalContents:
     def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
         """Return the relation of the journal to `raw`, a copy of its conversation."""
         base = self.head.base
+
         if not self.continues_from(raw):
             return "gap"
         if not all(map(_is_same_entry, raw[base:], self.entries)):
             return "branch"
+
         return "continues" if self.length > len(raw) else "covered"
 
 
@@ -473,14 +494,18 @@ def read_journal(data: bytes) -> JournalContents | None:
     Lines after a damaged line are not read, because their order is unknown.
     """
     first, _, rest = data.partition(b"\n")
+
     head = read_journal_head(first)
     if head is None:
         return None
+
     found = JournalContents(head, size=len(first) + 1)
     size = found.size
     new = list[RawEntry]()
+
     for line in rest.split(b"\n")[:-1]:
         size += len(line) + 1
+
         match _read_line(line):
             case {"entry": dict(entry)}:
                 new.append(entry)
@@ -498,6 +523,7 @@ def read_journal(data: bytes) -> JournalContents | None:
                 new = []
             case _:
                 break
+
     found.unreadable_bytes = max(len(data) - found.size, 0)
     return found
 

@@ -35,10 +35,12 @@ def read_json_with_comments(text: str, *, max_levels: int = MAX_CONFIG_LEVELS) -
         )
     except RecursionError:
         raise ValueError(f"nested too deeply: more than {max_levels} levels") from None
+
     if is_deeper(value, max_levels):
         raise ValueError(f"nested too deeply: more than {max_levels} levels")
     if not is_finite(value):
         raise ValueError("a number is too large")
+
     return value
 
 
@@ -54,6 +56,7 @@ def _read_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
+
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:

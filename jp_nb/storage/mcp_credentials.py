@@ -87,6 +87,7 @@ class StoredCredentials:
             credentials = self.load() or {}
         except StorageError:  # then no request has a token
             return []
+
         tokens = as_object(credentials.get("tokens"))
         client = as_object(credentials.get("client"))
         values = [

@@ -130,9 +130,11 @@ def make_server_name(original: str) -> str:
     """Return a valid name for a server: the `original`, or a similar name with a short digest."""
     if is_server_name(original):
         return original
+
     similar = re.sub(r"[^A-Za-z0-9_-]+", "-", original[:200]).strip("-")
     if is_server_name(similar) and not re.search(r"[^ -~]", original):
         return similar
+
     digest = hashlib.sha256(original.encode("utf-8", "replace")).hexdigest()[:6]
     beginning = similar[: MAX_SERVER_NAME_CHARS - len(digest) - 1].strip("-") or "server"
     return f"{beginning}-{digest}"
@@ -143,6 +145,7 @@ def _validate(name: str, settings: JsonObject) -> JsonObject:
         raise ValueError("it has a command and an address, so its kind is unclear")
     if "command" not in settings and "url" not in settings:
         raise ValueError("it has neither a command nor an address")
+
     path = (*MCP_PATH, name)
     try:
         checked = get_path(read_partial(build_partial(path, settings)), path)
@@ -150,6 +153,7 @@ def _validate(name: str, settings: JsonObject) -> JsonObject:
         prefix = f"{'.'.join(path)}."
         problems = [f"{each.path.removeprefix(prefix)}: {each.message}" for each in exc.problems]
         raise ValueError("; ".join(problems)) from exc
+
     return checked if isinstance(checked, dict) else {}
 
 
@@ -184,9 +188,11 @@ class _EntryReader:
         if self._ignored:
             names = ", ".join(one_line(key, limit=40) for key in sorted(self._ignored)[:10])
             self.notes.append(f"ignored: {names}")
+
         arguments = self._settings.get("arguments")
         if arguments == []:
             del self._settings["arguments"]
+
         return self._settings
 
     def _read_key(self, key: str, value: JsonValue) -> None:
@@ -196,7 +202,8 @@ class _EntryReader:
             return
 
         if word in ("env", "environment", "headers", "httpheaders"):
-            self._add_table("env" if word.startswith("env") else "headers", _read_table(key, value))
+            table = "env" if word.startswith("env") else "headers"
+            self._add_table(table, _read_table(key, value))
         elif word in _TIMEOUTS:
             self._read_timeout(key, word, value)
         elif word in ("disabled", "enabled"):
@@ -213,7 +220,9 @@ class _EntryReader:
     def _read_arguments(self, key: str, value: JsonValue) -> None:
         before = self._settings.get("arguments")
         words: list[JsonValue] = [*_read_texts(key, value)]
-        self._settings["arguments"] = [*(before if isinstance(before, list) else []), *words]
+        if isinstance(before, list):
+            words = [*before, *words]
+        self._settings["arguments"] = words
 
     def _read_variables(self, key: str, value: JsonValue) -> None:
         names: list[JsonValue] = [*_read_texts(key, value)]
@@ -230,10 +239,14 @@ class _EntryReader:
         words = _read_texts(key, value)
         if not words:
             raise ValueError("command: expected a program, found an empty list")
+
         self._settings["command"] = words[0]
+
         arguments: list[JsonValue] = [*words[1:]]
         before = self._settings.get("arguments")
-        self._settings["arguments"] = [*arguments, *(before if isinstance(before, list) else [])]
+        if isinstance(before, list):
+            arguments += before
+        self._settings["arguments"] = arguments
 
     def _add_table(self, setting: str, table: Mapping[str, str]) -> None:
         before = self._settings.get(setting)
@@ -244,6 +257,7 @@ class _EntryReader:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             self._ignored.append(key)
             return
+
         # Applications use seconds or milliseconds. No call is meant to take 1,000 seconds.
         is_ms = word.endswith("ms") or (word == "timeout" and value >= _MILLISECONDS)
         seconds = value / _MILLISECONDS if is_ms else value
@@ -301,6 +315,7 @@ def _read_table(key: str, value: JsonValue) -> dict[str, str]:
                 raise ValueError(f"{key}: expected items with a name and a value")
             found[str(item["name"])] = _read_scalar(key, item.get("value"))
         return found
+
     if not isinstance(value, dict):
         raise ValueError(f"{key}: expected a table of texts, {describe_found(value, key)}")
     given = {name: item for name, item in value.items() if item is not None}
@@ -315,5 +330,6 @@ def _read_scalar(key: str, value: JsonValue) -> str:
             return str(value).lower()
         case int() | float():
             return str(value)
+
     shown = one_line(key, limit=40)
     raise ValueError(f"{shown}: expected a text, {describe_found(value, key)}")

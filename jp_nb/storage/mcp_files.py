@@ -100,23 +100,27 @@ def find_server_files(workspace: Path, *, home: Path | None = None) -> list[Serv
     Files of the workspace come before those of the user.
     """
     home = Path(os.path.expanduser("~")) if home is None else home
+
     candidates = [
         *(ServerFile(workspace / name, title, "workspace") for name, title in _WORKSPACE_FILES),
         ServerFile(home / _CLAUDE_FILE, "Claude Code", "user"),
         *(ServerFile(path, title, "user") for path, title in _list_user_files(home)),
     ]
+
     found: dict[Path, ServerFile] = {}
     for candidate in candidates:
         with suppress(OSError):
             if candidate.path.is_file() or candidate.path.is_symlink():
                 found.setdefault(candidate.path, candidate)
+
     return list(found.values())
 
 
 def _list_user_files(home: Path) -> Iterator[tuple[Path, str]]:
     yield from ((home / name, title) for name, title in _HOME_FILES)
     codex = os.environ.get("CODEX_HOME")
-    yield (Path(codex) if codex else home / ".codex") / "config.toml", "Codex"
+    codex_folder = Path(codex) if codex else home / ".codex"
+    yield codex_folder / "config.toml", "Codex"
 
     settings = _application_folder(home)
     yield settings / "Claude" / "claude_desktop_config.json", "Claude Desktop"
@@ -152,20 +156,24 @@ def read_server_files(files: Iterable[ServerFile], workspace: Path) -> ServerFil
     problems: list[str] = []
     servers: list[ListedServer] = []
     local: list[ListedServer] = []
+
     for file in listed:
         try:
             content = _read_content(file, workspace)
         except StorageError as exc:
             problems.append(str(exc))
             continue
+
         # Servers that Claude Code keeps for one project are the first ones.
         local += [ListedServer(entry, file) for entry in _read_project(file, content, workspace)]
         found = read_servers(content)
         servers += [ListedServer(entry, file) for entry in found[:MAX_FILE_SERVERS]]
+
         if len(found) > MAX_FILE_SERVERS:
             problems.append(
                 f"{file.path} has more than {MAX_FILE_SERVERS} servers; the others were not read"
             )
+
     return ServerFiles(listed, tuple(_mark_shadowed([*local, *servers])), tuple(problems))
 
 
@@ -208,6 +216,7 @@ def _read_content(file: ServerFile, workspace: Path) -> JsonObject:
     except (OSError, ValueError, RecursionError) as exc:
         reason = getattr(exc, "strerror", None) or one_line(str(exc), limit=200)
         raise StorageError(f"{path} was not read: {reason or 'nested too deeply'}") from exc
+
     if not isinstance(value, dict):
         raise StorageError(f"{path} was not read: it contains no table")
     return value
@@ -224,7 +233,10 @@ def read_servers(content: Mapping[str, JsonValue]) -> list[ServerEntry]:
     inputs = _read_inputs(content.get("inputs"))
     servers: list[ServerEntry] = []
     nested = content.get("mcp")
-    for table in (content, nested if isinstance(nested, dict) else {}):
+    if not isinstance(nested, dict):
+        nested = {}
+
+    for table in (content, nested):
         for key in _CONTAINERS:
             items = list(_list_items(table.get(key)))
             servers += [read_server_entry(name, entry, inputs) for name, entry in items]
@@ -237,7 +249,9 @@ def _list_items(container: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     elif isinstance(container, list):
         for number, item in enumerate(container[: MAX_FILE_SERVERS + 1], 1):
             name = item.get("name") if isinstance(item, dict) else None
-            yield (name if isinstance(name, str) else f"server {number}"), item
+            if not isinstance(name, str):
+                name = f"server {number}"
+            yield name, item
 
 
 def _read_inputs(listed: JsonValue) -> dict[str, str]:
@@ -260,4 +274,5 @@ def _read_project(
         project = projects.get(str(folder))
         if isinstance(project, dict) and project.get("mcpServers"):
             return read_servers({"mcpServers": project["mcpServers"]})
+
     return []

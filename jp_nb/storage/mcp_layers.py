@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, sorted_json
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.mcp_entries import ServerEntry
-from jp_nb.storage.mcp_files import ServerFile, read_server_file
+from jp_nb.storage.mcp_files import ServerFile, ServerScope, read_server_file
 from jp_nb.text import one_line
 
 MCP_FILES_PATH: Final = ("providers", "mcp_files")
@@ -77,12 +78,15 @@ class ServerLayers:
             now = make_stamp(path)
         except OSError as exc:
             raise StorageError(f"{path} was not read: {exc.strerror or exc}") from exc
+
         known = self._entries.get((path, root))
         if known is None or known[0] != now:
             inside = path.is_relative_to(root)
-            file = ServerFile(path, "", "workspace" if inside else "user")
+            scope: ServerScope = "workspace" if inside else "user"
+            file = ServerFile(path, "", scope)
             known = now, read_server_file(file, root)
             self._entries[path, root] = known
+
         return known[1]
 
 
@@ -100,9 +104,8 @@ def list_files(layers: Iterable[Layer]) -> list[str]:
 def is_listed_by_user(path: Path, layers: Iterable[Layer], root: Path) -> bool:
     """Return True if the user's own configuration lists the file at `path`."""
     own = [layer for layer in layers if layer.name in (USER_FILE_LAYER, ENVIRONMENT_LAYER)]
-    return any(
-        locate_servers(listed, root) == path for layer in own for listed in list_files([layer])
-    )
+    listed = chain.from_iterable(list_files([layer]) for layer in own)
+    return any(locate_servers(each, root) == path for each in listed)
 
 
 def list_server_names(layer: Layer) -> list[str]:

@@ -142,7 +142,7 @@ def _parse_rule(stored: object) -> KeptRule | None:
 
 def _encode(notebooks: Mapping[str, list[KeptRule]]) -> bytes:
     kept = list(notebooks.items())[-MAX_NOTEBOOKS:]
-    stored = {name: [_to_json(rule) for rule in rules] for name, rules in kept}
+    stored = {name: list(map(_to_json, rules)) for name, rules in kept}
     return json.dumps({"version": 1, "notebooks": stored}, indent=1).encode()
 
 

@@ -103,12 +103,15 @@ def decode_log_entry(line: bytes) -> LogEntry | None:
     question = found.get("question")
     number = found.get("id", 1)
     answer = found.get("answer")
+
     if not isinstance(question, str) or not question.strip():
         return None
     if type(number) is not int or not 1 <= number <= MAX_INTEGER or read_entry_time(found) is None:
         return None
+
     if not is_answered(found):
         return found if found["outcome"] in SEEN_ENDS else None
+
     is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
     return None if answer is None or is_blank else found
 
@@ -172,16 +175,20 @@ def mark_own_lines(
     run = 0
     known = -1
     runs: list[int | None] = []
+
     for line in lines:
         entry = line.entry
         is_own = entry is not None and has_valid_signature(entry, key, workspace)
         if is_own and entry is not None and (after := str(entry.get(AFTER_KEY))) != value:
             value = after
             run = run + 1  # the lines before it have changed
+
         value = extend_chain(value, line.data)
-        runs.append(run if is_own else None)
+        own_run = run if is_own else None
+        runs.append(own_run)
         if is_own and value == newest:
             known = run
+
     return [replace(line, is_own=run == known) for line, run in zip(lines, runs, strict=True)]
 
 
@@ -208,8 +215,11 @@ class LogContents:
         does not change the ids of later answers.
         """
         lines = data.split(b"\n")
-        self.is_torn, self.size = lines[-1] != b"", len(data)
+
+        self.is_torn = lines[-1] != b""
+        self.size = len(data)
         self.count = len(lines) - (not self.is_torn)
+
         for line in filter(bytes.strip, lines):
             number: int | None = None
             entry = decode_log_entry(line)
@@ -217,7 +227,7 @@ class LogContents:
                 self.last += 1
             elif is_answered(entry):
                 found = entry.get("id", self.last + 1)
-                assert isinstance(found, int)  # `decode_entry` checks it
+                assert isinstance(found, int)  # `decode_log_entry` checks it
                 number = found
                 self.last = max(self.last, found)
             self.lines.append(LogLine(line, entry, number))
@@ -272,12 +282,14 @@ class QuestionLogFile:
     def __init__(
         self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
+
         self.root = root
         self.max_archives = max_archives
         self.timeout_s = timeout_s
         self.workspace = os.path.realpath(root)  # its name in signatures
         self.folder = root / LOG_FOLDER
         self.path = self.folder / ACTIVE_LOG_NAME
+
         self._known: dict[Path, tuple[object, int]] = {}
 
     def exists(self) -> bool:
@@ -294,6 +306,7 @@ class QuestionLogFile:
         """
         if not os.path.lexists(self.folder):
             return LogContents()
+
         self._check_folder()
         with _translated("read", self.folder), self._locked(make=False):
             contents = self._gather()
@@ -306,6 +319,7 @@ class QuestionLogFile:
         """Read the files. `ends_alone` reads only the last id of archives that were read before."""
         contents = LogContents()
         size = 0
+
         for path in self._files():
             before = contents.last
             status = path.lstat()
@@ -315,10 +329,12 @@ class QuestionLogFile:
                     f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
                     "old files away, or set `record.project_log` to `off`"
                 )
+
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
             if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
                 contents.last = self._known[path][1]
                 continue
+
             try:
                 contents.add(read_owned_file(path))
             except ForeignFileError as exc:
@@ -327,6 +343,7 @@ class QuestionLogFile:
                 contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
             else:
                 self._known[path] = stamp, contents.last
+
         if not os.path.lexists(self.path):
             contents.begin_file()
         return contents
@@ -367,14 +384,17 @@ class QuestionLogFile:
                 if not os.path.lexists(folder):
                     with suppress(FileExistsError):  # another process was faster
                         os.mkdir(folder, 0o755)
+
         self._check_folder()
         with _translated("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._gather(ends_alone=not needs_all)
             newest = self._newest_signed() if key else None
             digests = [extend_chain("", line.data) for line in contents.lines]
+
             if newest and not needs_all and newest.line not in digests:
                 contents = self._gather()  # the newest signed line is in an archive
+
             if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
             if contents.last + len(entries) > MAX_INTEGER:
@@ -382,10 +402,12 @@ class QuestionLogFile:
                     f"an answer in {self.folder} has the id {contents.last}, which is "
                     "the highest possible id: delete that line"
                 )
+
             rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
             new = [each for each in entries if "row" not in each or each["row"] not in rows]
             if if_new:
                 new = [each for each in new if not contents.has_same_answer(each)]
+
             lines = self._make_lines(new, contents.last, key, _chain(contents, newest))
             problems = self._write(lines, contents, signed=key is not None)
             return Added(len(new), len(entries) - len(new), problems)
@@ -402,15 +424,19 @@ class QuestionLogFile:
             if is_answered(entry):
                 last += 1
                 entry = {"id": last, **entry}
+
             if key is not None:
                 entry = sign_entry({**entry, AFTER_KEY: chain}, key, self.workspace)
+
             line = encode_log_entry(entry)
             if len(line) > MAX_LOG_FILE_BYTES:
                 raise EntryTooLongError(
                     f"the entry has {len(line)} bytes, which is too long for the project log"
                 )
+
             chain = extend_chain(chain, line)
             made.append((line, chain))
+
         return made
 
     def _write(
@@ -418,6 +444,7 @@ class QuestionLogFile:
     ) -> tuple[str, ...]:
         """Write `lines`, archive full files, and return messages about problems."""
         problems: dict[str, None] = {}
+
         while lines:
             if contents.count >= MAX_LOG_LINES or contents.size >= MAX_LOG_FILE_BYTES:
                 try:
@@ -426,23 +453,28 @@ class QuestionLogFile:
                 except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
+
             written = lines[: max(MAX_LOG_LINES - contents.count, 1)]
             data = b"".join(line for line, _ in written)
             data = b"\n" + data if contents.is_torn else data
             self._append(data)
             line, chain = written[-1]
+
             if signed and (problem := self._keep_newest(extend_chain("", line), chain)):
                 problems[problem] = None
+
             contents.count += len(written)
             contents.size += len(data)
             contents.is_torn = False
             del lines[: len(written)]
+
         return tuple(problems)
 
     def _append(self, data: bytes) -> None:
         """Append and sync `data`, all or nothing."""
         made = not os.path.lexists(self.path)
         descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
+
         try:
             before = os.fstat(descriptor).st_size
             try:
@@ -454,6 +486,7 @@ class QuestionLogFile:
                 raise
         finally:
             os.close(descriptor)
+
         if made:
             sync_folder(self.folder)
 
@@ -485,6 +518,7 @@ class QuestionLogFile:
         number = archives[-1][0] + 1 if archives else 1
         os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
         sync_folder(self.folder)
+
         if self.max_archives:
             for _, name in archives[: max(len(archives) + 1 - self.max_archives, 0)]:
                 os.unlink(self.folder / name)
@@ -496,6 +530,7 @@ class QuestionLogFile:
         """Raise `StorageError` if the folder is a link or is not owned."""
         if self.folder.is_symlink():
             raise StorageError(f"{self.folder} is a link: replace it by a folder")
+
         for folder in (self.folder.parent, self.folder):
             if not is_owned_folder(folder):
                 raise StorageError(

@@ -39,6 +39,7 @@ def append_run_event(**event: JsonValue) -> None:
     path = os.environ.get(environment.EVENTS_VARIABLE)
     if not path or path in _failed:
         return
+
     try:
         with open(path, "a", encoding="ascii") as file:
             file.write(json.dumps(event) + "\n")

@@ -63,10 +63,12 @@ def revoke_consent(folder: Path) -> list[str]:
     revoked = FolderTrust().revoke(folder)
     lines = [f"the consent that you gave in {each} no longer applies" for each in revoked]
     resolved = folder.resolve()
+
     for each in forget_workspaces([resolved, *resolved.parents]):
         lines.append(f"the conversations that you signed in {each} need your consent again")
     if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS_VARIABLE} lists it")
+
     return lines or [f"you have not trusted {folder}"]
 
 
@@ -121,6 +123,7 @@ class FolderTrust:
         kept = dict(self._load())
         resolved = folder.resolve()
         revoked = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
+
         if revoked:
             self._store(kept)
         return revoked
@@ -160,12 +163,17 @@ def _parsed(data: bytes) -> dict[str, list[str]]:
     found: object = None
     with suppress(ValueError, RecursionError):
         found = json.loads(data)
-    folders = found.get("folders") if isinstance(found, dict) else None
-    return {
-        folder: [x for x in digests if isinstance(x, str)]
-        for folder, digests in (folders.items() if isinstance(folders, dict) else ())
-        if isinstance(digests, list)
-    }
+
+    stored = found.get("folders") if isinstance(found, dict) else None
+    if not isinstance(stored, dict):
+        return {}
+
+    folders: dict[str, list[str]] = {}
+    for folder, digests in stored.items():
+        if isinstance(digests, list):
+            folders[folder] = [each for each in digests if isinstance(each, str)]
+
+    return folders
 
 
 KEY_BYTES = 32
@@ -212,12 +220,14 @@ class KeyFile:
         """
         if (found := self.read()) is not None:
             return found
+
         path = self.path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make(path)
         except OSError as exc:
             raise _refused(path, f"cannot be created: {exc.strerror or exc}") from exc
+
         if (made := self.read()) is None:
             raise _refused(path, "cannot be created: it is a broken link, or was deleted")
         return made
@@ -228,6 +238,7 @@ def _read(path: Path) -> SecretBytes:
         descriptor = open_regular(path)
     except (NotRegularFileError, IsADirectoryError) as exc:
         raise _refused(path, "is not a file") from exc
+
     try:
         # The opened file is checked, because the path may lead to another file a moment later.
         if why := _why_no_key(os.fstat(descriptor)):
@@ -249,6 +260,7 @@ def _why_no_key(status: os.stat_result) -> str | None:
                 "is accessible to other users: make it private (`chmod 600`), or "
                 "delete it if someone may have read it"
             )
+
     if status.st_size != KEY_BYTES:
         return (
             f"has {status.st_size} bytes instead of {KEY_BYTES}: restore the right "

@@ -261,6 +261,7 @@ class ConversationConfig(ConfigTable):
         tool = self.tools[name]
         star = self.tools.get(STAR)
         toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
+
         candidates = (tool.enable, toolset, star.enable if star else None)
         sources = [source for source in candidates if source is not None]
         states = (source.state for source in sources if source.state is not None)

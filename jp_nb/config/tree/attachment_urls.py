@@ -34,11 +34,13 @@ def parse_attachment_url(url: str) -> AttachmentParts:
     match = _URL.fullmatch(url)
     if match is None:
         raise UnexpectedValueError("a URL such as file://notes.md", url)
+
     path, _, query = match["rest"].partition("?")
     values = parse_qs(query, keep_blank_values=True)
     params: dict[str, str | list[str]] = {
         name: one[0] if len(one) == 1 else one for name, one in values.items()
     }
+
     return AttachmentParts(match["type"], unquote(path), params)
 
 
@@ -53,19 +55,23 @@ def format_attachment_url(value: Any) -> str:
         raise UnexpectedValueError(
             "a URL such as file://notes.md, or a table of type, path, and params", value
         )
+
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
     unknown = [str(key) for key in table if key not in ("type", "path", "params")]
     if unknown or len(table) != len(value):
         wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
         raise UnexpectedValueError("type, path, and params", cause=wrong)
+
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:
             raise UnexpectedValueError(f"a text for {key!r}", table.get(key))
+
     params = {} if table.get("params") is None else table["params"]
     values = params.values() if isinstance(params, dict) else [None]
     texts = [text for one in values for text in (one if isinstance(one, list) else [one])]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
+
     return format_attachment_url(AttachmentParts(table["type"], table["path"], params).url)
 
 
@@ -76,9 +82,11 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
     """
     if not text.strip():
         raise ValueError("expected the path of a file, or a URL such as file://notes.md")
+
     if _URL.fullmatch(text):
         return text
     if text.startswith("~"):
         return AttachmentParts("file", text).url
+
     path = posixpath.normpath(posixpath.join(within, text))
     return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url

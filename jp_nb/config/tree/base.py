@@ -73,6 +73,7 @@ class UnexpectedValueError(ValueError):
         self.expected = expected
         self.cause = cause
         shown = f"found {found}" if found else describe_found(value)
+
         super().__init__(
             f"{cause}, expected {expected}" if cause else f"expected {expected}, {shown}"
         )
@@ -161,10 +162,12 @@ def describe_found(value: object, path: str = "") -> str:
             return "found a list"
         case None:
             return "found nothing"
+
     if may_hold_secret(path) or (
         isinstance(value, str) and looks_like_secret(value[: 5 * _MAX_CHARS])
     ):
         return "found something else (not shown: it may be a secret)"
+
     text = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):
         text = str(value).lower()

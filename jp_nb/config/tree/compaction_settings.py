@@ -47,6 +47,7 @@ class TurnBound:
 def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
     """Return the bound for `text`."""
     word = text.strip().lower()
+
     if word in ("last", LAST_COMPACTION) and may_be_last:
         return TurnBound("last")
     if _WHOLE.fullmatch(word):
@@ -55,6 +56,7 @@ def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
         return TurnBound("from_end", int(word[1:]))
     if word[:1] == "@" and _WHOLE.fullmatch(word[1:]) and int(word[1:]):
         return TurnBound("turn", int(word[1:]) - 1)
+
     parts = _PART.findall(word) if len(word) <= 80 and _DURATION.fullmatch(word) else []
     if not parts or not all(unit in _SECONDS for _, unit in parts):
         or_last = f", or `{LAST_COMPACTION}`" if may_be_last else ""
@@ -67,6 +69,7 @@ def _normalize_bound(value: Any, *, may_be_last: bool) -> str:
         value = str(value)
     if not isinstance(value, str):
         raise ValueError(f"{_EXPECTED}, {describe_found(value)}")
+
     bound = parse_bound(value, may_be_last=may_be_last)
     return LAST_COMPACTION if bound.kind == "last" else value.strip().lower()
 

@@ -53,6 +53,7 @@ def _check_address(value: str) -> str:
         parts = urlsplit(value)
     except ValueError:
         raise ValueError("expected an address such as https://host") from None
+
     advice = "into an environment variable and set api_key_env to its name"
     if "@" in parts.netloc:
         raise ValueError(f"an address cannot contain a user name or password. Put the key {advice}")
@@ -294,11 +295,13 @@ def _check_server_name(name: str) -> str:
             f"{name!r} is the name of a built-in provider, whose settings are "
             f"`providers.llm.{name}`. Give the server another name"
         )
+
     if name in _RESERVED_NAMES or not _SERVER_NAME.fullmatch(name):
         raise UnexpectedValueError(
             "at most 40 small letters, digits, `-`, and `_`, beginning with a letter",
             cause=f"{shorten_for_error(name)!r} cannot be the name of a server",
         )
+
     _DECLARED_SERVERS.add(name)
     return name
 
@@ -318,6 +321,7 @@ def _check_provider(provider: str) -> str:
     if provider in PROVIDER_NAMES or provider in _DECLARED_SERVERS:
         return provider
     # Comparing a longer name takes long.
+
     near = difflib.get_close_matches(provider[:40], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     known = ", ".join(AVAILABLE_PROVIDERS)
@@ -357,6 +361,7 @@ def read_model_id(value: Any) -> Any:
         raise UnexpectedValueError(
             "a model id `provider/name`, an alias, or a table of provider and name", value
         )
+
     provider, slash, name = (part.strip() for part in value.partition("/"))
     if not slash:
         if not provider:
@@ -379,6 +384,7 @@ REASONING_EFFORTS: Final[tuple[str, ...]] = get_args(ReasoningEffort)
 def _read_effort(value: Any) -> Any:
     is_table = isinstance(value, dict) and value.keys() == {"absolute"}
     tokens = read_number(value["absolute"] if is_table else value)
+
     if tokens is None and value not in REASONING_EFFORTS:
         raise UnexpectedValueError(
             f"one of {', '.join(REASONING_EFFORTS)}, or a number of tokens", value
@@ -694,8 +700,10 @@ class Section(ShortTable):
         content = self.content.strip()
         if self.tag is None:
             return f"# {self.title}\n\n{content}" if self.title else content
+
         if any(sign in content for sign in "<>&"):
             content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+
         title = ""
         if self.title:
             from xml.sax.saxutils import quoteattr
@@ -739,6 +747,7 @@ class Instruction(ConfigTable):
     def to_section(self) -> Section:
         """Return a section with the tag `instruction`."""
         parts = [self.description] if self.description else []
+
         parts.append("\n".join(f"- {item}" for item in self.items))
         if self.examples:
             parts.append("**Examples**")
@@ -747,6 +756,7 @@ class Instruction(ConfigTable):
                 reason = f"\nReason: {example.reason}" if example.reason else ""
                 example = f"Good: {example.good}\nBad: {example.bad}{reason}"
             parts.append(example)
+
         return Section(
             content="\n\n".join(p for p in parts if p),
             tag="instruction",

@@ -160,6 +160,7 @@ class Command(ShortTable):
             raise ValueError(
                 f"invalid shell quoting in command string: {shorten_for_error(value)}"
             ) from exc
+
         if not words:
             raise ValueError("expected a command line, found nothing")
         program, *args = words
@@ -308,6 +309,7 @@ def _read_inline_results(value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"truncate"}:
         value = value["truncate"]
         value = value.get("lines") if isinstance(value, dict) else value
+
     if (number := read_number(value)) is not None:
         return number or "off"
     raise UnexpectedValueError("off, full, true, false, or a number of lines", value)
@@ -366,11 +368,13 @@ def _check_source(value: str) -> str:
         raise ValueError(
             f"Unknown tool source: {shorten_for_error(value)}, must be one of: {listed}"
         )
+
     if kind == "mcp" and not rest.partition(".")[0]:
         raise ValueError(
             "MCP tool source must name a server, as in mcp.SERVER or mcp.SERVER.TOOL, "
             + describe_found(value)
         )
+
     if dot and not all(rest.split(".", 1)):
         raise UnexpectedValueError("a name after each dot of the source", value)
     return value
