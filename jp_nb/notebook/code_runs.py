@@ -24,7 +24,7 @@ from jp_nb.notebook.display.capture import OutputCapture, capturing, open_figure
 from jp_nb.text import plain
 from jp_nb.toolkit.base import CodeRun, error_summary
 
-MAX_FRAMES: Final = 20
+MAX_CODE_FRAMES: Final = 20
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
@@ -216,9 +216,9 @@ def _describe_frames(
             text = linecache.getline(file, number).strip()
             frames.append(f"line {number}, in {frame.f_code.co_name}{origin}: {text}")
 
-    omitted = len(frames) - MAX_FRAMES
+    omitted = len(frames) - MAX_CODE_FRAMES
     if omitted > 0:
-        frames[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {omitted} more frames"]
+        frames[MAX_CODE_FRAMES // 2 : -MAX_CODE_FRAMES // 2] = [f"… {omitted} more frames"]
 
     return "\n".join(frames)
 

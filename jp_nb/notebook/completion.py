@@ -44,8 +44,8 @@ from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import CONFIG_SUFFIXES
 from jp_nb.storage.files import get_config_folder
 
-MAX_OFFERED = 300
-MAX_CHARS = 200  # longer texts are not offered
+MAX_COMPLETIONS = 300
+MAX_COMPLETION_CHARS = 200  # longer texts are not offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +218,10 @@ def complete_cell(cell: str, line: int, column: int, names: Names) -> Completion
         return _limit(_complete_placeholder(before, names))
     if line != first and _CELL_MAGIC.match(before):
         return Completions(column, [])
-    return complete(before, names)
+    return complete_line(before, names)
 
 
-def complete(before: str, names: Names) -> Completions:
+def complete_line(before: str, names: Names) -> Completions:
     """Return the completions of `before`, the line of a magic up to the cursor."""
     magic = _MAGIC.match(before)
     if magic is None:
@@ -254,8 +254,10 @@ def complete(before: str, names: Names) -> Completions:
 
 def _limit(found: Completions) -> Completions:
     # Names of untrusted records must not contain control characters.
-    texts = [text for text in found.texts if text.isprintable() and len(text) <= MAX_CHARS]
-    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_OFFERED], found.notes)
+    texts = [
+        text for text in found.texts if text.isprintable() and len(text) <= MAX_COMPLETION_CHARS
+    ]
+    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_COMPLETIONS], found.notes)
 
 
 def _match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completions:
@@ -576,7 +578,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
 """The function that completes each kind of text."""
 
 
-def matches(session: Session | None, context: Any) -> dict[str, Any]:
+def match_completions(session: Session | None, context: Any) -> dict[str, Any]:
     """Return IPython's `MatcherResult` for its `CompletionContext`. Raise no errors."""
     before: str = context.text_until_cursor
     found = Completions(len(before), [])

@@ -45,7 +45,7 @@ class JpMagics(Magics):
         from jp_nb.notebook import commands  # not loaded by `%load_ext`
 
         with self._session.report_errors():
-            commands.ask(self._shell, self._session, line, cell)
+            commands.send_request(self._shell, self._session, line, cell)
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
@@ -110,13 +110,15 @@ def _is_incomplete(code: str) -> bool:
 
 
 @context_matcher(identifier="jp_nb")  # type: ignore[untyped-decorator]  # it has no annotations
-def complete(context: Any) -> Any:
+def complete_magic(context: Any) -> Any:
     """Return IPython's completions for the magics."""
     if "%jp" not in context.full_text:
         return {"completions": []}
-    from jp_nb.notebook.completion import matches  # not loaded before the first Tab in a magic
+    from jp_nb.notebook.completion import (
+        match_completions,  # not loaded before the first Tab in a magic
+    )
 
-    return matches(get_session(), context)
+    return match_completions(get_session(), context)
 
 
 def load(shell: Any, *, version: str) -> None:
@@ -146,8 +148,8 @@ def load(shell: Any, *, version: str) -> None:
     if keep_question_marks not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(keep_question_marks)
 
-    if complete not in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.append(complete)
+    if complete_magic not in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.append(complete_magic)
 
     for event, callback in _callbacks(session):
         shell.events.register(event, callback)
@@ -207,8 +209,8 @@ def unload(shell: Any) -> None:
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
 
-    if complete in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.remove(complete)
+    if complete_magic in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(complete_magic)
 
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("jp", None)

@@ -176,7 +176,7 @@ ASK_OPTIONS: Final = (
 _TABLE: Final = (
     Subcommand("q", "ask in one line", "commands:ask_in_one_line", "TEXT", is_text=True),
     Subcommand(
-        "config", "show or change the configuration", "commands.tools:config",
+        "config", "show or change the configuration", "commands.config_command:configure",
         "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
         options=(
             MagicOption(("--explain",), "show which layer and file set PATH", "PATH", "path",
@@ -192,28 +192,28 @@ _TABLE: Final = (
         ),
     ),
     Subcommand("tools", "list the tools that the model can call, or describe one",
-               "commands.reports:tools",
+               "commands.tools:show_tools",
                "[NAME]", "the name of one tool or toolset", "tool or toolset",
                options=(MagicOption(("--forget",), "forget the rule N that you kept about the tool",
                                     "N", beside="NAME"),)),
     Subcommand("log", "show the last turns, and list the other conversations of this notebook",
-               "commands.reports:log", "[N]", "a number of turns"),
+               "commands.reports:show_turns", "[N]", "a number of turns"),
     Subcommand(
         "qna", "show or search the answered questions of this notebook and its workspace",
-        "commands.reports:qna", "[list | get ID | search TEXT… | import FILE]",
+        "commands.answered_questions:run_qna", "[list | get ID | search TEXT… | import FILE]",
         verbs={"list": None, "get": "answer", "search": None, "import": "file"},
         options=(MagicOption(("--limit",), "show the newest N questions", "N"),),
     ),
     Subcommand(
         "models", "list the models of a provider or local server, by default the current one",
-        "commands.reports:models", "[PROVIDER [WORD…]]", "a provider and words to search for",
+        "commands.reports:list_models", "[PROVIDER [WORD…]]", "a provider and words to search for",
         "provider", options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
         "mcp",
         "show the MCP servers and their state, show the stderr of one, end one so that it starts "
         "again, show a resource, add those of other applications, or sign in to one",
-        "commands.mcp:mcp",
+        "commands.mcp:run_mcp",
         "[list | log NAME | restart NAME | read [NAME] URI | import [FILE] | sign-in NAME | "
         "sign-out NAME]",
         "a verb and its words",
@@ -224,7 +224,7 @@ _TABLE: Final = (
     Subcommand(
         "cassette",
         "record model responses to a file or replay them; without arguments, show the status",
-        "commands.reports:cassette", "[record | replay | replay-or-record [FILE] | off]",
+        "commands.reports:set_cassette", "[record | replay | replay-or-record [FILE] | off]",
         "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
         options=(
@@ -233,12 +233,13 @@ _TABLE: Final = (
         ),
     ),
     Subcommand("usage", "show the tokens used, by request and by model",
-               "commands.reports:usage", "[N]", "a number of turns",
+               "commands.reports:show_usage", "[N]", "a number of turns",
                options=(MagicOption(("--count",), "ask the server how many tokens the next request "
                                     "has"),
                         MagicOption(("--why",), "show the reasoning that models did not get"))),
     Subcommand(
-        "call", "run a tool as in a turn, but outside of the conversation", "commands.tools:call",
+        "call", "run a tool as in a turn, but outside of the conversation",
+        "commands.tools:try_tool",
         "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,
         options=(
             MagicOption(("--last",), "use the arguments of the model's last call"),
@@ -247,7 +248,7 @@ _TABLE: Final = (
     ),
     Subcommand(
         "request", "show a request to the model: the last one, that of turn N, or the next one",
-        "commands.reports:request", "[N…]",
+        "commands.reports:show_request", "[N…]",
         "the number of a turn (3), of one of its requests (3.1), or `next`", "turn",
         options=(MagicOption(("--diff",), "compare two requests: their common beginning and the "
                         "differences", beside="N M"),
@@ -259,17 +260,17 @@ _TABLE: Final = (
                         "dict", "NAME")),
     ),
     Subcommand("why", "ask the model to explain the last error; TEXT is an additional question",
-               "commands:explain", "[TEXT]", is_text=True),
+               "commands:explain_error", "[TEXT]", is_text=True),
     Subcommand("retry", "ask the last request again, in a branch without the last turn",
-               "commands:retry", takes_description="only `-m MODEL`",
+               "commands:retry_turn", takes_description="only `-m MODEL`",
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
     Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
-               "of an earlier kernel", "commands.manage:resume", "[ID]",
+               "of an earlier kernel", "commands.manage:resume_turn", "[ID]",
                "the id of a conversation in a journal"),
     Subcommand(
         "code", "insert a code block of the last answer as a new cell, without running it",
-        "commands.tools:code", "[N]", "the number of a code block",
+        "commands.code_cells:insert_code", "[N]", "the number of a code block",
         options=(
             MagicOption(("--call",), "insert a tool call as Python code; without an id, the last "
                         "call", "[CALL_ID]", parse=lambda _, call_id: call_id),
@@ -277,21 +278,22 @@ _TABLE: Final = (
     ),
     Subcommand(
         "replay", "run the tool calls of a turn again, and compare the results",
-        "commands.tools:replay", "[N]", "the number of a turn", "turn",
+        "commands.tools:replay_calls", "[N]", "the number of a turn", "turn",
         options=(
             MagicOption(("--ask",), "ask the questions of the tools again"),
             MagicOption(("--strict",), "fail the cell if a result differs"),
         ),
     ),
-    Subcommand("new", "start a new conversation in this notebook", "commands.manage:new",
+    Subcommand("new", "start a new conversation in this notebook",
+               "commands.manage:start_conversation",
                options=(MagicOption(("--keep-config",), "start it with the settings of this "
                                     "conversation"),)),
     Subcommand("fork", "copy the conversation up to a turn, and continue in the copy",
-               "commands.manage:fork", "[TURN]", "the number of the last turn to keep",
+               "commands.manage:fork_at_turn", "[TURN]", "the number of the last turn to keep",
                "turn"),
     Subcommand(
         "compact", "make the context smaller; the record keeps every entry",
-        "commands.manage:compact", takes_description="only options",
+        "commands.manage:compact_context", takes_description="only options",
         options=(
             MagicOption(("--undo",), "undo the last compaction"),
             MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
@@ -311,33 +313,34 @@ _TABLE: Final = (
                     "compaction only", "X", "change"),
         ),
     ),
-    Subcommand("undo", "continue without the last turn", "commands.manage:undo"),
+    Subcommand("undo", "continue without the last turn", "commands.manage:undo_turn"),
     Subcommand("switch", "switch to another conversation; without an id, list all",
-               "commands.manage:switch", "[ID]", "the id of a conversation", "conversation"),
+               "commands.manage:switch_to_conversation", "[ID]", "the id of a conversation",
+               "conversation"),
     Subcommand("drop", "delete a conversation from this notebook permanently",
-               "commands.manage:drop", "ID", "the full id of a conversation",
+               "commands.manage:drop_stored_conversation", "ID", "the full id of a conversation",
                "stored conversation"),
-    Subcommand("save", "save the record now", "commands.manage:save",
+    Subcommand("save", "save the record now", "commands.manage:save_record",
                takes_description="no arguments (`%jp export DIR` writes a conversation to a "
                "directory)"),
     Subcommand(
         "export", "write the conversation to a directory in JP's format",
-        "commands.manage:export_directory", "DIR", "the name of a directory", "folder",
+        "commands.manage:export_to_directory", "DIR", "the name of a directory", "folder",
         options=(MagicOption(("--dialect",), "write `native`, the format of jp_nb, or `jp-head`, "
                         "which JP reads", "native|jp-head", choices=("native", "jp-head")),),
     ),
     Subcommand("import", "continue with a conversation from a JP directory",
-               "commands.manage:import_directory", "DIR", "a JP conversation directory",
+               "commands.manage:import_from_directory", "DIR", "a JP conversation directory",
                "folder"),
     Subcommand(
-        "trust", "trust the settings in this notebook's record", "commands.manage:trust",
+        "trust", "trust the settings in this notebook's record", "commands.manage:trust_record",
         options=(MagicOption(("--workspace",),
                              "trust the configuration files of this folder, and a moved project"),
                  MagicOption(("--yes",), "skip the confirmation"),
                  MagicOption(("--revoke",), "withdraw your trust")),
     ),
     Subcommand("doctor", "check the setup: what works here, and why something does not",
-               "commands.reports:doctor"),
+               "commands.setup_checks:show_checks"),
 )
 # fmt: on
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}

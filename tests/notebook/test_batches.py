@@ -91,10 +91,10 @@ SCRIPTS = {
 WAIT_FOREVER = """
 from jp_nb.notebook.display import capture
 from jp_nb.notebook.page import delivery
-before = capture.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
-capture.INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
+before = capture.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
+capture.BATCH_INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
 """
-WAIT_AS_BEFORE = "capture.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
+WAIT_AS_BEFORE = "capture.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 

@@ -110,7 +110,7 @@ def test_code_is_printed_in_a_headless_run(
     ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ipython.run("%%jp -m scripted/one\nGo.")
-    monkeypatch.setattr("jp_nb.notebook.commands.tools.is_headless", lambda kernel: True)
+    monkeypatch.setattr("jp_nb.notebook.commands.code_cells.is_headless", lambda kernel: True)
     monkeypatch.setattr(type(ipython.shell), "kernel", Headless(), raising=False)
     text, cell = run_code(ipython, "")
     assert text is None

@@ -15,11 +15,11 @@ import jp_nb
 from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.model_settings import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
-    MAX_OFFERED,
+    MAX_COMPLETIONS,
     OFFERED,
     Names,
-    complete,
     complete_cell,
+    complete_line,
 )
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
 from tests.notebook.ipython_shell import IPythonShell, ipython
@@ -72,7 +72,7 @@ NAMES = KnownNames()
 
 def lines(before: str, names: Names = NAMES) -> list[str]:
     """Return `before` with each of its completions applied."""
-    found = complete(before, names)
+    found = complete_line(before, names)
     assert 0 <= found.start <= len(before)
     return [before[: found.start] + text for text in found.texts]
 
@@ -236,7 +236,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(marked=marked):
             before = marked.replace("^", "")
-            found = complete(before, NAMES)
+            found = complete_line(before, NAMES)
             assert found.texts == texts
             if texts:
                 assert found.start == marked.index("^")
@@ -270,12 +270,12 @@ def test_completed_key_is_quoted_as_its_line_needs() -> None:
 
 def test_untrusted_names_are_bounded_and_printable() -> None:
     strange = KnownNames()
-    many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
+    many = [f"c{number}" for number in range(MAX_COMPLETIONS + 100)]
     names = ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
     strange.conversations = dict.fromkeys(names, False)
     found = lines("%jp switch c", strange)
     assert found[0] == "%jp switch c0"
-    assert len(found) == MAX_OFFERED
+    assert len(found) == MAX_COMPLETIONS
 
 
 def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
@@ -407,4 +407,4 @@ def test_failure_of_completion_is_silent_and_logged(
 
 
 def test_toolsets_are_noted_with_their_number_of_tools() -> None:
-    assert complete("%%jp -t ", NAMES).notes == {"geo": "2 tools", "fs": "1 tool"}
+    assert complete_line("%%jp -t ", NAMES).notes == {"geo": "2 tools", "fs": "1 tool"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.display.capture import MAX_IMAGES, MAX_OUTPUTS, OutputCapture
+from jp_nb.notebook.display.capture import MAX_RUN_IMAGES, MAX_RUN_OUTPUTS, OutputCapture
 from jp_nb.notebook.published import MAX_OUTPUT_TEXT_CHARS, BoundedText
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
@@ -54,19 +54,19 @@ def test_only_first_and_last_of_many_outputs_are_kept() -> None:
     for number in range(10_000):
         capture.add_message("display_data", display(str(number)))
     outputs = capture.outputs()
-    assert len(outputs) == 2 * MAX_OUTPUTS + 1
+    assert len(outputs) == 2 * MAX_RUN_OUTPUTS + 1
     assert [outputs[0].text, outputs[-1].text] == ["0", "9999"]
-    assert outputs[MAX_OUTPUTS].text == "[… 9800 outputs omitted …]"
+    assert outputs[MAX_RUN_OUTPUTS].text == "[… 9800 outputs omitted …]"
 
 
 def test_only_the_first_valid_images_are_kept() -> None:
     capture = OutputCapture()
     capture.add_message("display_data", display("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="}))
-    for _ in range(MAX_IMAGES + 3):
+    for _ in range(MAX_RUN_IMAGES + 3):
         capture.add_message("display_data", display("figure", **{"image/png": PNG}))
     lies, *figures = capture.outputs()
     assert lies.images == ()
-    assert [len(each.images) for each in figures] == [1] * MAX_IMAGES + [0] * 3
+    assert [len(each.images) for each in figures] == [1] * MAX_RUN_IMAGES + [0] * 3
     assert figures[-1].text.startswith("figure [image omitted")
 
 

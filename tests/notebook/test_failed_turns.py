@@ -46,7 +46,7 @@ def magics(session: Session) -> JpMagics:
 
 
 def ask(session: Session, line: str, text: str) -> None:
-    commands.ask(shell_of(session), session, line, text)
+    commands.send_request(shell_of(session), session, line, text)
 
 
 def fail(session: Session, line: str, text: str) -> None:

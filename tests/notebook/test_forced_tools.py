@@ -53,7 +53,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 def ask(session: Session, server: LoopbackServer, line: str, provider: str = "openai") -> None:
     """`%%jp LINE` in `session`, whose model is the server."""
     url = f"-c providers.llm.{provider}.base_url={server.url}"
-    commands.ask(shell_of(session), session, f"-m {provider}/m {url} {line}", "Go.")
+    commands.send_request(shell_of(session), session, f"-m {provider}/m {url} {line}", "Go.")
 
 
 def choices(server: LoopbackServer) -> list[Any]:

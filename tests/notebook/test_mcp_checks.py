@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.mcp import source as source_module
-from jp_nb.notebook.commands.reports import run_checks
+from jp_nb.notebook.commands.setup_checks import run_checks
 from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
 from tests.support.sessions import SCRIPT, AskedNotebook
 from tests.support.sessions import configure as configure_folder

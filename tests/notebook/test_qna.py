@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.notebook.completion import Names, complete
+from jp_nb.notebook.completion import Names, complete_line
 from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
@@ -225,7 +225,7 @@ def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
     names = Names(notebook.session)
 
     def offered(line: str) -> list[str]:
-        found = complete(line, names)
+        found = complete_line(line, names)
         return [line[: found.start] + text for text in found.texts]
 
     assert offered("%jp qn") == ["%jp qna"]

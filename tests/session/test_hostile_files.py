@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.completion import Names, complete
+from jp_nb.notebook.completion import Names, complete_line
 from tests.support.sessions import Notebook, bare_folder, configure, write
 from tests.support.tiers import mostly_deep
 
@@ -181,7 +181,7 @@ def use_everything(folder: Path) -> None:
             with time_limit(), suppress(JpNbError):
                 notebook.ask("Hello.", model=model)
         with time_limit():
-            complete("%jp config -c ", Names(notebook.session))
+            complete_line("%jp config -c ", Names(notebook.session))
     finally:
         with time_limit():
             notebook.session.close()

@@ -20,7 +20,7 @@ from jp_nb.config.tree.model_settings import (
 )
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.notebook.completion import Names, complete
+from jp_nb.notebook.completion import Names, complete_line
 from jp_nb.providers.chat_profiles import SERVER_PROFILES
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -76,8 +76,8 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
         set_server(notebook, "corp", server)
         notebook.jp("config providers.llm.aliases.fast=corp/small")
         assert notebook.ask("Hi.", model="fast") == "Hello."
-        assert "corp/" in complete("%%jp -m co", Names(notebook.session)).texts
-        assert "corp" in complete("%jp models co", Names(notebook.session)).texts
+        assert "corp/" in complete_line("%%jp -m co", Names(notebook.session)).texts
+        assert "corp" in complete_line("%jp models co", Names(notebook.session)).texts
         assert "corp/small" in notebook.jp("doctor")
         assert server.url in notebook.jp("config --explain providers.llm.servers.corp.base_url")
         assert "large" in notebook.jp("models corp")

@@ -13,7 +13,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.notebook.commands.reports import run_checks
+from jp_nb.notebook.commands.setup_checks import run_checks
 from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from tests.support.cells import calls, error, kernel_with

@@ -19,7 +19,7 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
-from jp_nb.notebook.commands.reports import run_checks
+from jp_nb.notebook.commands.setup_checks import run_checks
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, get_consents_path
 from tests.support.kernel_client import front_end

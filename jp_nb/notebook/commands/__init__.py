@@ -185,8 +185,8 @@ class Invocation:
         display(self.shell, content)
 
 
-Action = Callable[[Invocation], None]
-HEAD: Final = ("%jp", "description")
+CommandAction = Callable[[Invocation], None]
+COMMANDS_HEAD: Final = ("%jp", "description")
 NOT_A_NAME: Final = "`-o` takes a variable name. {!r} is not a valid Python name."
 _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists its options."
 
@@ -199,12 +199,16 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
     described = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
         groups = [
-            report.join_reports([report.make_heading(title), report.make_table(HEAD, rows)])
+            report.join_reports(
+                [report.make_heading(title), report.make_table(COMMANDS_HEAD, rows)]
+            )
             for title, rows in subcommand_groups()
         ]
         display(shell, report.join_reports([*groups, _TO_ASK], between="\n\n"))
     elif described is not None and described.name != name and not text:  # `%jp config?`
-        display(shell, report.join_reports([report.make_table(HEAD, described.rows), _TO_ASK]))
+        display(
+            shell, report.join_reports([report.make_table(COMMANDS_HEAD, described.rows), _TO_ASK])
+        )
     elif name not in SUBCOMMANDS:
         hint = suggest_name(name, SUBCOMMANDS)
         request = one_line(f"{name} {text}".strip(), limit=200) if text else "REQUEST"
@@ -224,14 +228,14 @@ def display(shell: Any, content: report.Report) -> None:
     shell.display_pub.publish(data=bundle, metadata={})
 
 
-def load_action(subcommand: Subcommand) -> Action:
+def load_action(subcommand: Subcommand) -> CommandAction:
     """Import the module of the subcommand's action, and return the action."""
     module, _, function = subcommand.action.partition(":")
-    action: Action = getattr(import_module(f"jp_nb.notebook.{module}"), function)
+    action: CommandAction = getattr(import_module(f"jp_nb.notebook.{module}"), function)
     return action
 
 
-def ask(shell: Any, session: Session, line: str, cell: str) -> None:
+def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
     """Run `%%jp`: send the request `cell` to the model, with the options in `line`."""
     options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
@@ -263,7 +267,7 @@ def ask_in_one_line(call: Invocation) -> None:
         call.session.turns.run(call.text)
 
 
-def explain(call: Invocation) -> None:
+def explain_error(call: Invocation) -> None:
     """Run `%jp why`: ask the model to explain the last error."""
     from jp_nb.session.error_explanation import ErrorExplanation
 
@@ -271,7 +275,7 @@ def explain(call: Invocation) -> None:
         ErrorExplanation(call.session).run(call.text)
 
 
-def retry(call: Invocation) -> None:
+def retry_turn(call: Invocation) -> None:
     """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
     from jp_nb.session.turn_retry import TurnRetry
 

@@ -39,21 +39,21 @@ from jp_nb.text import MAX_PATH_LINE_CHARS, escape_invisible, one_line, plain, s
 from jp_nb.toolkit.question import Question
 
 
-def resume(call: Invocation) -> None:
+def resume_turn(call: Invocation) -> None:
     """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
     with report_cancellation():
         if TurnResumption(call.session).run(call.word or "") is None:
             print(f"jp_nb: {plain(call.session.format_status())}")
 
 
-def new(call: Invocation) -> None:
+def start_conversation(call: Invocation) -> None:
     """Run `%jp new`: start a conversation."""
     left = _active(call)
     call.session.conversations.new(keep_config=call.options.keep_config)
     _print_change(call, f"Left {_describe(left)}", left)
 
 
-def fork(call: Invocation) -> None:
+def fork_at_turn(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
     left = _active(call)
     number = call.number(at_least=1)
@@ -68,7 +68,7 @@ def fork(call: Invocation) -> None:
     _print_change(call, done, left)
 
 
-def undo(call: Invocation) -> None:
+def undo_turn(call: Invocation) -> None:
     """Run `%jp undo`: continue without the last turn."""
     left = _active(call)
     last = call.session.document.conversation.last_turn()
@@ -82,7 +82,7 @@ def undo(call: Invocation) -> None:
     _print_change(call, done, left)
 
 
-def switch(call: Invocation) -> None:
+def switch_to_conversation(call: Invocation) -> None:
     """Run `%jp switch`: activate another conversation, or list all."""
     if call.word is None:
         call.show(render_conversations(call.session.document, with_active=True))
@@ -95,7 +95,7 @@ def switch(call: Invocation) -> None:
         print(f"jp_nb: Already active: {_describe(left)}")
 
 
-def drop(call: Invocation) -> None:
+def drop_stored_conversation(call: Invocation) -> None:
     """Run `%jp drop`: delete a conversation."""
     dropped = call.session.conversations.drop(call.options.words[0])
     print(f"jp_nb: Dropped {_describe(dropped)} from this notebook. This cannot be undone")
@@ -143,7 +143,7 @@ def _quoted(title: str | None) -> str:
     return f"“{one_line(title, limit=80)}”" if title else ""
 
 
-def save(call: Invocation) -> None:
+def save_record(call: Invocation) -> None:
     """Run `%jp save`: save the record now."""
     store = call.session.store
     where = call.session.active.location
@@ -156,7 +156,7 @@ def save(call: Invocation) -> None:
     print(f"jp_nb: {plain(store.save())}")
 
 
-def export_directory(call: Invocation) -> None:
+def export_to_directory(call: Invocation) -> None:
     """Run `%jp export`: write the active conversation to a JP directory."""
     session = call.session
     dialect: Dialect = call.options.dialect or "native"
@@ -172,7 +172,7 @@ def export_directory(call: Invocation) -> None:
     print(f"jp_nb: Written to {plain(str(folder))}")
 
 
-def import_directory(call: Invocation) -> None:
+def import_from_directory(call: Invocation) -> None:
     """Run `%jp import`: continue with a conversation from a JP directory."""
     left = _active(call)
     folder = find_folder(call.options.words[0], call.session.files.folder)
@@ -181,14 +181,14 @@ def import_directory(call: Invocation) -> None:
     _print_change(call, f"Imported {_describe(_active(call))}", left)
 
 
-NOTHING = (
+NOTHING_TO_COMPACT = (
     "Nothing to compact: the selected turns contain nothing that would be omitted. "
     "By default, the first and the last turn are kept: `--keep-first 0 --keep-last 0` selects "
     "them as well. `--summarize` has a model summarize the selected turns."
 )
 
 
-def compact(call: Invocation) -> None:
+def compact_context(call: Invocation) -> None:
     """Run `%jp compact`: compact the context, preview that, or undo it."""
     compaction = ManualCompaction(call.session.active, call.session.turns)
     if call.options.undo:
@@ -200,7 +200,7 @@ def compact(call: Invocation) -> None:
     if not plan.steps:
         first = options.first
         count = compaction.stream.turn_count
-        message = NOTHING
+        message = NOTHING_TO_COMPACT
         if first is not None and first.kind == "turn" and first.amount >= count:
             wanted = to_shown_turn(int(first.amount))
             message = f"There is no turn {wanted}. This conversation has {_count_turns(count)}."
@@ -294,7 +294,7 @@ def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> Tur
         raise UsageError(f"`{flag}`: {exc}") from exc
 
 
-def trust(call: Invocation) -> None:
+def trust_record(call: Invocation) -> None:
     """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
     call.session.active.refuse_while_running()
     options = call.options

@@ -11,13 +11,13 @@ from typing import Final
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, suggest_name
 from jp_nb.notebook.commands.mcp_import_command import import_servers
-from jp_nb.notebook.commands.mcp_read import read
-from jp_nb.notebook.commands.mcp_servers import list_servers, restart, show_log
-from jp_nb.notebook.commands.mcp_sign_in import sign_in, sign_out
+from jp_nb.notebook.commands.mcp_read import show_resource
+from jp_nb.notebook.commands.mcp_servers import list_servers, restart_server, show_server_log
+from jp_nb.notebook.commands.mcp_sign_in import sign_in_to_server, sign_out_of_server
 from jp_nb.text import one_line
 
 
-def mcp(call: Invocation) -> None:
+def run_mcp(call: Invocation) -> None:
     """Run `%jp mcp`."""
     verb, *words = call.options.words or ["list"]
     action = _MCP_COMMANDS.get(verb)
@@ -33,10 +33,10 @@ def mcp(call: Invocation) -> None:
 
 _MCP_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
     "list": list_servers,
-    "log": show_log,
-    "restart": restart,
-    "read": read,
+    "log": show_server_log,
+    "restart": restart_server,
+    "read": show_resource,
     "import": import_servers,
-    "sign-in": sign_in,
-    "sign-out": sign_out,
+    "sign-in": sign_in_to_server,
+    "sign-out": sign_out_of_server,
 }

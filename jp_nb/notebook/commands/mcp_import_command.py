@@ -35,7 +35,7 @@ NO_SERVERS: Final = (
     "file such as `.mcp.json`."
 )
 NONE_USABLE: Final = "None of these servers can be added."
-NOTHING_CHOSEN: Final = "No server was chosen, and nothing was changed."
+NO_SERVER_CHOSEN: Final = "No server was chosen, and nothing was changed."
 _PRIVATE: Final = 0o600
 
 
@@ -110,7 +110,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
     answers = call.session.turns.cell_questions.ask(exclusive, label="Import", tool=None)
     chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
     if not chosen:
-        raise PromptCancelled(NOTHING_CHOSEN, end="declined")
+        raise PromptCancelled(NO_SERVER_CHOSEN, end="declined")
 
     target: Target = "workspace" if answers["file"] == "workspace" else "user"
     copies = answers.get("keys") == "copy"

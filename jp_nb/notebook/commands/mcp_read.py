@@ -21,7 +21,7 @@ MAX_RESOURCE_IMAGES: Final = 20
 """Maximum number of images of a resource that are shown."""
 MAX_RESOURCE_CHARS: Final = 100_000
 """Maximum length of the text of a resource that is shown. The rest is cut."""
-USAGE: Final = "`%jp mcp read` takes the address of a resource: `%jp mcp read [NAME] URI`"
+READ_USAGE: Final = "`%jp mcp read` takes the address of a resource: `%jp mcp read [NAME] URI`"
 SEVERAL: Final = "Name the server that has the resource ({}): `%jp mcp read NAME URI`"
 REPLACED: Final = (
     "The MCP server {} does not run: a cassette with recorded results of tools replaces it. "
@@ -29,7 +29,7 @@ REPLACED: Final = (
 )
 
 
-def read(call: Invocation, words: Sequence[str]) -> None:
+def show_resource(call: Invocation, words: Sequence[str]) -> None:
     """Read a resource, from a server that starts if necessary, and show it."""
     session = call.session
     session.active.refuse_while_running()
@@ -56,7 +56,7 @@ def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
             check_name(session, name)
             return name, uri
         case _:
-            raise UsageError(USAGE)
+            raise UsageError(READ_USAGE)
 
 
 def _find_only_server(session: Session) -> str:

@@ -18,7 +18,7 @@ from jp_nb.text import escape_invisible, one_line
 if TYPE_CHECKING:
     from jp_nb.mcp.source import McpSource
 
-HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
+SERVERS_HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
 NONE_CONFIGURED: Final = (
     "No MCP server is configured. `%jp mcp import` adds those of other applications."
 )
@@ -33,7 +33,7 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
         return
 
     rows = [_make_row(call.session, name) for name in servers]
-    parts = [make_table(HEAD, rows)]
+    parts = [make_table(SERVERS_HEAD, rows)]
 
     for name in servers:
         parts += _make_notes(call.session, name)
@@ -41,7 +41,7 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
     call.show(join_reports(parts, between="\n\n"))
 
 
-def show_log(call: Invocation, words: Sequence[str]) -> None:
+def show_server_log(call: Invocation, words: Sequence[str]) -> None:
     """Show the last lines that a server wrote to stderr."""
     name = take_name(call, words, "log")
     source = find_running(call.session, name)
@@ -65,7 +65,7 @@ def _print_lines(lines: Sequence[str]) -> None:
         print(escape_invisible(line))
 
 
-def restart(call: Invocation, words: Sequence[str]) -> None:
+def restart_server(call: Invocation, words: Sequence[str]) -> None:
     """End a server, so that it starts again, also if it has ended too often."""
     name = take_name(call, words, "restart")
     session = call.session

@@ -80,18 +80,18 @@ def _set_flushed(stream: Any) -> None:
     _FLUSHED[stream] = stream._buffers
 
 
-MAX_OUTPUTS: Final = 100
+MAX_RUN_OUTPUTS: Final = 100
 """Limit at the beginning of a run, and at its end."""
-MAX_IMAGES: Final = 20
+MAX_RUN_IMAGES: Final = 20
 
-Kind = Literal["stream", "display", "result"]
+OutputKind = Literal["stream", "display", "result"]
 
 
 @dataclass(slots=True)
 class _Output:
     """One captured output; `name` is the name of a stream."""
 
-    kind: Kind
+    kind: OutputKind
     name: str = ""
     display_id: str | None = None
     text: BoundedText = field(default_factory=BoundedText)
@@ -108,7 +108,7 @@ class OutputCapture:
     def __init__(self) -> None:
         self.value = False
         self._first: list[_Output] = []
-        self._last: deque[_Output] = deque(maxlen=MAX_OUTPUTS)
+        self._last: deque[_Output] = deque(maxlen=MAX_RUN_OUTPUTS)
         self._count = self._images = 0
         self._clears_next = False
 
@@ -152,7 +152,7 @@ class OutputCapture:
         if self._clears_next:
             self._clear()
         self._count += 1
-        if len(self._first) < MAX_OUTPUTS:
+        if len(self._first) < MAX_RUN_OUTPUTS:
             self._first.append(output)
         else:
             self._last.append(output)
@@ -172,10 +172,10 @@ class OutputCapture:
 
         if (image := _extract_image(bundle)) is not None:
             self._images += 1
-            if self._images <= MAX_IMAGES:
+            if self._images <= MAX_RUN_IMAGES:
                 output.images = (image,)
             else:
-                output.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
+                output.text.add(f" [image omitted: the limit is {MAX_RUN_IMAGES} images per run]")
 
 
 def _finish_output(output: _Output) -> CellOutput:
@@ -286,7 +286,7 @@ def is_ours() -> bool:
     return getattr(_OURS, "inside", False)
 
 
-INTERVAL_S: Final = 0.1
+BATCH_INTERVAL_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -336,7 +336,7 @@ class Outbox:
         self._thread = kernel.iopub_thread
         self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
-        self._interval = min(interval, INTERVAL_S)
+        self._interval = min(interval, BATCH_INTERVAL_S)
         self._queue: deque[_QueuedMessage] = deque()
         self._scheduled_until = self._next_batch_at = 0.0
 
@@ -490,7 +490,7 @@ def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
     return joined
 
 
-Send = Callable[[], Any]
+SendOutput = Callable[[], Any]
 
 
 class Clears(Protocol):
@@ -518,7 +518,7 @@ class ToolOutput:
         cleared: Called on any thread when a tool has cleared the cell's outputs.
     """
 
-    def __init__(self, kernel: Any, *, hold: bool, interval: float = INTERVAL_S) -> None:
+    def __init__(self, kernel: Any, *, hold: bool, interval: float = BATCH_INTERVAL_S) -> None:
         self.watches = False
         self.function_has_image = False
         self.clears: Clears = lambda *, wait: None
@@ -578,7 +578,7 @@ class ToolOutput:
         """Return True if other tools have shown anything since the last call."""
         return self._of_others.take_new()
 
-    def take(self, *, of_function: bool) -> list[Send]:
+    def take(self, *, of_function: bool) -> list[SendOutput]:
         """Return the held output, as functions that send it."""
         return (self._of_function if of_function else self._of_others).take()
 
@@ -614,7 +614,7 @@ class _HeldOutput:
 
     def __init__(self) -> None:
         self.is_new = False
-        self._sends: list[Send] = []
+        self._sends: list[SendOutput] = []
         self._clears_next = False
 
     def take_new(self) -> bool:
@@ -623,7 +623,7 @@ class _HeldOutput:
         self.is_new = False
         return is_new
 
-    def add(self, send: Send, published: Published) -> None:
+    def add(self, send: SendOutput, published: Published) -> None:
         clears = published.kind == "clear_output"
         if clears and published.content.get("wait"):
             self._clears_next = True
@@ -636,7 +636,7 @@ class _HeldOutput:
         if not clears:
             self._sends.append(send)
 
-    def take(self) -> list[Send]:
+    def take(self) -> list[SendOutput]:
         taken = list(self._sends)
         del self._sends[: len(taken)]  # another thread may append meanwhile
         return taken

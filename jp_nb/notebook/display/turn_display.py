@@ -38,7 +38,7 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.notebook.cells import RunningCells
-from jp_nb.notebook.display.capture import Send, ToolOutput, flush_streams, ours
+from jp_nb.notebook.display.capture import SendOutput, ToolOutput, flush_streams, ours
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.rendering.status import TurnCounts, Waiting
@@ -227,7 +227,7 @@ class _PartOutput:
 
     part: TranscriptPart
     output: _CellOutput
-    held: list[Send] = field(default_factory=list)
+    held: list[SendOutput] = field(default_factory=list)
     images: list[tuple[_CellOutput, dict[str, Any]]] = field(default_factory=list)
     show_above_form: ShowAbove | None = None
 
@@ -293,7 +293,10 @@ class TurnOutputs:
         return any(part.show_above_form for part in self._parts)
 
     def cut(
-        self, held: list[Send], call_id: str | None = None, images: Iterable[dict[str, Any]] = ()
+        self,
+        held: list[SendOutput],
+        call_id: str | None = None,
+        images: Iterable[dict[str, Any]] = (),
     ) -> None:
         """Start a new part, below the `held` output of tools and `images`.
 
@@ -412,7 +415,7 @@ STATUS_DELAY_S = 0.2
 class _Cut:
     """Start of a new part, below the output of tools and the images of their results."""
 
-    held: list[Send] = field(default_factory=list)
+    held: list[SendOutput] = field(default_factory=list)
     images: list[dict[str, Any]] = field(default_factory=list)
 
 

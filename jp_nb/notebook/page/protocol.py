@@ -35,7 +35,7 @@ MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 
 MAX_CHUNKS: Final = 65_536
 """Limit of the pieces of a document."""
-MAX_NAME_CHARS: Final = 10_000
+MAX_FIELD_CHARS: Final = 10_000
 """Limit of ids, paths, and reasons in a message of a page."""
 _TEXTS: Final = ("type", "page", "path", "stream", "session", "client", "why", "request")
 _COUNTS: Final = ("seq", "n", "i", "of", "chunks")
@@ -74,7 +74,7 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_NAME_CHARS
+    return isinstance(value, str) and len(value) <= MAX_FIELD_CHARS
 
 
 def _is_count(value: Any) -> bool:
@@ -299,7 +299,7 @@ MAX_CLIENTS: Final = 64
 """Limit of known sessions. Each reload of a page counts; the oldest is removed."""
 MAX_LACKING: Final = 32
 """Limit of requests of pages for outputs. A page repeats a request that is dropped."""
-MAX_PAGES = 8
+MAX_SENDING_PAGES = 8
 """Limit of pages that send a long record at the same time."""
 MAX_KNOWN_PAGES: Final = 64
 """Limit of the pages of a notebook. The oldest one is forgotten: its next `hello` adds it again."""
@@ -365,7 +365,7 @@ class Pages:
         self._pieces.pop(page, None)
         self._pieces[page] = (hello, Pieces(count))
 
-        while len(self._pieces) > MAX_PAGES:
+        while len(self._pieces) > MAX_SENDING_PAGES:
             del self._pieces[next(iter(self._pieces))]
 
         return None

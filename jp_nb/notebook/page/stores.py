@@ -86,19 +86,19 @@ class MemoryStore(_PagelessStore):
         raise not_saved(f"it is {self.location}")
 
 
-CHUNK_BYTES = 32 * 1024
+CARRIER_CHUNK_BYTES = 32 * 1024
 """An append sends its whole chunk again, so chunks are small."""
 BURST = 200
 """After this many messages in one cell, a ZeroMQ socket may have dropped some."""
 
-Send = Callable[[JsonObject], None]
-OpenWidget = Callable[[JsonObject], Send]
+SendState = Callable[[JsonObject], None]
+OpenWidget = Callable[[JsonObject], SendState]
 """Opens a widget with a state, and returns a function that updates it."""
 
 _WIDGET_NUMBERS = count()
 
 
-def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
+def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> SendState:
     """Open a widget as ipywidgets does, without importing it."""
     from comm import create_comm
 
@@ -144,7 +144,7 @@ class CarrierStore(_PagelessStore):
         self._seen = dict(seen or {})
         self._cell = CellContext(shell)
         self._open_widget = open_widget or partial(_open_widget, cell=self._cell, clock=clock)
-        self._send: Send | None = None
+        self._send: SendState | None = None
         self._lock = Lock()
         self._head = ""
         self._stored = 0
@@ -188,7 +188,7 @@ class CarrierStore(_PagelessStore):
             clean, size = make_storable_with_size(entry)
             if not self._chunks or size > self._room:
                 self._chunks.append([])
-                self._room = CHUNK_BYTES
+                self._room = CARRIER_CHUNK_BYTES
 
             self._room -= size
             self._chunks[-1].append(clean)
@@ -276,7 +276,7 @@ COLAB: Final = Surroundings(
     "the session (`%jp export DIR` saves a copy)",
 )
 VS_CODE: Final = Surroundings("VS Code", "VS Code does not store conversations in notebooks")
-PAGE: Final = Surroundings("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
+PLAIN_PAGE: Final = Surroundings("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
 CONSOLE: Final = Surroundings("a console or program", "a console or program has no notebook")
 
 
@@ -290,11 +290,11 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
     if "google.colab" in type(kernel).__module__:
         return COLAB
     if environment.PAGE_VARIABLE in os.environ:
-        return PAGE
+        return PLAIN_PAGE
     if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
         return VS_CODE if _has_cell_id(kernel) else CONSOLE
 
-    return PAGE if _has_cell_id(kernel) else CONSOLE
+    return PLAIN_PAGE if _has_cell_id(kernel) else CONSOLE
 
 
 def notebook_path(user_ns: Mapping[str, Any]) -> Path | None:

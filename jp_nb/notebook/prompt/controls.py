@@ -90,7 +90,7 @@ class SecretField(AnyWidget):
 
 NOTHING_TYPED = "Nothing was typed."
 
-Message = Mapping[str, JsonValue]
+FormMessage = Mapping[str, JsonValue]
 """The state of one control, which the page sends with a click.
 
 It has `index`, or `value`, or both `picks` (indices, in the order of the clicks) and `custom` (a
@@ -112,7 +112,7 @@ class NoValidAnswer:
     confirmable: bool = False
 
 
-Read = Callable[[Message], Answered | NoValidAnswer]
+Read = Callable[[FormMessage], Answered | NoValidAnswer]
 Listen = Callable[[Callable[[], None]], None]
 
 
@@ -147,7 +147,7 @@ class FormControl:
         shown = self.widget
         return "" if shown is None or isinstance(shown, SecretField) else str(shown.model_id)
 
-    def matches(self, reported: Message) -> bool:
+    def matches(self, reported: FormMessage) -> bool:
         """Return True if `reported`, sent with a click, has the current state of the widget."""
         named = [name for name in STATE if name in reported]
         return bool(named) and all(getattr(self.widget, x, None) == reported[x] for x in named)
@@ -191,7 +191,7 @@ def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     index = initial[0] if initial else None
     listed = widgets.RadioButtons(options=spell_option_labels(kind.labels), index=index)
 
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)
         if type(index) is int and 0 <= index < len(values):
             return Answered(values[index], "form")
@@ -222,7 +222,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed.custom = initial.custom
     listed.draft = initial.custom or ""
 
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         reported = message
         if "picks" not in message:
             reported = {"picks": listed.picks, "custom": listed.custom}
@@ -248,7 +248,7 @@ def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
     return given or Picks()
 
 
-def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
+def _parse_picks(kind: SelectAnswer, reported: FormMessage) -> Picks | None:
     picks = reported.get("picks")
     custom = reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
@@ -363,7 +363,7 @@ def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidA
 def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
     initial = box.value
 
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value")
         text = value if isinstance(value, str) else box.value
         if isinstance(box, widgets.Text) and not _is_one_line(text):
@@ -392,7 +392,7 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     # Browsers accept years of five digits, which `date` does not.
     picker = widgets.DatePicker(value=initial, max=date.max)
 
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value", picker.value and picker.value.isoformat())
         if value is None or value == "":
             return NoValidAnswer(NOTHING_TYPED, blank=True)
@@ -441,7 +441,7 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
 
 def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value")
         if not isinstance(value, str) or not value:
             return NoValidAnswer(NOTHING_TYPED, blank=True)

@@ -39,7 +39,12 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.capture import show_figures
-from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, action_buttons, question_control
+from jp_nb.notebook.prompt.controls import (
+    FormMessage,
+    NoValidAnswer,
+    action_buttons,
+    question_control,
+)
 from jp_nb.notebook.prompt.form_messages import guard_widgets, walk_widgets
 from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
 from jp_nb.notebook.prompt.pump import FORM_COMMS
@@ -159,7 +164,7 @@ def field_description(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
         yield _background(prompt, context, "about")
 
 
-def split_reports(message: Message, count: int) -> Sequence[Message]:
+def split_reports(message: FormMessage, count: int) -> Sequence[FormMessage]:
     """Return the reported state of each of `count` controls; `{}` if the page sent none."""
     if count == 1:
         return [message]
@@ -167,12 +172,12 @@ def split_reports(message: Message, count: int) -> Sequence[Message]:
     fields = message.get("fields")
     reported = fields if isinstance(fields, list) else []
     known = list(map(_as_message, reported[:count]))
-    missing: list[Message] = [{} for _ in range(count - len(known))]
+    missing: list[FormMessage] = [{} for _ in range(count - len(known))]
 
     return [*known, *missing]
 
 
-def _as_message(reported: object) -> Message:
+def _as_message(reported: object) -> FormMessage:
     return reported if isinstance(reported, dict) else {}
 
 
@@ -265,7 +270,7 @@ class FormContext:
     on_end: Callable[[AnyEnd], None]
 
 
-FormAction = Callable[[Message], None]
+FormAction = Callable[[FormMessage], None]
 """Handles a message of the page, such as a click on a button."""
 
 
@@ -355,7 +360,7 @@ class PromptForm(ABC):
 
     # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
 
-    def _handle_message(self, message: Message) -> None:
+    def _handle_message(self, message: FormMessage) -> None:
         step = message.get("step", self._step)
         current = type(step) is int and step == self._step
 
@@ -383,7 +388,7 @@ class PromptForm(ABC):
             case _:
                 log.debug("Unexpected message from the page of a form")
 
-    def _press(self, name: str, message: Message | None = None) -> None:
+    def _press(self, name: str, message: FormMessage | None = None) -> None:
         verb, _, place = name.partition("-")
         act = self._actions.get(verb)
         if act is None:
@@ -445,7 +450,7 @@ class Form(PromptForm):
             action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_control(prompt)
         )
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
-        self._reported: Message = {}
+        self._reported: FormMessage = {}
         self._control.observe(self._changed)
         self._actions = {"unchosen": self._report_no_choice}
 
@@ -499,7 +504,7 @@ class Form(PromptForm):
                 yield button(label, submit, does="submit", primary=True)
             yield button(prompt_text.CANCEL_LABEL, partial(self._press, "cancel"))
 
-    def _submit(self, message: Message) -> None:
+    def _submit(self, message: FormMessage) -> None:
         self._reported = message
         found = self._control.read({**message, "confirmed": self._confirmed})
         if isinstance(found, NoValidAnswer):
@@ -508,7 +513,7 @@ class Form(PromptForm):
         else:
             self._finish(found)
 
-    def _report_no_choice(self, message: Message) -> None:
+    def _report_no_choice(self, message: FormMessage) -> None:
         # A key submits only a value that the user touched.
         found = self._control.read(message)
         if isinstance(found, NoValidAnswer):
@@ -524,9 +529,9 @@ class Form(PromptForm):
         self._clock.restart()
 
 
-MAX_LINES: Final = 1000
+MAX_PART_LINES: Final = 1000
 """Limit of lines of one part."""
-MAX_CHARS: Final = 50_000
+MAX_PART_CHARS: Final = 50_000
 """Limit of characters of one part."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[⟨\\][^⟨⟩\\]{0,9}$")
 _STYLES: Final = (
@@ -558,7 +563,7 @@ class ExactPart:
 
 
 def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
-    """Yield `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
+    """Yield `lines` in parts of at most `MAX_PART_LINES` lines and `MAX_PART_CHARS` characters."""
     part: list[str] = []
     chars = 0
     first = 1
@@ -566,15 +571,15 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
 
     for number, line in enumerate(lines, start=1):
         rest = line
-        while part and (len(part) == MAX_LINES or chars + len(rest) > MAX_CHARS):
+        while part and (len(part) == MAX_PART_LINES or chars + len(rest) > MAX_PART_CHARS):
             yield ExactPart(tuple(part), first, number - 1, continues)
             part = []
             chars = 0
             first = number
             continues = False
 
-        while len(rest) > MAX_CHARS:
-            piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_CHARS]) or rest[:MAX_CHARS]
+        while len(rest) > MAX_PART_CHARS:
+            piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_PART_CHARS]) or rest[:MAX_PART_CHARS]
             yield ExactPart((piece,), number, number, continues)
             rest = rest[len(piece) :]
             first = number

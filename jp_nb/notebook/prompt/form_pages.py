@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_draft import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, question_control
+from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer, SecretField, question_control
 from jp_nb.notebook.prompt.form import (
     FormAction,
     FormContext,
@@ -44,13 +44,13 @@ from jp_nb.toolkit.question import REQUIRED, FormAnswer
 
 log = logging.getLogger(__name__)
 
-FOR_ALL = -1
+ALL_FIELDS = -1
 """Key of a problem that concerns the whole page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PageInput:
-    """The current input of a page, with messages by number of the field or `FOR_ALL`.
+    """The current input of a page, with messages by number of the field or `ALL_FIELDS`.
 
     The `confirmable` fields give an empty answer after the user confirms it.
     """
@@ -78,7 +78,7 @@ class _Field:
         self.touched = False
         self._changed = changed
         self._confirmed = False  # whether the user confirmed an empty answer
-        self._reported: Message = {}
+        self._reported: FormMessage = {}
         self._secret: Answered | None = None
         head = _field_head(prompt) if named else ()
         entry = [] if self.control.widget is None else [self.control.widget]
@@ -90,7 +90,7 @@ class _Field:
         self._untouched = self.control.read({})
         self.control.observe(self._on_change)
 
-    def read(self, reported: Message) -> Answered | NoValidAnswer:
+    def read(self, reported: FormMessage) -> Answered | NoValidAnswer:
         """Return the reported value. An empty password field keeps the secret sent before."""
         self._reported = reported
         found = self.control.read({**reported, "confirmed": self._confirmed})
@@ -105,11 +105,11 @@ class _Field:
 
         return found
 
-    def read_as_empty(self, reported: Message) -> Answered | None:
+    def read_as_empty(self, reported: FormMessage) -> Answered | None:
         found = self.control.read({**reported, "confirmed": True})
         return found if isinstance(found, Answered) else None
 
-    def is_touched(self, reported: Message) -> bool:
+    def is_touched(self, reported: FormMessage) -> bool:
         return self.touched or self.control.read(reported) != self._untouched
 
     def show_problem(self, words: str, *, confirm: bool = False) -> None:
@@ -138,11 +138,11 @@ class _Page:
         inputs = [each.widget for each in self.fields]
         self.widget = box("page", *question_head(prompt), *inputs, *below)
 
-    def is_touched(self, message: Message) -> bool:
+    def is_touched(self, message: FormMessage) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
         return any(each.is_touched(one) for each, one in self._split(message))
 
-    def _split(self, message: Message) -> Iterable[tuple[_Field, Message]]:
+    def _split(self, message: FormMessage) -> Iterable[tuple[_Field, FormMessage]]:
         # The state of the widget replaces what the page did not report.
         with_widget = [each for each in self.fields if each.control.widget is not None]
         reports = dict(zip(with_widget, split_reports(message, len(with_widget)), strict=True))
@@ -153,9 +153,9 @@ class _Page:
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
-        self._problem.value = isolate_direction(upper_first(reading.problems.get(FOR_ALL, "")))
+        self._problem.value = isolate_direction(upper_first(reading.problems.get(ALL_FIELDS, "")))
 
-    def read(self, message: Message) -> _PageInput:
+    def read(self, message: FormMessage) -> _PageInput:
         """Return the input of the page, as reported in `message`."""
         if self._form is not None:
             return self._read_fields(self._form, message)
@@ -170,7 +170,7 @@ class _Page:
         confirmable = frozenset[int]() if empty is None else frozenset((0,))
         return _PageInput(draft, {0: found.why}, confirmable)
 
-    def _read_fields(self, form: FormAnswer, message: Message) -> _PageInput:
+    def _read_fields(self, form: FormAnswer, message: FormMessage) -> _PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong = False
@@ -219,7 +219,7 @@ class _Page:
             found = {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
 
         for name, why in found.items():
-            number = numbers.get(name, FOR_ALL)
+            number = numbers.get(name, ALL_FIELDS)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
 
         if problems:
@@ -518,12 +518,12 @@ class PagedForm(PromptForm):
                 log.exception("A page of a form could not be shown")
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
-    def _back(self, message: Message) -> None:
+    def _back(self, message: FormMessage) -> None:
         self._draft.hold(self._page.read(message).draft)
         self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
 
-    def _leave_page(self, message: Message, go: Callable[[], None]) -> None:
+    def _leave_page(self, message: FormMessage, go: Callable[[], None]) -> None:
         page = self._page
         reading = page.read(message)
         self._draft.hold(reading.draft)
@@ -534,7 +534,7 @@ class PagedForm(PromptForm):
             page.show_problems(NO_PROBLEMS)
             go()
 
-    def _cancel(self, message: Message) -> None:
+    def _cancel(self, message: FormMessage) -> None:
         page = self._page
         entered = page.is_touched(message)
         reading = page.read(message).draft
@@ -542,11 +542,11 @@ class PagedForm(PromptForm):
             self._draft.hold(reading)
         self._draft.cancel(entered=entered)
 
-    def _decline(self, message: Message) -> None:
+    def _decline(self, message: FormMessage) -> None:
         self._page.show_problems(NO_PROBLEMS)
         self._draft.decline(entered=self._page.is_touched(message))
 
-    def _submit_untouched(self, message: Message) -> None:
+    def _submit_untouched(self, message: FormMessage) -> None:
         # A key submitted the page, but the user changed nothing on it.
         primary = "submit" if self._draft.is_last else "next"
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
@@ -554,7 +554,7 @@ class PagedForm(PromptForm):
         else:
             self._show_note(prompt_text.UNTOUCHED.format(self._label(primary)))
 
-    def _reply(self, message: Message) -> None:
+    def _reply(self, message: FormMessage) -> None:
         value = message.get("value")
         words = value if isinstance(value, str) else str(self._reply_box.value)
         if words.strip():
@@ -563,10 +563,10 @@ class PagedForm(PromptForm):
             self._show_note(prompt_text.REPLY_IS_BLANK)
             self._bridge.focus(0)
 
-    def _report_no_choice(self, _: Message) -> None:
+    def _report_no_choice(self, _: FormMessage) -> None:
         self._show_note(prompt_text.NO_BUTTON_CHOSEN)
 
 
-def _parse_page_number(message: Message) -> int:
+def _parse_page_number(message: FormMessage) -> int:
     place = str(message.get("place"))
     return int(place) if re.fullmatch("[0-9]{1,3}", place) else -1

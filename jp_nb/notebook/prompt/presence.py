@@ -47,7 +47,7 @@ class StdinRoute:
     channel: Literal["stdin", "terminal"]
 
 
-Route = FormRoute | StdinRoute | Unavailable
+PromptRoute = FormRoute | StdinRoute | Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Presence:
         """True for a front end without cells, which cannot update displays."""
         return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
 
-    def route(self, settings: PromptConfig) -> Route:
+    def route(self, settings: PromptConfig) -> PromptRoute:
         """Return the way to ask the user, or the reason why no user can be asked."""
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
@@ -119,7 +119,7 @@ class Presence:
         stays = self.page and self.cell_id
         return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
 
-    def _terminal_route(self, settings: PromptConfig) -> Route:
+    def _terminal_route(self, settings: PromptConfig) -> PromptRoute:
         if settings.channel == "widget":
             return Unavailable("prompt.channel is 'widget', but no kernel can show a form")
         if not self.terminal:

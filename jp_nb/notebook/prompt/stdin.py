@@ -44,14 +44,14 @@ ATTEMPTS: Final = 5
 MAX_COLUMNS: Final = 100
 """Width of an exactly shown line. `CONTINUATION` marks the rest of a longer one."""
 CONTINUATION: Final = "┊ "
-HELP: Final = "?"
-EMPTY_TEXT: Final = '""'
+HELP_KEY: Final = "?"
+EMPTY_TEXT_KEY: Final = '""'
 """Input for the empty text, which an empty line never means."""
 SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
 UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
-DETAILS: Final = "d"
+DETAILS_KEY: Final = "d"
 SHOW_AGAIN: Final = "a"
 END: Final = "."
 """Line that ends a text. Valid Python code rarely contains such a line."""
@@ -156,7 +156,7 @@ def converse(
     Raises:
         EOFError: The input ended, or `ATTEMPTS` lines were no answer.
     """
-    quoted = {f'"{key}"': key for key in (*keys, HELP) if key} if keys else {}
+    quoted = {f'"{key}"': key for key in (*keys, HELP_KEY) if key} if keys else {}
     attempt = 0
     explained = False
     _write(console, dialogue.above)
@@ -173,9 +173,9 @@ def converse(
                 return word
 
             if (key_help := dialogue.key_help.get(word)) is not None:
-                more = () if dialogue.inner or word != HELP else help
+                more = () if dialogue.inner or word != HELP_KEY else help
                 _write(console, [*key_help, *more])
-                explained = word == HELP and not dialogue.secret
+                explained = word == HELP_KEY and not dialogue.secret
                 continue
 
             if not word and dialogue.default is not None:
@@ -201,7 +201,7 @@ def converse(
 
 
 def _is_meant_as_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
-    if not keys or hidden not in (*keys, HELP):
+    if not keys or hidden not in (*keys, HELP_KEY):
         return False
     return not hidden or choose(console, [SECRET_OR_KEY], SECRET_OR_KEY_KEYS) == "n"
 
@@ -237,11 +237,11 @@ def key_dialogue(
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
     refusal = f"Please type one of {', '.join(meanings)}, or ? for help."
     return StdinDialogue(
-        prompt=f"[{'/'.join(meanings)}/{HELP}]{hint} ",
+        prompt=f"[{'/'.join(meanings)}/{HELP_KEY}]{hint} ",
         parse=lambda line: outcomes.get(line.strip(), refusal),
         above=[*above],
         legend=legend,
-        key_help={HELP: legend},
+        key_help={HELP_KEY: legend},
     )
 
 
@@ -359,22 +359,22 @@ def _full_values(prompt: ActionPrompt) -> Iterator[str]:
 def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    details = [] if DETAILS in answers else [*_full_values(prompt)]
+    details = [] if DETAILS_KEY in answers else [*_full_values(prompt)]
     if details:
-        meanings[DETAILS] = "Show the full values, before and after"
+        meanings[DETAILS_KEY] = "Show the full values, before and after"
 
     dialogue = key_dialogue(meanings, answers)
-    key_help = {HELP: [*dialogue.legend]}
+    key_help = {HELP_KEY: [*dialogue.legend]}
     if details:
-        key_help[DETAILS] = details
+        key_help[DETAILS_KEY] = details
     if prompt.help:
-        key_help[HELP].append(f"  {one_line(prompt.help)}")
+        key_help[HELP_KEY].append(f"  {one_line(prompt.help)}")
 
     if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
 
     if details:
-        key_help[DETAILS.upper()] = details
+        key_help[DETAILS_KEY.upper()] = details
 
     legend = dialogue.legend
     if answers.keys() == {"y", "n"}:
@@ -425,7 +425,7 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
         if typed == UNCHANGED and sent_by_key:
             text = default
-        elif typed == EMPTY_TEXT:
+        elif typed == EMPTY_TEXT_KEY:
             text = ""
         elif kind.format:
             text = draft.unspell_edited(typed)
@@ -449,7 +449,7 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         help_lines.append(f"  {UNCHANGED} sends: {words}")
 
     if not kind.misfit(""):
-        help_lines.append(f"  Type {EMPTY_TEXT} for an empty text.")
+        help_lines.append(f"  Type {EMPTY_TEXT_KEY} for an empty text.")
 
     shown = draft.shown.split("\n") if shown_above else []
     entered = Answered(default, STDIN) if sent_by_enter else None
@@ -458,7 +458,7 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         prompt=f"{caption}{suggested}: ",
         parse=parse,
         above=_lines_above(draft, shown),
-        key_help={HELP: help_lines},
+        key_help={HELP_KEY: help_lines},
         default=entered,
         default_words=words,
     )
@@ -489,7 +489,7 @@ def _code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         prompt=f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
         parse=parse,
         above=_lines_above(draft, numbered),
-        key_help={HELP: help_lines},
+        key_help={HELP_KEY: help_lines},
     )
 
 
@@ -508,7 +508,7 @@ def _please_type(kind: AnswerType, *, suggests: bool = False) -> str:
     if suggests:
         ways.append(f"{UNCHANGED} for the suggested text")
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
-        ways.append(f"{EMPTY_TEXT} for an empty text")
+        ways.append(f"{EMPTY_TEXT_KEY} for an empty text")
     return f"Please type {', '.join(ways)}, or ? for help."
 
 
@@ -532,7 +532,7 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     return StdinDialogue(
         prompt=f"{_caption(kind)}{suggested}: ",
         parse=parse,
-        key_help={HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
+        key_help={HELP_KEY: [f"  Type {prompt_text.describe_expected(kind)}."]},
         default=entered,
         default_words=str(default),
     )
@@ -585,7 +585,7 @@ class _Selection:
             prompt=f"{caption}: ",
             parse=self._parse,
             above=[*self._option_lines()],
-            key_help={HELP: help_lines},
+            key_help={HELP_KEY: help_lines},
             default=entered,
             default_words=words,
         )
@@ -679,14 +679,14 @@ class _Selection:
             word = line.strip()
             if before and word == UNCHANGED:
                 return self._answer(Picks(indices, before))
-            if word == EMPTY_TEXT:
+            if word == EMPTY_TEXT_KEY:
                 return confirm_empty(self._answer(Picks(indices, "")), dialogue)
             if word:
                 return self._answer(Picks(indices, line))
             if has_options:
                 return self._by_number()
 
-            return f"Please type a text, or {EMPTY_TEXT} for an empty text."
+            return f"Please type a text, or {EMPTY_TEXT_KEY} for an empty text."
 
         default = None
         if before and not has_options and not self._exclusive:
@@ -696,7 +696,7 @@ class _Selection:
             prompt="Your answer: ",
             parse=parse,
             above=above,
-            key_help={HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
+            key_help={HELP_KEY: [*above, f"  Type {EMPTY_TEXT_KEY} for an empty text."]},
             inner=has_options,
             default=default,
             default_words=plain(spell_invisible(before or ""), limit=80),
@@ -718,7 +718,7 @@ STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDi
     SecretAnswer: lambda _: StdinDialogue(
         prompt="Secret: ",
         parse=lambda line: Answered(line, STDIN) if line else "Nothing was typed.",
-        key_help={HELP: []},
+        key_help={HELP_KEY: []},
         secret=True,
     ),
     NumberAnswer: _number_dialogue,

@@ -15,7 +15,7 @@ from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import (
-    HELP,
+    HELP_KEY,
     STDIN,
     STDIN_DIALOGUES,
     Console,
@@ -34,12 +34,12 @@ from jp_nb.text import lower_first, one_line, upper_first
 from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
 
-KEEP: Final = ""
-BACK: Final = "<"
-LEAVE: Final = "!"
-CLEAR: Final = "-"  # the question is then open again
-SEND: Final = "s"
-DECLINE: Final = "d"
+KEEP_KEY: Final = ""
+BACK_KEY: Final = "<"
+LEAVE_KEY: Final = "!"
+CLEAR_KEY: Final = "-"  # the question is then open again
+SEND_KEY: Final = "s"
+DECLINE_KEY: Final = "d"
 LEFT_OPEN: Final = "Not answered."
 LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
@@ -119,16 +119,16 @@ class _StdinForm:
             typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
             if isinstance(typed, Answered):
                 draft.hold(PageDraft(typed))
-            elif typed == CLEAR:
+            elif typed == CLEAR_KEY:
                 draft.hold(BLANK)
 
-        if typed == LEAVE:
+        if typed == LEAVE_KEY:
             self._leave(on_page=True)
-        elif typed == BACK and draft.is_first and not draft.reviewed:
+        elif typed == BACK_KEY and draft.is_first and not draft.reviewed:
             self._write(IS_FIRST)
-        elif typed == BACK and not draft.reviewed:
+        elif typed == BACK_KEY and not draft.reviewed:
             draft.back()
-        elif typed != BACK and not (draft.is_last or draft.reviewed):
+        elif typed != BACK_KEY and not (draft.is_last or draft.reviewed):
             draft.next()
         elif self._reviews or draft.pages[0].answer is None:
             draft.review()
@@ -188,22 +188,22 @@ class _StdinForm:
             enter = "Enter skips the question for now"
 
         others = self._list_keys(can_clear=current is not None)
-        legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP} help"]
+        legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP_KEY} help"]
         help_lines = [
             f"  {enter}.",
             *(f"  {key}  {meaning}" for key, _, meaning in others),
-            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
+            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE_KEY}".',
         ]
         dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
-        keys = [KEEP, *(key for key, _, _ in others)]
+        keys = [KEEP_KEY, *(key for key, _, _ in others)]
         typed = converse(self._console, dialogue, keys=keys, help=help_lines)
 
-        if typed == CLEAR or (typed == KEEP and default is None):
+        if typed == CLEAR_KEY or (typed == KEEP_KEY and default is None):
             left = LEFT_OPEN if may_stay_open else LEFT_FOR_NOW
             self._write(left)
 
         answer = typed
-        if typed == KEEP and default is not None:
+        if typed == KEEP_KEY and default is not None:
             answer = default
         return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
 
@@ -211,13 +211,13 @@ class _StdinForm:
         """Return the keys that are no answers: the key, its name, and its meaning."""
         keys = []
         if self._reviews and self._draft.reviewed:
-            keys.append((BACK, "back", "show all answers"))
+            keys.append((BACK_KEY, "back", "show all answers"))
         elif self._reviews:
-            keys.append((BACK, "back", "go back to the previous question"))
+            keys.append((BACK_KEY, "back", "go back to the previous question"))
         if can_clear:
-            keys.append((CLEAR, "clear", "clear the answer"))
+            keys.append((CLEAR_KEY, "clear", "clear the answer"))
 
-        return [*keys, (LEAVE, "leave", self._exit_description)]
+        return [*keys, (LEAVE_KEY, "leave", self._exit_description)]
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         given = self._fields.setdefault(self._draft.page, {})
@@ -232,14 +232,14 @@ class _StdinForm:
 
         while True:
             typed, problems = self._ask_field(kind, fields[at], given, shown)
-            if typed == LEAVE or (typed == BACK and at == 0):
+            if typed == LEAVE_KEY or (typed == BACK_KEY and at == 0):
                 return typed
 
-            at += -1 if typed == BACK else 1
+            at += -1 if typed == BACK_KEY else 1
             if at < len(fields):
                 continue
             if not problems or given == before:
-                return KEEP
+                return KEEP_KEY
 
             if form_problem := problems.get(""):
                 self._write(upper_first(one_line(form_problem)))
@@ -272,7 +272,7 @@ class _StdinForm:
         typed = self._ask(page, current, may_stay_open=not field.required)
         if isinstance(typed, Answered):
             given[field.id] = typed.value
-        elif typed == CLEAR:
+        elif typed == CLEAR_KEY:
             del given[field.id]
 
         problems = kind.problems(given) if given else {}
@@ -301,23 +301,23 @@ class _StdinForm:
         if (blocked := draft.blocked) is not None:
             above.append(f"Question {blocked + 1} is required. Answer it before you send.")
         elif left := len(draft.open_pages):
-            above.append(f"Not answered: {left} of {count}. {SEND} sends the others.")
+            above.append(f"Not answered: {left} of {count}. {SEND_KEY} sends the others.")
 
-        meanings = {SEND: "send it", "1": "change it"}
+        meanings = {SEND_KEY: "send it", "1": "change it"}
         if count > 1:
-            meanings = {SEND: "send them", f"1-{count}": "change that answer"}
+            meanings = {SEND_KEY: "send them", f"1-{count}": "change that answer"}
 
         label = self._prompt.pages[0].submit
         if label is not None:
-            meanings[SEND] = lower_first(label)
+            meanings[SEND_KEY] = lower_first(label)
 
-        meanings |= {BACK: "go back to the last question", LEAVE: self._exit_description}
+        meanings |= {BACK_KEY: "go back to the last question", LEAVE_KEY: self._exit_description}
         numbers = {str(number): number - 1 for number in range(1, count + 1)}
-        typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
-        if typed == SEND:
+        typed = choose(self._console, above, meanings, {*numbers, SEND_KEY, BACK_KEY, LEAVE_KEY})
+        if typed == SEND_KEY:
             draft.submit()
             draft.send()  # the user has seen which questions are open
-        elif typed == LEAVE:
+        elif typed == LEAVE_KEY:
             self._leave(on_page=False)
         else:
             draft.go(numbers.get(typed, count - 1))
@@ -330,12 +330,12 @@ class _StdinForm:
 
         several = len(self._prompt.pages) > 1
         declined = "decline this question" if several else "decline: say no"
-        ways = {DECLINE: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
+        ways = {DECLINE_KEY: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
         if not on_page:  # the question is not on screen
-            del ways[DECLINE]
+            del ways[DECLINE_KEY]
 
         chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
-        if chosen == DECLINE:
+        if chosen == DECLINE_KEY:
             self._draft.decline()
         elif chosen == "c":
             self._draft.cancel()

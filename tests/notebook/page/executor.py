@@ -21,7 +21,7 @@ class Executor:
         self.sizes: list[int] = []
         self.deaf = False
 
-    def open(self, state: JsonObject) -> stores.Send:
+    def open(self, state: JsonObject) -> stores.SendState:
         self.update(state)
         return self.update
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.notebook.page.delivery import MAX_RESEND_S, MIN_BATCH_INTERVAL_S, PageDelivery
-from jp_nb.notebook.page.protocol import MAX_BATCH_BYTES, MAX_PAGES, Hello, Numbering, Pages
+from jp_nb.notebook.page.protocol import MAX_BATCH_BYTES, MAX_SENDING_PAGES, Hello, Numbering, Pages
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from tests.support.entries import new_stream
@@ -156,7 +156,7 @@ def test_record_in_pieces_is_read_when_it_is_complete() -> None:
 
 def test_number_of_pages_that_send_pieces_is_bounded() -> None:
     pages = Pages(patience=RESEND)
-    for number in range(MAX_PAGES + 1):
+    for number in range(MAX_SENDING_PAGES + 1):
         pages.read({"type": "hello", "page": str(number), "chunks": 1})
     assert pages.read({"type": "chunk", "page": "0", "i": 0, "text": "{}"}) is None
     assert pages.read({"type": "chunk", "page": "1", "i": 0, "text": "{}"}) is not None

@@ -16,7 +16,7 @@ from jp_nb.notebook.page import stores
 from jp_nb.notebook.page.stores import (
     COLAB,
     CONSOLE,
-    PAGE,
+    PLAIN_PAGE,
     TERMINAL,
     VS_CODE,
     VS_CODE_FILE,
@@ -64,14 +64,14 @@ def test_place_is_named_by_kernel_variables_and_environment(
     console = Kernel()
     assert find_surroundings(None, {}) == TERMINAL
     assert find_surroundings(console, {}) == CONSOLE
-    assert find_surroundings(cell, {}) == PAGE
+    assert find_surroundings(cell, {}) == PLAIN_PAGE
     assert find_surroundings(ColabKernel(cell_id="a"), {}) == COLAB
     assert find_surroundings(cell, {VS_CODE_FILE: "talk.ipynb"}) == VS_CODE
     assert find_surroundings(console, {VS_CODE_FILE: "talk.ipynb"}) == CONSOLE
     monkeypatch.setenv("VSCODE_PID", "1")
     assert find_surroundings(cell, {}) == VS_CODE
     monkeypatch.setenv("JPY_SESSION_NAME", "talk.ipynb")
-    assert find_surroundings(console, {}) == PAGE
+    assert find_surroundings(console, {}) == PLAIN_PAGE
 
 
 def test_path_of_the_notebook_is_taken_from_the_front_end(

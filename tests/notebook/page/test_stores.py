@@ -44,7 +44,7 @@ def test_append_to_a_long_conversation_sends_one_chunk() -> None:
     document, _ = begin(executor)
     for i in range(2000):
         document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
-    assert max(executor.sizes) < 2 * stores.CHUNK_BYTES
+    assert max(executor.sizes) < 2 * stores.CARRIER_CHUNK_BYTES
 
 
 def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends() -> None:

@@ -57,8 +57,8 @@ def test_short_text_has_one_part_and_no_buttons() -> None:
 )
 def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(form, "MAX_LINES", most)
-        patch.setattr(form, "MAX_CHARS", chars)
+        patch.setattr(form, "MAX_PART_LINES", most)
+        patch.setattr(form, "MAX_PART_CHARS", chars)
         parts = list(split_parts(lines))
     found: list[str] = []
     for part in parts:
@@ -74,7 +74,7 @@ def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int
 
 
 def test_part_does_not_end_within_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "MAX_CHARS", 10)
+    monkeypatch.setattr(form, "MAX_PART_CHARS", 10)
     assert [part.lines for part in split_parts(["12345⟨U+200B⟩6"])] == [("12345",), ("⟨U+200B⟩6",)]
 
 

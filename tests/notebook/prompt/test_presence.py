@@ -11,7 +11,7 @@ from jp_nb.notebook.prompt import presence
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
     Presence,
-    Route,
+    PromptRoute,
     StdinRoute,
 )
 
@@ -30,7 +30,7 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
 
 @pytest.mark.req("RCP-26")
 def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Presence, Any, Route]] = [
+    rows: list[tuple[Presence, Any, PromptRoute]] = [
         (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
         (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
         (PAGE, "stdin", StdinRoute("stdin")),

@@ -13,7 +13,7 @@ import pytest
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import prompter as prompter_module
-from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, Route
+from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, PromptRoute
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.toolkit.question import Question
@@ -53,7 +53,7 @@ def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 ) -> None:
     route = Presence.route
 
-    def withdrawn(self: Presence, settings: PromptConfig) -> Route:
+    def withdrawn(self: Presence, settings: PromptConfig) -> PromptRoute:
         if prompter._queue.shown is not None:
             prompter._withdraw(prompter._queue.shown)
         return route(self, settings)

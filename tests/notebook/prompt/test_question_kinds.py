@@ -13,7 +13,7 @@ from jp_nb.agent.inquiry import InquiryError, answer_schema, extract_answer
 from jp_nb.agent.prompts import Answered, AnyEnd, QuestionPrompt
 from jp_nb.agent.question_entries import make_inquiry_request
 from jp_nb.errors import StorageError, ToolError
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoValidAnswer
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,
@@ -71,7 +71,7 @@ class VersionAnswer(AnswerType):
 def number_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     entry = ipywidgets.IntText()
 
-    def read(message: Message) -> Answered | NoValidAnswer:
+    def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value", entry.value)
         fits = prompt.question.misfit(value) is None
         return Answered(value, "form") if fits else NoValidAnswer("Too small.")

@@ -1,0 +1,110 @@
+"""Subcommand `%jp code`: insert code of an answer, or a tool call, as a new cell.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.page.stores import is_headless
+from jp_nb.record.turn_numbers import to_shown_turn
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
+from jp_nb.rendering.tool_text import find_call_source
+from jp_nb.session.bench import find_call
+from jp_nb.text import escape_invisible, one_line
+from jp_nb.toolkit.python import REGISTRY
+
+MAX_LISTED_BLOCKS = 30  # limit of code blocks that an error lists
+
+
+def insert_code(call: Invocation) -> None:
+    """Run `%jp code`: insert a code block of the last answer, or a tool call, as a new cell."""
+    if not call.options.call:
+        text, description = _find_code_block(call)
+    elif call.word is not None:
+        raise UsageError("`%jp code` takes a number or `--call`, not both.")
+    else:
+        calls: list[ToolCall] = []
+        for turn in call.session.conversations.log():
+            calls += turn.tool_calls
+        if not calls:
+            raise UsageError("The model has not called a tool in this conversation.")
+
+        call_id = call.options.call[-1]
+        made = calls[-1] if call_id is None else find_call(calls, call_id)
+        text = find_call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
+        description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
+
+    kernel = getattr(call.shell, "kernel", None)
+    if kernel is not None and is_headless(kernel):
+        print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
+        return
+
+    call.shell.set_next_input(text, replace=False)
+    print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
+    lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
+    hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+
+    if hidden:
+        more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
+        contain = f"lines {', '.join(hidden[:10])}{more} contain"
+        if len(hidden) == 1:
+            contain = f"line {hidden[0]} contains"
+
+        print(
+            f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
+            "look like other characters."
+        )
+
+
+def _find_code_block(call: Invocation) -> tuple[str, str]:
+    """Return the text of the code block, and its description."""
+    number = call.number(at_least=1)
+    turns = call.session.conversations.log(1)
+    if not turns:
+        raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
+
+    blocks = find_code_blocks(turns[-1].text)
+    if not blocks:
+        last = to_shown_turn(turns[-1].number)
+        raise UsageError(f"The last answer (turn {last}) has no code block.")
+
+    count = "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
+    problem = ""
+    if number is None and len(blocks) > 1:
+        problem = f"The last answer has {count}. Choose one with `%jp code N`"
+    elif number is not None and number > len(blocks):
+        problem = f"There is no code block {number}. The last answer has {count}"
+
+    if problem:
+        raise UsageError(f"{problem}:\n{_list_blocks(blocks)}")
+
+    number = number or 1
+    block = blocks[number - 1]
+    description = f"code block {number} of the last answer ({_describe_block(block)})"
+    if not block.is_python:
+        description += f", unchanged. Its language is {block.language}, not Python"
+
+    return block.text, description
+
+
+def _list_blocks(blocks: Sequence[CodeBlock]) -> str:
+    rows = []
+    for number, block in enumerate(blocks[:MAX_LISTED_BLOCKS], start=1):
+        first_line = escape_invisible(one_line(block.first_line, limit=60))
+        rows.append(f"  {number}  {_describe_block(block)}: {first_line}")
+    omitted = len(blocks) - len(rows)
+    if omitted:
+        rows.append(f"  … and {omitted} more")
+
+    return "\n".join(rows)
+
+
+def _describe_block(block: CodeBlock) -> str:
+    lines = block.text.count("\n") + 1
+    count = "1 line" if lines == 1 else f"{lines} lines"
+    return f"{block.language}, {count}" if block.language else count

@@ -1,0 +1,140 @@
+"""Subcommand `%jp doctor`: check the setup.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from jp_nb.agent.prompts import Unavailable
+from jp_nb.errors import JpNbError
+from jp_nb.notebook.commands import (
+    Invocation,
+)
+from jp_nb.notebook.commands.mcp_checks import check_servers
+from jp_nb.notebook.commands.reports import describe_cassette
+from jp_nb.notebook.page.live_store import LiveStore
+from jp_nb.notebook.page.stores import find_surroundings, is_headless
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, running_kernel
+from jp_nb.packages import list_versions
+from jp_nb.providers.endpoint import find_dialect
+from jp_nb.providers.local_server import find_answering_address, forget_addresses, has_answered
+from jp_nb.rendering import report
+from jp_nb.session.session import Session
+from jp_nb.storage.config_files import format_paths
+
+
+def run_checks(session: Session) -> list[tuple[str, str]]:
+    """Check the setup, and return name and result of each check.
+
+    One check requests the list of models from the current provider. No key is shown.
+    """
+    kernel = running_kernel()
+    checks: dict[str, Callable[[Session], str]] = {
+        "versions": lambda _: ", ".join(list_versions()),
+        "kernel": lambda _: "none (a terminal)" if kernel is None else type(kernel).__name__,
+        "front end": _describe_front_end,
+        "questions": _describe_prompts,
+        "record": lambda session: session.active.location,
+        "answer history": lambda session: session.active.questions.describe_location(),
+        "folder": _describe_folder,
+        "model": _describe_model,
+        "cassette": lambda session: describe_cassette(session.active.cassettes)[0],
+        "model list": lambda session: session.turns.catalog.describe_current(session.config),
+        "attachments": _describe_attachments,
+    }
+    results = []
+
+    for name, check in checks.items():
+        try:
+            result = check(session)
+        except JpNbError as exc:  # a wrong configuration is a finding too
+            result = f"error: {exc}"
+        results.append((name, session.files.relative(result)))
+
+    for name, result in check_servers(session):
+        results.append((name, session.files.relative(result)))
+
+    return results
+
+
+def _describe_front_end(session: Session) -> str:
+    kernel = running_kernel()
+    store = session.store
+    if kernel is not None and is_headless(kernel):
+        return "headless: no user is available"
+    if isinstance(store, LiveStore) and store.path:
+        return "a page with the jp-nb extension"
+
+    return find_surroundings(kernel, session.host.namespace).name
+
+
+def _describe_prompts(session: Session) -> str:
+    # The channel of the next question, and the reason if forms are not supported.
+    config = session.config.prompt
+    here = Presence.here()
+    forms = "" if here.no_forms is None else f"; no forms: {here.no_forms}"
+    match here.route(config):
+        case FormRoute():
+            way = "form in the cell, then stdin"
+        case StdinRoute():
+            way = "stdin"
+        case Unavailable(reason=reason):
+            way = f"no user can be asked: {reason}"
+
+    return way + forms
+
+
+def _describe_folder(session: Session) -> str:
+    files = session.files
+    pending = files.pending()
+    found = ", ".join(map(str, files.workspace_files())) or "no configuration file"
+    if not pending:
+        return found
+    paths = set[str]()
+    for each in pending:
+        paths.update(path for path, _, _ in each.leaves)
+
+    return f"{found}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
+
+
+def _describe_model(session: Session) -> str:
+    model, _ = session.turns.resolver.model(session.config)
+    text = f"{model.provider}/{model.name}"
+    settings = session.config.providers.llm.get_settings(model.provider)
+    if settings is None:
+        return f"{text} (a script: no network and no key needed)"
+
+    variable = settings.api_key_env
+    key = "no key needed"
+    if variable:
+        state = "set" if os.environ.get(variable) else "not set"
+        key = f"key in {variable}: {state}"
+
+    if dialect := find_dialect(model.provider, settings):
+        key += f", dialect `{dialect}`"
+
+    override = getattr(settings, "base_url_env", None)
+    if override and os.environ.get(override):
+        return f"{text} at the address in {override}, {key}"
+
+    if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
+        forget_addresses(places)
+        if not has_answered(address := find_answering_address(places)):
+            return f"{text}, {key}; no server answers at {' or '.join(places)}"
+        return f"{text} at {address}, which answers, {key}"
+
+    return f"{text} at {settings.base_url}, {key}"
+
+
+def _describe_attachments(session: Session) -> str:
+    found = session.turns.cell_resolver.attachments(session.config)
+    size = sum(len(a.content) for a in found)
+    return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"
+
+
+def show_checks(call: Invocation) -> None:
+    """Run `%jp doctor`: check the setup."""
+    call.show(report.make_table(("check", "result"), run_checks(call.session)))
