@@ -17,7 +17,7 @@ from jp_nb.record.marks import is_schema_retry, make_schema_retry
 from jp_nb.text import one_line
 
 RETRIES_SETTING: Final = "assistant.request.max_schema_retries"
-MISFIT: Final = """\
+MISFIT_MESSAGE: Final = """\
 Your answer does not fit the JSON schema:
 
 {}
@@ -68,7 +68,7 @@ class AnswerRetries:
             )
         )
         listed = "\n".join(f"- {problem}" for problem in problems)
-        message = self._turn.secrets.hide(MISFIT.format(listed))
+        message = self._turn.secrets.hide(MISFIT_MESSAGE.format(listed))
         self._turn.record.add(make_schema_retry(message))
         return True
 

@@ -23,7 +23,7 @@ from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.marks import SKIPPED_KEY
 from jp_nb.record.turn_view import Inquiry, read_turn
 from jp_nb.text import one_line
-from jp_nb.toolkit.command import PROCESS_LOG, ProcessRun
+from jp_nb.toolkit.processes import PROCESS_LOG, ProcessRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from jp_nb.toolkit.base import (
     Run,
     ToolContext,
     error_summary,
-    error_text,
+    format_error_text,
     format_traceback,
     tool_frames,
 )
@@ -377,7 +377,7 @@ class CallRunner:
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             error = _original_error(exc)
-            outcome = Failure(error_text(error))
+            outcome = Failure(format_error_text(error))
         finally:
             run.is_over = True
             call.state.seconds += cell.total_seconds if in_cell else monotonic() - began

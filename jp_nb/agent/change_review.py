@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
-from jp_nb.agent.prepared_answers import ANSWERS, DeclinedByFile, GivenAnswer, OpenDecision
+from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
@@ -295,7 +295,8 @@ class ConfigChanges:
     async def _get_approval(self, proposed: _Proposed) -> bool:
         prepared = self._turn.prepared.decision("change", proposed.tool.name)
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
-            return self._decide(proposed, isinstance(prepared, GivenAnswer), "person", ANSWERS)
+            is_approved = isinstance(prepared, GivenAnswer)
+            return self._decide(proposed, is_approved, "person", ANSWERS_CHANNEL)
 
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:

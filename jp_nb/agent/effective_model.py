@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.exchanges import RecordedResults
+from jp_nb.agent.exchanges import FindRecordedResults
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
@@ -42,7 +42,7 @@ class Resolved(ChatModel):
     inquiry: InquiryBackend | None = None
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     continues_answers: bool = False
-    results: RecordedResults | None = None
+    results: FindRecordedResults | None = None
     uses_cassette: bool = False
     unavailable_reason: str | None = None
     context_tokens: int | None = None

@@ -50,7 +50,7 @@ from jp_nb.record.head import HEAD_CHANGE_KEY, HEAD_KEY
 from jp_nb.record.marks import CONTINUES, EDITED_ARGUMENTS_KEY, HOST
 from jp_nb.record.shapes import SHAPE
 
-DIGEST_CHARS: Final = 20
+PART_DIGEST_CHARS: Final = 20
 """Length of the id of a part, in hexadecimal digits: 80 bits."""
 MAX_CONTEXTS: Final = 4
 """Number of contexts to remember: the conversation, and its concurrent inquiries."""
@@ -65,9 +65,9 @@ Hide = Callable[[str], str]
 P = TypeVar("P")
 
 
-def digest(value: JsonValue) -> str:
+def make_digest(value: JsonValue) -> str:
     """Return the digest of `value`, independent of the order of keys."""
-    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:DIGEST_CHARS]
+    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:PART_DIGEST_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class RequestPart:
 
 def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
     """Return the part with `value` and its id."""
-    return RequestPart(kind, digest([kind, after, value]), value, after)
+    return RequestPart(kind, make_digest([kind, after, value]), value, after)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class NormalizedRequest:
     @cached_property
     def id(self) -> str:
         """Digest of the request."""
-        return digest(self.summary)
+        return make_digest(self.summary)
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
@@ -444,5 +444,5 @@ class RecordedResult:
     is_error: bool
 
 
-RecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
+FindRecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
 """Returns the recorded results of the calls at the end of a context; None if the tools must run."""

@@ -48,7 +48,7 @@ class Verdict:
 
 STOP = Verdict("stop")
 ESCALATED = Verdict("stop", escalated=True, by="person")
-CONTINUE = Verdict("continue", by="person")
+USER_CONTINUED = Verdict("continue", by="person")
 USER_STOPPED = Verdict("stop", by="person", interrupted=False)
 """The user stopped the turn in the form of a tool's question."""
 
@@ -169,7 +169,7 @@ async def ask_menu(
             case Answered(value=choice):
                 return Verdict(choice, by="person")  # type: ignore[arg-type]  # one of the actions
             case NotAnswered(end="cancelled" | "declined"):
-                return CONTINUE
+                return USER_CONTINUED
             case NotAnswered(end="interrupted"):
                 return ESCALATED
             case _:

@@ -25,8 +25,8 @@ from jp_nb.config.argument_rules import (
 )
 from jp_nb.config.tree.tool_settings import ArgumentRule, RunMode
 
-Scope = Literal["session", "notebook"]
-SCOPE_WORDS: Final[Mapping[Scope, str]] = {
+RuleScope = Literal["session", "notebook"]
+SCOPE_WORDS: Final[Mapping[RuleScope, str]] = {
     "session": "for this session",
     "notebook": "in this notebook",
 }
@@ -44,7 +44,7 @@ class KeptRule:
     tool: str
     identity: str
     when: Mapping[str, JsonValue]
-    scope: Scope
+    scope: RuleScope
     only_these: bool = True
     asked_by: str = ""
 
@@ -58,7 +58,7 @@ class KeptRules(Protocol):
     """The rules that the user kept. Called on the agent's thread."""
 
     @property
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[RuleScope, ...]:
         """The scopes for which the user can keep a rule."""
 
     def of_tool(self, tool: str) -> Sequence[KeptRule]:
@@ -77,7 +77,7 @@ class SessionRules:
     """Rules that are kept in memory, for as long as the kernel runs."""
 
     rules: list[KeptRule] = field(default_factory=list)
-    scopes: tuple[Scope, ...] = ("session",)
+    scopes: tuple[RuleScope, ...] = ("session",)
 
     def of_tool(self, tool: str) -> Sequence[KeptRule]:
         """Return the rules about the tool of this name."""

@@ -49,7 +49,7 @@ SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
 SKIPPED_BY_RULE = "Tool skipped by user: a rule does not allow this call ({})."
 SKIPPED_WITH_REASON = "Tool skipped by user: {}"
 
-MAX_RULE_CHARS = 300
+MAX_KEPT_RULE_CHARS = 300
 """Maximum length of a rule in a notice."""
 
 
@@ -57,12 +57,12 @@ def skipped_text(ruling: Ruling) -> str:
     """Return the response to a call that the configuration skips."""
     if ruling.words is None:
         return SKIPPED_BY_USER
-    return SKIPPED_BY_RULE.format(one_line(ruling.words, limit=MAX_RULE_CHARS))
+    return SKIPPED_BY_RULE.format(one_line(ruling.words, limit=MAX_KEPT_RULE_CHARS))
 
 
 def _format_kept_rule(kept: KeptRule) -> str:
     shown = describe_rule(kept.when, only_these=kept.only_these)
-    return one_line(escape_invisible(f"{kept.tool}: {shown}"), limit=MAX_RULE_CHARS)
+    return one_line(escape_invisible(f"{kept.tool}: {shown}"), limit=MAX_KEPT_RULE_CHARS)
 
 
 class PermissionRequests:

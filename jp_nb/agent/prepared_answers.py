@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.toolkit.question import Question
 
 DecisionKind = Literal["question", "permission", "result", "change"]
-ANSWERS: Final = "answers"
+ANSWERS_CHANNEL: Final = "answers"
 """Channel of prepared answers and decisions."""
 
 

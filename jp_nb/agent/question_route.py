@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.prepared_answers import (
-    ANSWERS,
+    ANSWERS_CHANNEL,
     DeclinedByFile,
     GivenAnswer,
     InvalidAnswer,
@@ -67,7 +67,7 @@ def select_route(
 
     match prepared:
         case GivenAnswer(value=value):
-            return UseAnswer(value, ANSWERS)
+            return UseAnswer(value, ANSWERS_CHANNEL)
         case DeclinedByFile():
             return "decline"
         case InvalidAnswer(why=why):

@@ -18,7 +18,7 @@ from jp_nb.agent.call import Call, CallEnded
 from jp_nb.agent.display import Notice, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prepared_answers import (
-    ANSWERS,
+    ANSWERS_CHANNEL,
     OpenDecision,
 )
 from jp_nb.agent.prompts import (
@@ -206,7 +206,7 @@ class ToolQuestions:
                 self._close(inquiry, QuestionOutcome("unavailable"))
                 self._count_automatic_answer(inquiry)
             case "decline":
-                self._close(inquiry, QuestionOutcome("declined", ANSWERS))
+                self._close(inquiry, QuestionOutcome("declined", ANSWERS_CHANNEL))
                 self._count_automatic_answer(inquiry)
                 if inquiry.question.required and not group.needs.partial:
                     text = END_WORDS["declined"].response

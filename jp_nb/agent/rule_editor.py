@@ -19,8 +19,8 @@ from pydantic import JsonValue
 from jp_nb.agent.permission_rules import (
     KeptRule,
     KeptRules,
+    RuleScope,
     Ruling,
-    Scope,
     format_rule_table,
     judged_call,
 )
@@ -214,7 +214,7 @@ def _read_condition(name: str, text: str) -> JsonValue:
 
 RULE_PROMPT: Final = "Always allow these calls of `{}`?"
 RULE_CAPTION: Final = "Rule: calls that meet all conditions run without a question"
-KEEP_ACTIONS: Final[Mapping[Scope, Action]] = {
+KEEP_ACTIONS: Final[Mapping[RuleScope, Action]] = {
     "session": Action("s", "Run, and keep the rule for this session", "session"),
     "notebook": Action("k", "Run, and keep the rule in this notebook", "notebook"),
 }

@@ -35,7 +35,7 @@ from jp_nb.toolkit.base import (
     CallInterrupted,
     ControlFlowError,
     ToolContext,
-    error_text,
+    format_error_text,
 )
 from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, truncate_middle
 from jp_nb.toolkit.python import REGISTRY, PythonFunctions
@@ -193,7 +193,7 @@ class ToolHost:
             is_wrapped = isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None
             error = cause if is_wrapped and cause is not None else exc
             log.warning("the tool %s failed", tool.name, exc_info=error)
-            return Failure(error_text(error))
+            return Failure(format_error_text(error))
 
     async def reply(self, request: str) -> str:
         """Return the outcome of `run` with the arguments in the JSON text `request`."""

@@ -23,7 +23,7 @@ from jp_nb.json_values import encode_utf8
 from jp_nb.mcp.exchange import StdioLaunch
 from jp_nb.mcp.server_messages import find_request_id, read_message
 from jp_nb.text import plain
-from jp_nb.toolkit.command import SHARED_GUARD
+from jp_nb.toolkit.processes import SHARED_GUARD
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

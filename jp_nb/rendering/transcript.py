@@ -39,7 +39,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.agent.prepared_answers import ANSWERS
+from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL
 from jp_nb.agent.provider import TextKind
 from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.images import count_images
@@ -466,8 +466,8 @@ def format_approver(by: Literal["person", "grant"], channel: str | None, name: s
     """Return the source of an approval: `you (form)`."""
     if by == "grant":
         return "a grant"
-    if channel == ANSWERS:
-        return f"the {CHANNEL_WORDS[ANSWERS].origin}"
+    if channel == ANSWERS_CHANNEL:
+        return f"the {CHANNEL_WORDS[ANSWERS_CHANNEL].origin}"
 
     user = "you" if name is None else format_user_name(name)
     return f"{user} ({format_name(channel)})" if channel else user

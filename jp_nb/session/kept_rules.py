@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from jp_nb.agent.permission_rules import KeptRule, Scope
+from jp_nb.agent.permission_rules import KeptRule, RuleScope
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.record.signing import Trust
 from jp_nb.storage.config_files import ConfigFiles
@@ -66,7 +66,7 @@ class PermissionRules:
             active.notices.append(str(exc))
 
     @property
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[RuleScope, ...]:
         """The scopes for which the user can keep a rule."""
         return ("session",) if self._notebook is None else ("session", "notebook")
 

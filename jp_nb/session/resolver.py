@@ -22,7 +22,7 @@ from pydantic import BaseModel, JsonValue
 
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.exchanges import RecordedResults
+from jp_nb.agent.exchanges import FindRecordedResults
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
@@ -190,7 +190,7 @@ class Resolver:
 
         attachments = self.attachments(config)
 
-        results: RecordedResults | None = None
+        results: FindRecordedResults | None = None
         if self._cassette is not None and self._cassette.choice.tools == "recorded":
             results = getattr(provider, "results", None)  # of a `CassetteProvider`
         settings = config.providers.llm.get_settings(model.provider)

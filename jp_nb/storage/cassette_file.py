@@ -37,9 +37,9 @@ from jp_nb.agent.exchanges import (
     NormalizedRequest,
     RecordedResult,
     RequestPart,
-    digest,
     event_from_json,
     event_to_json,
+    make_digest,
     make_part,
 )
 from jp_nb.agent.provider import ProviderEvent
@@ -304,7 +304,7 @@ class _CassetteReader:
         summary = {key: each for key, each in line_value.items() if key != "request"}
         request = line_value["request"]
 
-        if not isinstance(request, str) or digest(summary) != request:
+        if not isinstance(request, str) or make_digest(summary) != request:
             raise self._changed_error("this request")
         if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
             raise self._error(f"unknown key `{odd[0][:60]}` in a request", RECORD_AGAIN_HINT)
@@ -337,7 +337,7 @@ class _CassetteReader:
             return
 
         given = line_value.pop("seal", None)
-        if digest([request, *self._response, line_value]) != given:
+        if make_digest([request, *self._response, line_value]) != given:
             raise self._changed_error(f"the response to the request of line {line}")
 
         try:
@@ -500,7 +500,7 @@ def _block(
                 lines.append({part.kind: part.id, **chain, **part.value})
 
         response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
-        sealed = {**response[-1], "seal": digest([asked.id, *response])}
+        sealed = {**response[-1], "seal": make_digest([asked.id, *response])}
         lines += [{"request": asked.id, **asked.summary}, *response[:-1], sealed]
 
     return b"".join(map(_line, lines)), added

@@ -192,12 +192,14 @@ class TextAnswer(AnswerType):
             "pattern": self.pattern,
             **bounds,
         }
-        return super().answer_schema() | {k: x for k, x in conditions.items() if x is not None}
+        stated = {keyword: value for keyword, value in conditions.items() if value is not None}
+        return super().answer_schema() | stated
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
         if not isinstance(answer, str):
             return "type"
+
         longest = math.inf if self.max_length is None else self.max_length
         fits = self.min_length <= len(answer) <= longest
         fits = fits and (self.format is None or has_format(answer, self.format))
@@ -211,6 +213,7 @@ class TextAnswer(AnswerType):
         bounds = _format_bounds(self.min_length or None, self.max_length, " characters")
         if self.pattern is None:
             return f"{what}{bounds}"
+
         pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
         return f"{what}{bounds} that matches {pattern}"
 
@@ -255,7 +258,9 @@ class UrlAnswer(AnswerType):
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for another type, and `value` for `false`."""
-        return super().misfit(answer) or (None if answer else "value")
+        if super().misfit(answer) is not None:
+            return "type"
+        return None if answer else "value"
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `done`."""
@@ -307,11 +312,13 @@ class NumberAnswer(AnswerType):
         most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
         if least is None or most is None:
             return self
+
         is_empty = least > most or (least == most and least in (self.above, self.below))
         if self.json_type == "integer":
             first = math.floor(least) + 1 if least == self.above else math.ceil(least)
             last = math.ceil(most) - 1 if most == self.below else math.floor(most)
             is_empty = first > last
+
         if is_empty:
             raise ValueError(f"no number is{self._range}")
         return self
@@ -325,6 +332,7 @@ class NumberAnswer(AnswerType):
         """Return `type` if `answer` is not a number, and `value` if it is out of bounds."""
         if super().misfit(answer) or not isinstance(answer, int | float):
             return "type"
+
         fits = (
             # `isfinite` raises OverflowError for integers that are too large for a float.
             (isinstance(answer, int) or math.isfinite(answer))
@@ -354,7 +362,9 @@ class NumberAnswer(AnswerType):
         Raises:
             ValueError: It is not a number.
         """
-        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+        if text.strip().lstrip("+-").isdecimal():
+            return int(text)
+        return float(text)
 
 
 class IntegerAnswer(NumberAnswer):
@@ -424,12 +434,14 @@ class Option(BaseModel):
             more["label"] = self.label
         if self.description is not None:
             more["description"] = self.description
+
         return {"value": self.value, **more} if more else self.value
 
     def reworded(self, change: Callable[[str], str]) -> Self:
         """Return a copy whose description is the result of `change`."""
-        about = self.description
-        return self if about is None else self.model_copy(update={"description": change(about)})
+        if self.description is None:
+            return self
+        return self.model_copy(update={"description": change(self.description)})
 
     @property
     def shown(self) -> str:
@@ -516,7 +528,8 @@ class SelectAnswer(AnswerType):
         """Return the answer for `picks`. Without `multi`, an own text replaces the pick."""
         values: list[JsonValue] = [self.options[index].value for index in picks.indices]
         if picks.custom is not None:
-            return {"selected": values if self.multi else [], "custom": picks.custom}
+            selected = values if self.multi else []
+            return {"selected": selected, "custom": picks.custom}
         return values if self.multi else values[0]
 
     def picks(self, answer: JsonValue) -> Picks | None:
@@ -530,12 +543,14 @@ class SelectAnswer(AnswerType):
             if not (self.other and isinstance(own, str) and is_complete):
                 return None
             custom = own
+
         if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
             return None
         found = [index for index in map(self._index, selected) if index is not None]
         if len(set(found)) < len(selected):
             return None
-        count = len(found) + (custom is not None)
+
+        count = len(found) if custom is None else len(found) + 1
         if self.multi and not self.min_picks <= count <= self._max_count:
             return None
         return Picks(tuple(found), custom)
@@ -543,10 +558,10 @@ class SelectAnswer(AnswerType):
     @cached_property
     def _indices(self) -> dict[tuple[str, OptionValue], int]:
         # The keys contain the type, because True == 1. The first of equal values is used.
-        return {
-            (_json_type(value), value): index
-            for index, value in reversed([*enumerate(self.values)])
-        }
+        indices: dict[tuple[str, OptionValue], int] = {}
+        for index, value in enumerate(self.values):
+            indices.setdefault((_json_type(value), value), index)
+        return indices
 
     def _index(self, value: JsonValue) -> int | None:
         if not isinstance(value, str | int | float):
@@ -556,29 +571,44 @@ class SelectAnswer(AnswerType):
     def normalized(self, answer: JsonValue) -> JsonValue:
         """Return the configured `answer` with the values of options in place of their labels."""
         if isinstance(answer, dict):
+            if not self.other:
+                return answer
             selected = answer.get("selected", [])
-            return {**answer, "selected": self._values_of(selected)} if self.other else answer
+            return {**answer, "selected": self._values_of(selected)}
         if self.multi:
             return self._values_of(answer)
-        return answer if isinstance(answer, list) else self._values_of(answer)[0]
+        if isinstance(answer, list):
+            return answer
+        [value] = self._values_of([answer])
+        return value
 
     def _values_of(self, answer: JsonValue) -> list[JsonValue]:
-        by_label: dict[JsonValue, JsonValue] = {x.shown: x.value for x in reversed(self.options)}
-        return [
-            by_label.get(x, x) if isinstance(x, str) and self._index(x) is None else x
-            for x in (answer if isinstance(answer, list) else [answer])
-        ]
+        """Return the items of `answer`, with values in place of the labels of options."""
+        by_label: dict[str, JsonValue] = {}
+        for option in self.options:
+            by_label.setdefault(option.shown, option.value)
+
+        values: list[JsonValue] = []
+        for item in answer if isinstance(answer, list) else [answer]:
+            if isinstance(item, str) and self._index(item) is None:
+                values.append(by_label.get(item, item))
+            else:
+                values.append(item)
+        return values
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of the answer, with alternatives if the user may type an answer."""
         texts = all(isinstance(value, str) for value in self.values)
         value: dict[str, JsonValue] = {"type": "string"} if texts else {}
-        if meanings := [*filter(None, map(_describe_option, self.options))]:
+        meanings = [*filter(None, map(_describe_option, self.options))]
+        if meanings:
             value["description"] = one_line("; ".join(meanings), limit=2000)
         value["enum"] = list(self.values)
+
         plain = self._list_schema(value, own=0) if self.multi else value
         if not self.other:
             return plain
+
         none: dict[str, JsonValue] = {"type": "array", "maxItems": 0}
         selected = self._list_schema(value, own=1) if self.multi else none
         own: dict[str, JsonValue] = {
@@ -630,6 +660,7 @@ class SelectAnswer(AnswerType):
         picks = self.picks(answer)
         if picks is None:
             return one_line(str(answer), limit=200)
+
         options = [self.options[index] for index in picks.indices]
         labels = [spell_invisible(option.shown) for option in options]
         if picks.custom is not None:
@@ -665,5 +696,5 @@ def _json_type(value: object) -> str:
     return type(value).__name__
 
 
-OTHER = "Other (type your own)"
+OTHER_LABEL = "Other (type your own)"
 """Label of the row with a box for the user's own text."""

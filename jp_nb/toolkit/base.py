@@ -383,8 +383,9 @@ class Tool(ABC):
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the recorded source of the questions of the tool registered as `name`."""
-        is_assistant = self.asks_as_assistant
-        return InquirySource(source="assistant") if is_assistant else InquirySource.tool(name)
+        if self.asks_as_assistant:
+            return InquirySource(source="assistant")
+        return InquirySource.tool(name)
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
@@ -519,7 +520,7 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-MAX_ERROR_CHARS: Final = 1_000_000
+MAX_EXCEPTION_CHARS: Final = 1_000_000
 """Characters of the text of an exception: it may contain a whole data set."""
 
 
@@ -532,24 +533,27 @@ def error_summary(exc: BaseException) -> str:
         text = str(exc)
     except Exception:
         text = ""
+
     text = _shorten_error(text)
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
 def _shorten_error(text: str) -> str:
-    omitted = len(text) - MAX_ERROR_CHARS
+    omitted = len(text) - MAX_EXCEPTION_CHARS
     if omitted <= 0:
         return text
-    half = MAX_ERROR_CHARS // 2
+
+    half = MAX_EXCEPTION_CHARS // 2
     return f"{text[:half]}\n[… {omitted:,} characters of this error are omitted …]\n{text[-half:]}"
 
 
-def error_text(exc: BaseException) -> str:
+def format_error_text(exc: BaseException) -> str:
     """Return `error_summary` as a sentence and the notes of `exc`, each in a line."""
     summary = error_summary(exc)
     found = getattr(exc, "__notes__", None)
     listed = found if isinstance(found, list) else []
     notes = [note for note in listed if isinstance(note, str)]
+
     if notes and not summary.endswith((".", "!", "?")):
         summary += "."
     return _shorten_error("\n".join([summary, *notes]))
@@ -583,6 +587,7 @@ def _find_causes(exc: BaseException) -> Iterator[BaseException]:
         one = todo.pop()
         if one is None or id(one) in seen:
             continue
+
         seen.add(id(one))
         yield one
         todo += [one.__cause__, one.__context__]
@@ -591,4 +596,4 @@ def _find_causes(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _has_long_text(exc: BaseException) -> bool:
-    return len(error_summary(exc)) > MAX_ERROR_CHARS
+    return len(error_summary(exc)) > MAX_EXCEPTION_CHARS

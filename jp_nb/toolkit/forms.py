@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import Any, Final, NoReturn, get_args
 
 from pydantic import AliasPath, JsonValue, TypeAdapter, ValidationError
@@ -116,12 +117,15 @@ class _ObjectSchema:
             self.fail(path, "expected an object with `properties`")
         if len(properties) > MAX_FIELDS:
             self.fail((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
+
         required = root.get("required", [])
         names = required if isinstance(required, list) else [None]
         if not all(isinstance(name, str) and name in properties for name in names):
             self.fail((*path, "required"), "expected a list of names from `properties`")
+
         allowed = {"type", "properties", "required", "additionalProperties", *_ANNOTATIONS}
         self.check_keywords(path, root, allowed)
+
         for name, node in properties.items():
             yield self._field(name, (*path, "properties", name), node, name in names)
 
@@ -131,18 +135,22 @@ class _ObjectSchema:
         title = self.text(at, stated, "title") if isinstance(stated, dict) else None
         path, node = self.resolved(at, stated)
         path, node, nullable = self._without_null(path, node)
-        title = title or (_name_to_title(name) if self.typed else self.text(path, node, "title"))
+        if title is None:
+            title = _name_to_title(name) if self.typed else self.text(path, node, "title")
         kind = _answer_type(self, path, node)
         default = None if kind.secret else node.get("default")
         if isinstance(default, str) and isinstance(kind, NumberAnswer):  # of a Decimal
             with suppress(ValueError):
                 default = kind.from_text(default)
+
         if default is not None and kind.misfit(default):
             if not (self.typed or self.of_server):
                 self.fail((*path, "default"), f"expected {kind.expects}")
             default = None
+
         # If the user empties the field, the type would silently use its default: require a value.
         has_default = self.typed and not nullable and default not in (None, "", [])
+
         field = {
             "id": name,
             "text": title or name,
@@ -151,6 +159,7 @@ class _ObjectSchema:
             "default": default,
             "required": (required or has_default) and not nullable,
         }
+
         return field, nullable
 
     def resolved(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
@@ -158,12 +167,15 @@ class _ObjectSchema:
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")
             node = dict(node)
+
             whole = node.get("allOf")
             if isinstance(whole, list) and len(whole) == 1 and isinstance(whole[0], dict):
                 node = {**whole[0], **{key: x for key, x in node.items() if key != "allOf"}}
+
             reference = node.get("$ref")
             if reference is None:
                 return path, node
+
             try:
                 target, found = resolve_reference(self.schema, str(reference))
             except LookupError as exc:
@@ -171,6 +183,7 @@ class _ObjectSchema:
             if not isinstance(found, dict):
                 self.fail(target, "expected a schema, which is an object")
             node = {**found, **{key: x for key, x in node.items() if key != "$ref"}}
+
         self.fail(path, ONLY_ITSELF)
 
     def _without_null(
@@ -181,6 +194,7 @@ class _ObjectSchema:
         if isinstance(types, list) and len(types) == 2 and "null" in types:
             node["type"] = next((name for name in types if name != "null"), "null")
             return path, node, True
+
         if isinstance(values := node.get("enum"), list) and None in values:
             keep = [index for index, value in enumerate(values) if value is not None]
             for keyword in {"enum", ENUM_NAMES} & node.keys():
@@ -188,6 +202,7 @@ class _ObjectSchema:
                 if isinstance(each, list) and len(each) == len(values):
                     node[keyword] = [each[index] for index in keep]
             return path, node, True
+
         for keyword in ("anyOf", "oneOf"):
             members = node.get(keyword)
             if not isinstance(members, list):
@@ -200,6 +215,7 @@ class _ObjectSchema:
                 return path, {**only, **above}, len(members) == 2
             if len(rest) < len(members):
                 return path, {**above, keyword: [x for _, x in rest]}, True
+
         return path, node, False
 
     def _describe(self, path: SchemaPath, node: Node, kind: AnswerType) -> str | None:
@@ -236,13 +252,16 @@ def _answer_type(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerT
                 path, node, {"type", "enum", ENUM_NAMES, "const", "anyOf", "oneOf"}
             )
             return SelectAnswer(options=options)
+
         name = node.get("type")
         if name is None and source.typed and isinstance(members := node.get("anyOf"), list):
             types = {x.get("type") for x in members if isinstance(x, dict)}
             if "number" in types and types <= {"number", "integer", "string"}:
                 name = "number"  # a Decimal is a number or its digits
+
         if not source.typed and not isinstance(name, str) and _accepts_text(node):
             return _read_any_text(source, path)
+
         if not isinstance(name, str) or name not in _READERS:
             source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
         return _READERS[name](source, path, node)
@@ -290,6 +309,7 @@ def _describe_node(node: Node) -> str:
 def _options(source: _ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
     if "const" in node:
         return (_option(source, path, {"const": node["const"]}),)
+
     if isinstance(values := node.get("enum"), list):
         labels = node.get(ENUM_NAMES, values)
         if not isinstance(labels, list) or len(labels) != len(values):
@@ -298,6 +318,7 @@ def _options(source: _ObjectSchema, path: SchemaPath, node: Node) -> tuple[Optio
                     (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
                 )
             labels = values
+
         pairs = zip(values, labels, strict=True)
         options = [_option(source, path, {"const": x, "title": str(label)}) for x, label in pairs]
         if source.typed or source.of_server:  # without the aliases of an Enum
@@ -306,12 +327,15 @@ def _options(source: _ObjectSchema, path: SchemaPath, node: Node) -> tuple[Optio
                 first.setdefault((type(option.value), option.value), option)  # True == 1
             options = [*first.values()]
         return tuple(options)
+
     for keyword in ("oneOf", "anyOf"):
         members = node.get(keyword)
         if isinstance(members, list) and members:
             each = [_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)]
-            if all(found is not None for found in each):
-                return tuple(option for found in each for option in found or ())
+            known = [found for found in each if found is not None]
+            if len(known) == len(each):
+                return tuple(chain.from_iterable(known))
+
     return None
 
 
@@ -329,6 +353,7 @@ def _option(source: _ObjectSchema, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
+
     title = source.text(path, node, "title")
     description = source.text(path, node, "description")
     label = None if title == str(value) else title
@@ -344,22 +369,27 @@ def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerTyp
         conditions = {"minLength", "maxLength", "pattern"} & node.keys()
         source.checked_as_whole.extend((*path, keyword) for keyword in conditions)
         return SecretAnswer()
+
     known: tuple[TextFormat, ...] = get_args(TextFormat)
     formats = [name for name in known if name == wanted]
     if wanted is not None and not formats:
         source.checked_as_whole.append((*path, "format"))
+
     pattern = node.get("pattern")
     is_checked_by_author = source.typed or source.of_server
     if isinstance(pattern, str) and is_checked_by_author and not is_linear_pattern(pattern):
         pattern = None
+
     least = node.get("minLength", 0)
     most = node.get("maxLength")
     default = node.get("default")
     has_lines = isinstance(default, str) and "\n" in default
     is_long = isinstance(most, int) and most > LONG_TEXT
+    text_format = formats[0] if formats else None
+
     return TextAnswer.model_validate(
         {
-            "format": formats[0] if formats else None,
+            "format": text_format,
             "min_length": least,
             "max_length": most,
             "pattern": pattern,
@@ -375,8 +405,11 @@ def _read_number(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerT
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
         numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}
+
     bounds = {field: node[keyword] for keyword, field in BOUNDS.items() if keyword in node}
-    return (IntegerAnswer if is_integer else NumberAnswer).model_validate(bounds)
+    if is_integer:
+        return IntegerAnswer.model_validate(bounds)
+    return NumberAnswer.model_validate(bounds)
 
 
 def _read_boolean(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
@@ -391,8 +424,10 @@ def _read_list(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerTyp
     if isinstance(node.get("items"), dict):
         below, item = source.resolved(below, node["items"])
         options = _options(source, below, item)
+
     if options is None:
         source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
+
     picks = {"min_picks": node.get("minItems", 0), "max_picks": node.get("maxItems")}
     return SelectAnswer.model_validate({"options": options, "multi": True, **picks})
 
@@ -414,13 +449,16 @@ def form_of(what: Any, *, of_server: bool = False) -> FormParts:
     """
     if isinstance(what, Mapping):
         return _form_of_schema(what, of_server=of_server)
+
     schema, adapter = _read_type(what)
     found = [*schema.fields()]
     _, root = schema.resolved((), schema.schema)
     check = _TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
     title, description = (schema.text((), root, name) for name in ("title", "description"))
+
     if description and description.startswith(f"{schema.name}("):
         description = None  # the default docstring of a dataclass is its signature
+
     return FormParts([field for field, _ in found], check, title, description, keeps_cleared=True)
 
 
@@ -428,11 +466,13 @@ def _form_of_schema(root: Node, *, of_server: bool) -> FormParts:
     schema = _ObjectSchema(root, of_server=of_server)
     fields = [field for field, _ in schema.fields()]
     title, description = (schema.text((), root, name) for name in ("title", "description"))
+
     check = None
     if schema.checked_as_whole:
         if problem := find_schema_problem(root):
             schema.fail(schema.checked_as_whole[0], f"this condition cannot be checked: {problem}")
         check = SchemaCheck(compact_json(dict(root)))
+
     return FormParts(fields, check, title, description, keeps_cleared=False)
 
 
@@ -444,6 +484,7 @@ def _read_type(what: Any) -> tuple[_ObjectSchema, TypeAdapter[Any]]:
             "questions, a pydantic model, a dataclass, a TypedDict, or a dict "
             "with a JSON schema"
         )
+
     try:
         with warnings.catch_warnings():  # about defaults that are not JSON: such fields are open
             warnings.simplefilter("ignore")
@@ -452,6 +493,7 @@ def _read_type(what: Any) -> tuple[_ObjectSchema, TypeAdapter[Any]]:
     except Exception as exc:  # the code of the type may raise anything
         why = str(exc).strip().partition("\n")[0][:200]
         raise UsageError(f"no form can be made of {name}: {why}") from exc
+
     schema = _ObjectSchema(json_schema, name, typed=True)
     for field_name, info in getattr(what, "model_fields", {}).items():
         if isinstance(info.validation_alias, AliasPath):
@@ -478,11 +520,16 @@ class _TypedForm:
         except Exception as exc:  # a validator failed: report it, so that the input is not lost
             return {"": f"{type(exc).__name__}: {exc}"}
         found: dict[str, list[str]] = {}
+
         for error in errors:
             name = str(error["loc"][0]) if error["loc"] else ""
             text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            text = text if name in self.fields or not name else f"{name}: {text}"
-            found.setdefault(name if name in self.fields else "", []).append(text)
+            if name in self.fields:
+                found.setdefault(name, []).append(text)
+            else:
+                text = f"{name}: {text}" if name else text
+                found.setdefault("", []).append(text)
+
         return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
 
     def value(self, answer: Mapping[str, JsonValue]) -> Any:

@@ -251,6 +251,7 @@ def _refuse_method(function: Callable[..., Any], name: str) -> None:
     outer = find_class_name(function)
     if not outer or inspect.ismethod(function) or isinstance(function, staticmethod):
         return
+
     try:
         first = next(iter(inspect.signature(function).parameters), "")
     except (TypeError, ValueError):  # reported later
@@ -302,12 +303,14 @@ def _describe_parameter(
     if not field.is_required() and field.default_factory is None:
         default = field.default
     alias = field.validation_alias
+    key = alias if isinstance(alias, str) else parameter.name
+
     return FunctionParameter(
         name=parameter.name,
         hint=hints.get(parameter.name, Any),
         default=default,
         is_hinted=parameter.name in hints,
-        property=alias if isinstance(alias, str) else parameter.name,
+        property=key,
     )
 
 
@@ -318,6 +321,7 @@ def _describe_unsupported(
     for parameter, (hint, field) in fields.items():
         if _has_schema(hint, field):
             continue
+
         shown = inspect.formatannotation(_without_annotations(hint))
         if _has_schema(_without_annotations(hint), Field()):
             return (
@@ -329,6 +333,7 @@ def _describe_unsupported(
             f"and JSON has no form for it or for a part of it. Use a type such as {_JSON_TYPES}, "
             "and convert it in the function."
         )
+
     return (
         f"{name}: its parameters have no JSON schema ({type(exc).__name__}). Use types such as "
         f"{_JSON_TYPES}."
@@ -362,6 +367,7 @@ def fits(hint: Any, value: object) -> bool:
 def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
     # Pydantic derives the titles from the names.
     result = {key: value for key, value in schema.items() if key != "title"}
+
     for key in ("properties", "$defs"):
         if isinstance(result.get(key), dict):
             result[key] = {name: _remove_titles(node) for name, node in result[key].items()}
@@ -381,6 +387,7 @@ def _format_problem(error: Any, arguments: Mapping[str, JsonValue]) -> str:
     # The location may contain names of pydantic's validators, such as `list[str]` of a union.
     path: list[str] = []
     value: Any = arguments
+
     for step in error["loc"]:
         key = str(step)
         if isinstance(value, Mapping) and key in value:
@@ -390,4 +397,5 @@ def _format_problem(error: Any, arguments: Mapping[str, JsonValue]) -> str:
         elif error["type"] != "missing" or step is not error["loc"][-1]:
             continue
         path.append(key)
+
     return f"{'.'.join(path) or 'arguments'}: {error['msg']}"

@@ -54,12 +54,14 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
         return cast(Outcome, result)
     if issubclass(kind, str):
         return Success(cast(str, result))
+
     if issubclass(kind, Description):
         description = cast(Description, result)
     elif (text := as_json(result)) is not None:
         return Success(text)
     else:
         description = describe_result(result, budget or ValueBudget())
+
     return Success(description.text, images=description.images)
 
 

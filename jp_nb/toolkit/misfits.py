@@ -55,11 +55,13 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
     """Return a line for each part of `data` that does not fit `schema`, the best one first."""
     errors = _find_errors(data, schema)
     lines: dict[str, None] = {}
+
     for error in errors:
         where = format_schema_path(error.absolute_path)
         found = excerpt(error.instance) if error.absolute_path else ""
         shown = f", found {found}" if found else ""
         lines[f"{where}: {format_misfit(error)}{shown}"] = None
+
     return list(lines)
 
 
@@ -114,10 +116,12 @@ def format_misfit(error: ValidationError) -> str:
     keyword = str(error.validator)
     demand = error.validator_value
     if keyword == "type":
-        return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
+        types = [demand] if isinstance(demand, str) else demand
+        return f"expected {' or '.join(types)}"
     if keyword == "required" and isinstance(error.instance, dict):
         missing = [name for name in demand if name not in error.instance]
         return f"expected {', '.join(repr(name) for name in missing)} in it"
+
     text = _EXPECTED.get(keyword, f"expected a value that meets `{keyword}`: {{}}")
     return text.format(excerpt(demand)) if "{}" in text else text
 
@@ -136,7 +140,7 @@ def excerpt(value: object) -> str:
 
 MAX_STEPS: Final = 10_000
 """Maximum number of subschemas that one validation of a server's schema applies."""
-FORMATS: Final = ("ipv4", "ipv6", "uuid")
+CHECKED_FORMATS: Final = ("ipv4", "ipv6", "uuid")
 """Formats that are checked besides those of `TextAnswer`. Others are left to the server."""
 
 
@@ -185,8 +189,9 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
 
     # An empty registry never fetches a schema.
     safe = extend(find_validator(schema), {"pattern": _check_pattern, "patternProperties": None})
-    checker = safe(dict(schema), registry=Registry(), format_checker=FormatChecker(FORMATS))
+    checker = safe(dict(schema), registry=Registry(), format_checker=FormatChecker(CHECKED_FORMATS))
     problems: dict[str, str] = {}
+
     try:
         for error in islice(checker.iter_errors(dict(data)), MAX_MISFITS):
             deepest = best_match(iter([error]))
@@ -194,6 +199,7 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
             problems.setdefault(place, _describe_misfit(deepest))
     except Exception as exc:  # a keyword has a value that it cannot have, such as `multipleOf: 0`
         problems.setdefault("", UNCHECKABLE.format(type(exc).__name__))
+
     return problems
 
 

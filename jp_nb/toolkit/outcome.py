@@ -180,8 +180,9 @@ class NeedsInput(BaseModel):
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:
         questions: list[JsonValue] = [question.model_dump() for question in self.questions]
-        asked: dict[str, JsonValue] = {"questions": questions}
-        return {"type": self.type, **(asked if questions[1:] else {"question": questions[0]})}
+        if len(questions) == 1:
+            return {"type": self.type, "question": questions[0]}
+        return {"type": self.type, "questions": questions}
 
     @property
     def question(self) -> Question:
@@ -204,6 +205,7 @@ def read_outcome(stdout: str) -> Outcome | None:
     stdout = stdout.removeprefix("\ufeff")  # programs on Windows may print a byte order mark
     if not stdout.lstrip().startswith("{") or not _has_few_items(stdout):
         return None
+
     try:
         data = json.loads(stdout, parse_int=_parse_int)
         if "\\u" in stdout:  # may escape a lone surrogate, which UTF-8 cannot encode
@@ -211,8 +213,10 @@ def read_outcome(stdout: str) -> Outcome | None:
             data = json.loads(whole, parse_int=_parse_int)
     except (ValueError, RecursionError):
         return None
+
     if not isinstance(data, dict):
         return None
+
     match data.get("type"):
         case "success" if isinstance(data.get("content"), str):
             return _read_success(data)
@@ -263,11 +267,13 @@ def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
     several = data.get("questions")
     if several is not None and data.get("question") is not None:
         raise _invalid_question("it has `question` and `questions`: remove one of them")
+
     if several is None:
         return NeedsInput(_read_question(data.get("question"), "question"))
     if not isinstance(several, list) or not several:
         raise _invalid_question("expected `questions` to be a list of at least one object")
     questions = [_read_question(each, f"questions.{index}") for index, each in enumerate(several)]
+
     try:
         return NeedsInput(*questions)
     except ValidationError as exc:
@@ -283,6 +289,7 @@ def _read_question(data: Any, name: str) -> Question:
         raise _invalid_question(
             f"`{name}` contains a number that JSON does not have, or too many levels"
         )
+
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
@@ -330,6 +337,7 @@ def truncate_middle(text: str, limit: int, setting: str) -> str:
     """
     if not limit or len(text) <= limit:
         return text
+
     head = limit - limit // 2
     tail = limit // 2
     omitted = f"{len(text) - limit} of {len(text)} characters are omitted here. {READ_REST_HINT}"

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import as_object, read_json
 
-MAX_DEPTH = 8  # limit for the nesting of parameters
+MAX_PARAMETER_DEPTH = 8  # limit for the nesting of parameters
 MAX_PARAMETERS = 200
 """Limit for the documented parameters of one tool. Further ones are only counted."""
 MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
@@ -44,11 +44,20 @@ def format_documentation(
     parts = _paragraphs(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
+
     found, others = list_parameters(schema)
-    if lines := [line for parameter in found for line in _format_parameter(parameter)]:
-        written = "\n".join([*lines, *([f"- {others}"] if others else [])])
+    lines: list[str] = []
+    for parameter in found:
+        lines += _format_parameter(parameter)
+    if lines:
+        if others:
+            lines.append(f"- {others}")
+        written = "\n".join(lines)
         parts.append(f"### Parameters\n\n{written}")
-    return "\n\n".join([f"## {name}", *parts]) if parts else ""
+
+    if not parts:
+        return ""
+    return "\n\n".join([f"## {name}", *parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +85,15 @@ def list_parameters(schema: Schema) -> tuple[list[Parameter], str]:
     first = list(islice(found, MAX_PARAMETERS))
     others = sum(1 for _ in islice(found, MAX_COUNTED))
     more = f"more than {others - 1}" if others == MAX_COUNTED else str(others)
-    return first, f"… and {more} more" if others else ""
+    note = f"… and {more} more" if others else ""
+    return first, note
 
 
 def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
     required = node.keys.get("required")
-    if len(above) > MAX_DEPTH:
+    if len(above) > MAX_PARAMETER_DEPTH:
         return
+
     for name, schema in as_object(node.keys.get("properties")).items():
         child = node.resolve(schema)
         keys = child.keys
@@ -91,6 +102,7 @@ def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]
         texts = _paragraphs(keys.get("summary"), keys.get("description"))
         texts += [f"Examples: {text}" for text in _paragraphs(keys.get("examples"))]
         recursion = ["as above"] if any(each.is_recursive for each in parents) else []
+
         yield Parameter(
             path=(*above, name),
             type=_format_type(child),
@@ -98,16 +110,23 @@ def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]
             values=(*recursion, *_format_values(keys)),
             texts=tuple(texts),
         )
+
         for each in parents:
             yield from _walk_parameters(each, (*above, name))
 
 
 def _format_parameter(parameter: Parameter) -> Iterator[str]:
     indentation = "  " * (len(parameter.path) - 1)
-    facts = [parameter.type, "required" if parameter.required else "", *parameter.values]
-    head = f"`{parameter.path[-1]}` ({', '.join(x for x in facts if x)})".removesuffix(" ()")
-    texts = parameter.texts
-    text = "\n\n".join([f"{head}: {texts[0]}", *texts[1:]] if texts else [head])
+    facts = [parameter.type] if parameter.type else []
+    if parameter.required:
+        facts.append("required")
+    facts += filter(None, parameter.values)
+    text = f"`{parameter.path[-1]}`"
+    if facts:
+        text += f" ({', '.join(facts)})"
+    if parameter.texts:
+        text += ": " + "\n\n".join(parameter.texts)
+
     first, *others = text.split("\n")
     yield f"{indentation}- {first}"
     yield from (f"{indentation}  {line}".rstrip() for line in others)
@@ -134,15 +153,19 @@ class _Node:
     def resolve(self, schema: JsonValue) -> _Node:
         if not isinstance(schema, dict):
             return replace(self, keys={}, is_recursive=False)
+
         members = schema.get("allOf")
         reference = members[0] if isinstance(members, list) and len(members) == 1 else schema
         name = reference.get("$ref") if isinstance(reference, dict) else None
+
         definitions = self.root.get("$defs")
         found = None
         if isinstance(name, str) and isinstance(definitions, dict):
             found = definitions.get(name.removeprefix("#/$defs/"))
+
         if not isinstance(name, str) or not isinstance(found, dict):
             return replace(self, keys=schema, is_recursive=False)
+
         if name in self.open:
             parts = ("properties", "items", "anyOf", "oneOf")
             found = {key: value for key, value in found.items() if key not in parts}
@@ -154,7 +177,8 @@ def _alternatives(node: _Node) -> list[_Node]:
     found: list[_Node] = []
     for key in ("anyOf", "oneOf"):
         members = node.keys.get(key)
-        found += [node.resolve(member) for member in members] if isinstance(members, list) else []
+        if isinstance(members, list):
+            found += [node.resolve(member) for member in members]
     return found
 
 
@@ -169,11 +193,14 @@ def _format_type(node: _Node, levels: int = 6) -> str:  # deeper types are not s
     declared = node.keys.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared
+
     if not levels:
         return declared if isinstance(declared, str) else ""
+
     if declared == "array":
         inner = _format_type(node.resolve(node.keys.get("items")), levels - 1)
         return f"array of {inner}" if inner and " or " not in inner else "array"
+
     names = declared if isinstance(declared, list) else []
     names = names or [_format_type(member, levels - 1) for member in _alternatives(node)]
     return " or ".join(dict.fromkeys(str(name) for name in names if name))
@@ -216,6 +243,7 @@ def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValu
         for name, node in parameters.items()
         if isinstance(node, dict) and node.get("required") is True
     ]
+
     return {
         "type": "object",
         "properties": {name: _parameter_schema(node) for name, node in parameters.items()},
@@ -227,18 +255,26 @@ def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValu
 def _parameter_schema(node: JsonValue) -> JsonValue:
     if not isinstance(node, dict):
         return node
-    schema = {"type": node["type"]} if "type" in node else dict[str, JsonValue]()
-    if description := node.get("summary") or node.get("description"):
+
+    schema: dict[str, JsonValue] = {}
+    if "type" in node:
+        schema["type"] = node["type"]
+    description = node.get("summary") or node.get("description")
+    if description:
         schema["description"] = description
+
     if "default" in node:
         schema["default"] = node["default"]
     if node.get("enum"):
         schema["enum"] = node["enum"]
     if "items" in node:
         schema["items"] = _parameter_schema(node["items"])
-    if properties := as_object(node.get("properties")):
+
+    properties = as_object(node.get("properties"))
+    if properties:
         below = parameters_schema(properties)
-        schema["properties"], schema["required"] = below["properties"], below["required"]
+        schema["properties"] = below["properties"]
+        schema["required"] = below["required"]
     return schema
 
 
@@ -252,6 +288,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     """Convert one argument as in `coerce_arguments`."""
     if not isinstance(schema, dict):
         return value
+
     wanted = declared_types(schema)
     if isinstance(value, str) and wanted and "string" not in wanted:
         try:
@@ -259,6 +296,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
         except ValueError:
             return value
         return coerce(parsed, schema) if has_type(parsed, wanted) else value
+
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
         return coerce_arguments(value, schema)
@@ -285,10 +323,12 @@ def _drop_nulls(value: Arguments, node: _Node) -> dict[str, JsonValue]:
         if name not in properties:
             kept[name] = item
             continue
+
         child = node.resolve(properties[name])
         is_optional = name not in names and child.keys.get("required") is not True
         if item is not None or not is_optional or _allows_null(child):
             kept[name] = _drop_nested_nulls(item, child)
+
     return kept
 
 
@@ -309,12 +349,14 @@ def _allows_null(node: _Node, levels: int = 6) -> bool:
     keys = node.keys
     if "const" in keys:
         return keys["const"] is None
+
     declared = keys.get("type")
     if declared is not None:
         return declared == "null" or (isinstance(declared, list) and "null" in declared)
     choices = keys.get("enum")
     if isinstance(choices, list):
         return None in choices
+
     members = _alternatives(node)
     if not members or not levels:
         return True
@@ -327,11 +369,13 @@ def fill_defaults(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
     A missing object stays missing unless the object itself has a default.
     """
     filled = dict(arguments)
+
     for name, node in as_object(schema.get("properties")).items():
         if name in filled:
             filled[name] = _fill_nested(filled[name], node)
         elif isinstance(node, dict) and "default" in node:
             filled[name] = copy.deepcopy(node["default"])
+
     return filled
 
 
@@ -354,6 +398,7 @@ def format_argument_problems(name: str, arguments: Arguments, schema: Schema) ->
     problem = _find_problem(arguments, schema)
     if problem is None:
         return None
+
     missing, unknown = (json.dumps(names, ensure_ascii=False) for names in problem)
     return (
         f"Invalid arguments: Invalid arguments (missing: {missing}, unknown: {unknown})\n\n"
@@ -369,8 +414,10 @@ def _find_problem(value: Arguments, schema: Schema) -> tuple[list[str], list[str
     wanted = required if isinstance(required, list) else []
     missing = [name for name in wanted if isinstance(name, str) and name not in value]
     unknown = [name for name in value if name not in properties]
+
     if missing or unknown:
         return missing, unknown
+
     nested = (_find_nested_problem(value.get(name), node) for name, node in properties.items())
     return next(filter(None, nested), None)
 
@@ -380,6 +427,7 @@ def _find_nested_problem(value: JsonValue, schema: JsonValue) -> tuple[list[str]
         return None
     if isinstance(value, dict) and as_object(schema.get("properties")):
         return _find_problem(value, schema)
+
     items = value if isinstance(value, list) else []
     nested = (_find_nested_problem(item, schema.get("items")) for item in items)
     return next(filter(None, nested), None)
@@ -392,6 +440,7 @@ def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
         return {declared}
     if isinstance(declared, list):
         return {name for name in declared if isinstance(name, str)}
+
     members = schema.get("anyOf")
     if isinstance(members, list):
         found = [declared_types(member) for member in members if isinstance(member, dict)]
@@ -429,19 +478,24 @@ def text_arguments(schema: Schema | None, arguments: Arguments) -> tuple[TextArg
     >>> text_arguments(schema, {"code": "1 + 1"})
     (TextArgument(name='code', language='python'),)
     """
-    return tuple(
-        TextArgument(name, language)
-        for name, node in as_object((schema or {}).get("properties")).items()
-        if isinstance(arguments.get(name), str) and (language := _language(node))
-    )
+    properties = as_object((schema or {}).get("properties"))
+    found: list[TextArgument] = []
+    for name, node in properties.items():
+        language = _language(node)
+        if language and isinstance(arguments.get(name), str):
+            found.append(TextArgument(name, language))
+    return tuple(found)
 
 
 def _language(node: JsonValue) -> str:
     media_type = node.get("contentMediaType") if isinstance(node, dict) else None
     if not isinstance(media_type, str):
         return ""
+
     found = _LANGUAGE.fullmatch(media_type.partition(";")[0].strip().lower())
-    return "" if found is None else _PLAIN if found[1] == "plain" else found[1]
+    if found is None:
+        return ""
+    return _PLAIN if found[1] == "plain" else found[1]
 
 
 TextFormat = Literal["email", "uri", "date", "time", "date-time"]
@@ -471,6 +525,7 @@ def has_format(text: str, name: TextFormat) -> bool:
             return text.isprintable() and _EMAIL.fullmatch(text) is not None
         case "uri":
             return _is_uri(text)
+
     pattern, parse = _TIMES[name]
     if pattern.fullmatch(text) is not None:
         with suppress(ValueError):

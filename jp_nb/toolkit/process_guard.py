@@ -61,6 +61,7 @@ class ProcessGuard:
         self._pipe = None
         if os.name != "posix" or not sys.executable:
             return
+
         read_end, write_end = os.pipe()  # no child inherits the write end
         try:
             self._process = subprocess.Popen(

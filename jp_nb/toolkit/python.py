@@ -99,6 +99,7 @@ class PythonTool(Tool):
         name = getattr(self.function, "__qualname__", "<locals>")
         if module in (None, "__main__") or "<locals>" in name:
             return False
+
         other = tool.function
         return (module, name) == (
             getattr(other, "__module__", None),
@@ -116,12 +117,14 @@ class PythonTool(Tool):
         code = getattr(self.function, "__code__", None)
         if code is self._code:
             return False
+
         self._code = code
         try:
             self.become(PythonTool(self.function, **self._options))
         except UsageError as exc:
             log.warning("The new code of the tool %s is not a valid tool: %s", self.name, exc)
             return False
+
         return True
 
     def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
@@ -145,6 +148,7 @@ class PythonTool(Tool):
         }
         if access:
             registration["access"] = {"config": _rules(self.name, access)}
+
         return {key: x for key, x in registration.items() if x is not None}
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -155,6 +159,7 @@ class PythonTool(Tool):
         is_method = find_class_name(self.function) == owner.__qualname__
         if isinstance(self.function, staticmethod) or not is_method:
             return
+
         first = next(iter(self.arguments.parameters), None)
         if first is not None and not first.is_hinted:
             REGISTRY.discard(self)
@@ -226,12 +231,14 @@ def _tool_name(function: object, name: str | None) -> str:
         inner = function.__func__
         owner = inner.__qualname__.rpartition(".")[0]
         raise UsageError(describe_method(inner.__name__, owner, "cls"))
+
     name = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         raise UsageError(
             "a tool must be a function, and this is an object of type "
             f"{type(function).__name__}. {WRAP_HINT}"
         )
+
     if not TOOL_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a valid tool name: use at most 64 letters, "
@@ -246,6 +253,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
         raise UsageError(f"{name}: `access` must be a list of `jp.ConfigRule`")
+
     rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
     tool: JsonValue = {"access": {"config": rules}}
     validate_layer({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
@@ -269,6 +277,7 @@ class Registry:
         if before is not None and before.is_reloaded_as(tool):
             before.become(tool)
             tool = before
+
         self._tools[tool.name] = tool
         self.version += 1
         return tool
@@ -287,6 +296,7 @@ class Registry:
         if name not in self._tools:
             known = ", ".join(sorted(self._tools)) or "none is defined"
             raise UsageError(f"there is no Python tool {name!r} (known: {known})")
+
         del self._tools[name]
         self.version += 1
 
@@ -323,7 +333,9 @@ class PythonFunctions(ToolSource):
         found: dict[str, str] = {}
         for name in self._functions.all():
             tool = configured.get(name)
-            source = (tool.source if tool is not None else None) or self.name
+            source = self.name
+            if tool is not None and tool.source:
+                source = tool.source
             kind = source.partition(".")[0]
             if kind != self.name or _function_name(tool) not in ("", name):
                 is_builtin = kind == "builtin"
@@ -408,12 +420,14 @@ def tool(
     )
     if function is None:
         return partial(tool, **options)
+
     made = PythonTool(function, **options)
     if access:
         from jp_nb.config.authority import find_rule_warnings  # few tools have rules
 
         for text in find_rule_warnings(made.name, access):
             warnings.warn(text, stacklevel=2)
+
     return REGISTRY.add(made)
 
 
@@ -477,20 +491,24 @@ def suggest_improvements(tool: PythonTool) -> Iterator[str]:
 
 def _check_hints(tool: PythonTool) -> Iterator[str]:
     parameters = tool.arguments.parameters
-    if untyped := [each.name for each in parameters if not each.is_hinted]:
+    untyped = [each.name for each in parameters if not each.is_hinted]
+    if untyped:
         has = "has" if len(untyped) == 1 else "have"
         yield (
             f"{_join_names(untyped)} {has} no type hint, so the model can send any "
             f"value. Add one, such as `{untyped[0]}: str`"
         )
-    if any_type := [each.name for each in parameters if each.is_hinted and each.hint is Any]:
+
+    any_type = [each.name for each in parameters if each.is_hinted and each.hint is Any]
+    if any_type:
         yield (
             f"{_join_names(any_type)} can be anything (`Any`). Use the type that {tool.name} "
             f"takes, such as `{any_type[0]}: str`"
         )
 
     for each in parameters:
-        if (bare := _find_bare_container(each.hint)) is not None:
+        bare = _find_bare_container(each.hint)
+        if bare is not None:
             example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
             yield (
                 f"the type hint of {each.name} does not give the item type of {bare}. Add it, such "
@@ -535,4 +553,5 @@ def _find_bare_container(hint: object) -> str | None:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    beginning = ", ".join(names[:-1])
+    return " and ".join(filter(None, [beginning, names[-1]]))

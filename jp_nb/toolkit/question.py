@@ -130,11 +130,14 @@ class Question(BaseModel):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
-            yield "text" if name == "wording" else name, value
+            shown = "text" if name == "wording" else name
+            yield shown, value
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with the values of `update`. The key `text` sets the question's text."""
-        fields = {"wording" if name == "text" else name: x for name, x in (update or {}).items()}
+        fields = dict(update or {})
+        if "text" in fields:
+            fields["wording"] = fields.pop("text")
         return super().model_copy(update=fields, deep=deep)
 
     @model_serializer(mode="plain")
@@ -143,14 +146,21 @@ class Question(BaseModel):
             "id": self.id,
             "text": self.text,
             "answer_type": self.answer_type.to_record(),
-            "header": self.header,
-            "context": self.context,
-            "default": None if self.answer_type.has_secret else self.default,
-            "exclusive": self.exclusive or None,
-            "required": None if self.required else False,
-            "persistence": None if self.persistence == "turn" else self.persistence,
         }
-        return {key: value for key, value in shape.items() if value is not None}
+        if self.header is not None:
+            shape["header"] = self.header
+        if self.context is not None:
+            shape["context"] = self.context
+        if self.default is not None and not self.answer_type.has_secret:
+            shape["default"] = self.default
+
+        if self.exclusive:
+            shape["exclusive"] = True
+        if not self.required:
+            shape["required"] = False
+        if self.persistence != "turn":
+            shape["persistence"] = self.persistence
+        return shape
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
@@ -348,7 +358,7 @@ class Question(BaseModel):
     def reworded(self, change: Callable[[str], str]) -> Self:
         """Return a copy whose displayed texts are replaced by the results of `change`."""
         texts = {"wording": self.text, "header": self.header, "context": self.context}
-        changed = {name: x if x is None else change(x) for name, x in texts.items()}
+        changed = {name: change(text) for name, text in texts.items() if text is not None}
         kind = self.answer_type.reworded(change)
         return self.model_copy(update={**changed, "answer_type": kind})
 
@@ -397,10 +407,12 @@ class FormAnswer(AnswerType):
         """Return the schema of the object."""
         required: list[JsonValue] = [field.id for field in self.fields if field.required]
         properties: dict[str, JsonValue] = {}
+
         for field in self.fields:
             schema = {"title": field.text, **field.answer_type.answer_schema()}
             described = {} if field.context is None else {"description": field.context}
             properties[field.id] = {**described, **schema}
+
         return {
             "type": "object",
             "properties": properties,
@@ -412,8 +424,13 @@ class FormAnswer(AnswerType):
         """Return the problems of all fields."""
         if not isinstance(answer, dict):
             return super().format_problem(answer)
+
         problems = self.find_unknown_fields(answer) or self.problems(answer)
-        return one_line("; ".join(f"`{x}`: {why}" if x else why for x, why in problems.items()))
+        texts: list[str] = []
+        for field_id, problem in problems.items():
+            text = f"`{field_id}`: {problem}" if field_id else problem
+            texts.append(text)
+        return one_line("; ".join(texts))
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for other objects and values, and `value` if a field is invalid."""
@@ -428,18 +445,22 @@ class FormAnswer(AnswerType):
 
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
         """Return the problems by field id. "" is the id of the whole form."""
-        found = {
-            field.id: f"expected {field.answer_type.expects}" if field.id in answer else REQUIRED
-            for field in self.fields
-            if (field.misfit(answer[field.id]) if field.id in answer else field.required)
-        }
+        found: dict[str, str] = {}
+        for field in self.fields:
+            if field.id not in answer:
+                if field.required:
+                    found[field.id] = REQUIRED
+            elif field.misfit(answer[field.id]):
+                found[field.id] = f"expected {field.answer_type.expects}"
         if found or self.check is None:
             return found
+
         secrets = [secret for secret in self.secrets(answer) if isinstance(secret, str) and secret]
         for field_id, text in self.check(answer).items():
             for secret in secrets:  # a validator may quote its input
                 text = text.replace(secret, SECRET_ANSWER)
             found[field_id] = one_line(text)
+
         return found
 
     def validated(self, answer: JsonValue) -> Any:
@@ -450,7 +471,8 @@ class FormAnswer(AnswerType):
 
     def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return `given` with the valid defaults of the other fields."""
-        return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
+        defaults = {field.id: field.default for field in self.fields if field.fits_default}
+        return {**defaults, **given}
 
     def remaining_form(self, given: Mapping[str, JsonValue]) -> FormAnswer:
         """Return a form with the fields that are not in `given`. It checks all fields together."""
@@ -462,7 +484,9 @@ class FormAnswer(AnswerType):
             of_given = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
             whole = "; ".join(filter(None, [found.get(""), *of_given]))
             of_fields = {key: text for key, text in found.items() if key and key not in given}
-            return of_fields | ({"": whole} if whole else {})
+            if whole:
+                of_fields[""] = whole
+            return of_fields
 
         return FormAnswer(fields=fields, check=check, keeps_cleared=self.keeps_cleared)
 
@@ -476,14 +500,16 @@ class FormAnswer(AnswerType):
 
     def reworded(self, change: Callable[[str], str]) -> Self:
         """Return a copy whose displayed texts are replaced by the results of `change`."""
-        return self.model_copy(update={"fields": tuple(x.reworded(change) for x in self.fields)})
+        fields = tuple(field.reworded(change) for field in self.fields)
+        return self.model_copy(update={"fields": fields})
 
     @property
     def expects(self) -> str:
         """Description of the object, with the ids of the fields."""
         if not self.fields:
             return "an empty object, as a confirmation"
-        return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
+        ids = [f"`{field.id}`" for field in self.fields]
+        return f"an object with {', '.join(ids)}"
 
     @property
     def has_secret(self) -> bool:
@@ -518,15 +544,19 @@ class FormAnswer(AnswerType):
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
-        items = self._items(answer)
-        words = (f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in items)
+        words = (
+            f"{field.text}: {field.answer_type.format_answer(value)}"
+            for field, value in self._items(answer)
+        )
         nothing = EMPTY if self.fields else CONFIRMED_ANSWER
         return one_line("; ".join(words), limit=2000) or nothing
 
     def fixed_texts(self) -> tuple[str, ...]:
         """Return the ids of the fields, and the fixed texts of their answers."""
-        texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
-        return (*(field.id for field in self.fields), *texts)
+        texts = [field.id for field in self.fields]
+        for field in self.fields:
+            texts += field.answer_type.fixed_texts()
+        return tuple(texts)
 
 
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
@@ -558,13 +588,16 @@ def read_answer_type(value: Any) -> AnswerType:
         [(older, fields)] = value.items()
         if isinstance(fields, dict):
             value = {"type": str(older).lower(), **fields}
+
     fields = vars(value) if isinstance(value, AnswerType) else value
     kind = fields.get("type") if isinstance(fields, dict) else None
     if not isinstance(kind, str):
         raise ValueError("expected a question type, or an object with a `type`")
+
     if kind not in QUESTION_KINDS or isinstance(value, AnswerType):
         known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
         raise ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
+
     try:
         return QUESTION_KINDS[kind].model_validate(value)
     except ValidationError as exc:
@@ -577,9 +610,12 @@ def read_answer_type(value: Any) -> AnswerType:
 def first_problem(exc: ValidationError) -> tuple[str, str]:
     """Return path and text of the first problem. A path is e.g. `answer_type.options.0`."""
     [first, *_] = exc.errors(include_url=False, include_input=False)
-    inner = first["ctx"].get("path") if first["type"] == "answer_type" else None
-    path = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
-    return path, _PROBLEMS.get(first["type"], first["msg"].removeprefix("Value error, "))
+    steps = [str(step) for step in first["loc"]]
+    if first["type"] == "answer_type" and first["ctx"].get("path"):
+        steps.append(first["ctx"]["path"])
+
+    message = first["msg"].removeprefix("Value error, ")
+    return ".".join(steps), _PROBLEMS.get(first["type"], message)
 
 
 _PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}

@@ -36,6 +36,7 @@ def render(template: str, variables: Mapping[str, JsonValue]) -> str:
     """
     if not any(sign in template for sign in ("{{", "{%", "{#")):
         return template  # Jinja would replace \r\n by \n
+
     try:
         return _environment().from_string(template).render(variables)
     except JinjaError as exc:
@@ -71,8 +72,10 @@ def _environment() -> _Environment:
     environment = _Environment(
         undefined=_Missing, finalize=_to_text, keep_trailing_newline=True, autoescape=False
     )
+
     # The user approves a rendered command, and it is rendered again to run: both must be equal.
-    del environment.filters["random"], environment.globals["lipsum"]
+    del environment.filters["random"]
+    del environment.globals["lipsum"]
     environment.filters |= {"tojson": _to_json, "string": _to_text, "join": _join}
     return environment
 
@@ -88,7 +91,10 @@ def _join(values: Any, joiner: str = "") -> str:
 def _to_json(value: Any, indent: bool | int | None = None) -> str:
     if isinstance(value, Undefined):
         return "null"
-    spaces = min(2 if indent is True else indent, 100) if indent else None  # as in minijinja
+
+    spaces: int | None = None
+    if indent:
+        spaces = 2 if indent is True else min(indent, 100)  # as in minijinja
     separators = (",", ":") if spaces is None else (",", ": ")
     return json.dumps(
         value, ensure_ascii=False, separators=separators, indent=spaces, default=_to_json_value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jp_nb.agent.interrupts import (
-    CONTINUE,
     ESCALATED,
     STOP,
+    USER_CONTINUED,
     Phase,
     Verdict,
     ask_menu,
@@ -57,8 +57,8 @@ def test_menu_names_the_interrupted_calls() -> None:
 
 
 ENDS: list[tuple[PromptEnd[Answered], Verdict]] = [
-    (CANCELLED, CONTINUE),
-    (NotAnswered("declined", "form"), CONTINUE),
+    (CANCELLED, USER_CONTINUED),
+    (NotAnswered("declined", "form"), USER_CONTINUED),
     (NotAnswered("timed_out", "form"), STOP),
     (Unavailable("gone"), STOP),
     (NotAnswered("interrupted", "form"), ESCALATED),

@@ -14,8 +14,7 @@ from jp_nb.agent.prompts import FormEnd, NotAnswered
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
-from jp_nb.toolkit.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
-from jp_nb.toolkit.builtin.ask import SCHEMA
+from jp_nb.toolkit.builtin.ask import ASK_DESCRIPTION, ASK_SCHEMA
 from jp_nb.toolkit.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
@@ -194,7 +193,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
     for request in server.requests:
         description, schema = offered(request.body, wire)
         assert description == ASK_DESCRIPTION
-        assert schema == SCHEMA
+        assert schema == ASK_SCHEMA
     [(_, told)] = sent_results(server.requests[1].body, wire)
     assert told == (
         "User answers:\n"
@@ -206,7 +205,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
 
 
 def test_schema_of_ask_uses_common_keywords() -> None:
-    assert set().union(*schemas(SCHEMA)) == {
+    assert set().union(*schemas(ASK_SCHEMA)) == {
         *("type", "properties", "required", "additionalProperties", "items", "minItems"),
         *("description", "enum"),
     }

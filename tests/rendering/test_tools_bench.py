@@ -8,7 +8,7 @@ from jp_nb.agent.bench_run import CallOutcome
 from jp_nb.images import Image
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.tool_text import render_call_outcome
-from jp_nb.toolkit.command import ProcessRun
+from jp_nb.toolkit.processes import ProcessRun
 from jp_nb.values.base import Description
 from tests.support.images import figure
 

@@ -11,7 +11,7 @@ import pytest
 from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory, QuestionOutcome
 from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.builtin import BUILTINS
-from jp_nb.toolkit.builtin.ask_user import MAX_CHARS
+from jp_nb.toolkit.builtin.ask_user import MAX_HISTORY_CHARS
 from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from tests.support.fakes import InlineCell, configured, offer_now
 
@@ -164,11 +164,11 @@ async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
     long = [LoggedAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
     outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
     assert isinstance(outcome, Success)
-    assert len(outcome.content) < MAX_CHARS + 1000
+    assert len(outcome.content) < MAX_HISTORY_CHARS + 1000
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
-    longer = LoggedAnswer(21, MOMENT, "Q?", "x" * MAX_CHARS, "x" * MAX_CHARS)
+    longer = LoggedAnswer(21, MOMENT, "Q?", "x" * MAX_HISTORY_CHARS, "x" * MAX_HISTORY_CHARS)
     one = await read_entries({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
-    assert [x["answer"] for x in one["entries"]] == ["x" * MAX_CHARS]
+    assert [x["answer"] for x in one["entries"]] == ["x" * MAX_HISTORY_CHARS]
     assert "shortened" not in one

@@ -33,13 +33,13 @@ from jp_nb.toolkit.answer_types import SelectAnswer
 from jp_nb.toolkit.base import Tool, ToolContext
 from jp_nb.toolkit.builtin import BUILTINS, ask_user
 from jp_nb.toolkit.builtin.ask import (
-    DESCRIPTION,
-    MAX_CALL_CHARS,
-    MAX_ITEMS,
+    ASK_DESCRIPTION,
+    ASK_SCHEMA,
+    MAX_ASK_CHARS,
+    MAX_LIST_ITEMS,
     NO_SECRETS,
-    SCHEMA,
     Ask,
-    read_form,
+    read_asked_questions,
 )
 from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from tests.support.fakes import InlineCell, configured, offer_now
@@ -139,7 +139,7 @@ async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
 
 
 @pytest.mark.req("RPI-13", "RPI-23", "RCP-6")
-@pytest.mark.parametrize("count", [1, MAX_ITEMS["options"]])
+@pytest.mark.parametrize("count", [1, MAX_LIST_ITEMS["options"]])
 async def test_number_of_options_has_a_limit(count: int) -> None:
     labels = [f"colour {number}" for number in range(count)]
     kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
@@ -380,12 +380,12 @@ async def test_size_of_a_call_is_limited() -> None:
     [line] = await problems(*many)
     assert "at most 50 questions are allowed, found 51" in line
     [line] = await problems(
-        changed(SIZE, options=options(*(str(n) for n in range(MAX_ITEMS["options"] + 1))))
+        changed(SIZE, options=options(*(str(n) for n in range(MAX_LIST_ITEMS["options"] + 1))))
     )
     assert "at most 200 options are allowed, found 201" in line
     long = [changed(NAME, id=str(number), context="x" * 9_990) for number in range(11)]
     [line] = await problems(*long)
-    assert f"at most {MAX_CALL_CHARS} are allowed" in line
+    assert f"at most {MAX_ASK_CHARS} are allowed" in line
 
 
 async def test_list_of_errors_is_limited_and_hostile_texts_are_escaped() -> None:
@@ -402,7 +402,7 @@ JSON = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below),
     max_leaves=12,
 )
-FIELDS: Any = SCHEMA["properties"]["questions"]["items"]["properties"]  # type: ignore[index, call-overload]
+FIELDS: Any = ASK_SCHEMA["properties"]["questions"]["items"]["properties"]  # type: ignore[index, call-overload]
 OPTION = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
@@ -423,7 +423,7 @@ QUESTION = st.fixed_dictionaries(
 def test_any_call_is_asked_or_refused_in_printable_lines(
     questions: Any,
 ) -> None:
-    asked, found = read_form({"questions": questions})
+    asked, found = read_asked_questions({"questions": questions})
     assert found or len(asked) == len(questions) > 0
     for problem in found:
         line = str(problem)
@@ -716,31 +716,31 @@ def test_ask_is_registered_next_to_ask_user() -> None:
     assert "ask_user" in tools
     assert (tool.source, tool.run, tool.result) == ("builtin", "unattended", "unattended")
     assert tool.style.hidden is True
-    assert tool.description == DESCRIPTION
+    assert tool.description == ASK_DESCRIPTION
     offered = offer_now(configured({})).tools["ask"]
-    assert offered.definition.description == DESCRIPTION
-    assert offered.definition.parameters == SCHEMA
+    assert offered.definition.description == ASK_DESCRIPTION
+    assert offered.definition.parameters == ASK_SCHEMA
 
 
 @pytest.mark.req("RPI-4", "RPI-5", "RPI-8", "RPI-10")
 def test_schema_states_the_checked_fields() -> None:
-    questions: Any = SCHEMA["properties"]["questions"]  # type: ignore[index, call-overload]
-    assert (SCHEMA["required"], questions["minItems"]) == (["questions"], 1)
+    questions: Any = ASK_SCHEMA["properties"]["questions"]  # type: ignore[index, call-overload]
+    assert (ASK_SCHEMA["required"], questions["minItems"]) == (["questions"], 1)
     question = questions["items"]
     assert question["required"] == ["id", "question"]
     option = question["properties"]["options"]["items"]
     assert option["required"] == ["label"]
-    for node in (SCHEMA, question, option):
+    for node in (ASK_SCHEMA, question, option):
         assert node["additionalProperties"] is False
 
 
 @pytest.mark.req("RCP-2", "RCP-14", "RPI-23")
 def test_descriptions_tell_the_question_tools_apart() -> None:
-    assert "For a single short question use `ask_user` instead" in DESCRIPTION
+    assert "For a single short question use `ask_user` instead" in ASK_DESCRIPTION
     assert "for several questions at once, use `ask` instead" in ask_user.DESCRIPTION
-    assert "Ask rather than assume a default that matters." in DESCRIPTION
-    assert "2 to 5 options" in DESCRIPTION
-    assert "Never use it to collect secrets" in DESCRIPTION
+    assert "Ask rather than assume a default that matters." in ASK_DESCRIPTION
+    assert "2 to 5 options" in ASK_DESCRIPTION
+    assert "Never use it to collect secrets" in ASK_DESCRIPTION
 
 
 def test_ask_is_the_only_tool_that_needs_a_user() -> None:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.config.tree.tool_settings import Command, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.session.agent_runner import AgentThread
-from jp_nb.toolkit import command as commands
+from jp_nb.toolkit import processes
 from jp_nb.toolkit.base import DeltaRejection, ToolContext
 from jp_nb.toolkit.command import CommandFormatter, CommandTool
 from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
@@ -297,10 +297,10 @@ async def test_number_of_concurrent_processes_is_limited(tmp_path: Path) -> None
     begun.mkdir()
     code = 'touch "begun/$$"; until [ -e release ]; do sleep 0.02; done'
     runs = [asyncio.create_task(run(shell(code), root=str(tmp_path))) for _ in range(40)]
-    await until(lambda: len(list(begun.iterdir())) == commands.MAX_RUNNING)
+    await until(lambda: len(list(begun.iterdir())) == processes.MAX_RUNNING_PROCESSES)
     cancelled = runs.pop()  # the last in line: it never begins
     cancelled.cancel()
-    assert len(list(begun.iterdir())) == commands.MAX_RUNNING
+    assert len(list(begun.iterdir())) == processes.MAX_RUNNING_PROCESSES
     release.touch()
     assert await asyncio.gather(*runs) == [Success("")] * 39
     assert len(list(begun.iterdir())) == 39
@@ -399,7 +399,7 @@ async def test_command_may_ignore_its_input(subtests: pytest.Subtests) -> None:
 async def test_endless_output_is_stopped(
     redirect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "MAX_OUTPUT_BYTES", 2 * 2**20)
+    monkeypatch.setattr(processes, "MAX_OUTPUT_BYTES", 2 * 2**20)
     text = await failure_of(shell(f"echo $$ > pid; yes {redirect}"), root=str(tmp_path))
     assert text == "Tool 't' was stopped because it printed more than 2 MiB."
     pid = int((tmp_path / "pid").read_text())
@@ -419,8 +419,8 @@ async def test_grandchild_with_open_pipes_is_ended(
 async def test_process_outside_of_the_group_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "PIPE_GRACE", 0.1)
-    monkeypatch.setattr(commands, "STOP_GRACE", 0.1)
+    monkeypatch.setattr(processes, "PIPE_GRACE", 0.1)
+    monkeypatch.setattr(processes, "SIGTERM_GRACE", 0.1)
     code = """
 import os, subprocess, sys
 left = subprocess.Popen(['sleep', '600'], start_new_session=True)
@@ -448,7 +448,7 @@ async def test_cancellation_ends_the_process_and_its_children(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if code == POLITE:
-        monkeypatch.setattr(commands, "STOP_GRACE", 60.0)  # it takes its time on a busy machine
+        monkeypatch.setattr(processes, "SIGTERM_GRACE", 60.0)  # it takes its time on a busy machine
     running = asyncio.create_task(run(shell(f"echo $$ > pid; {code}"), root=str(tmp_path)))
     await until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip())
     running.cancel()

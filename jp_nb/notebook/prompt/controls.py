@@ -22,7 +22,7 @@ from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.text import plain, spell_prose
 from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
-    OTHER,
+    OTHER_LABEL,
     AnswerType,
     BooleanAnswer,
     IntegerAnswer,
@@ -206,7 +206,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         description = plain(spell_prose(option.description or "")).strip("\n")
         options.append({"label": label, "description": description})
 
-    own_label = OTHER if kind.other else ""
+    own_label = OTHER_LABEL if kind.other else ""
     recommended = None if kind.multi else kind.recommended_index
     listed = Choices(
         question=prompt_text.format_question(prompt),

@@ -28,7 +28,7 @@ from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import BAR, MAX_DIGITS, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
-    OTHER,
+    OTHER_LABEL,
     AnswerType,
     BooleanAnswer,
     IntegerAnswer,
@@ -610,7 +610,7 @@ class _Selection:
                 yield from (f"  {'':>{width}}  {x}" for x in bar_lines(text.split("\n")))
 
         if kind.other:
-            yield f"  {self._highest:>{width}}  {OTHER}"
+            yield f"  {self._highest:>{width}}  {OTHER_LABEL}"
 
         if self._may_be_none:
             yield f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}"

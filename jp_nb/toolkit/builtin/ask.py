@@ -32,13 +32,20 @@ from jp_nb.record.outcomes import (
     QuestionOutcome,
 )
 from jp_nb.text import has_right_to_left, make_lookalike_key, spell_invisible
-from jp_nb.toolkit.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
+from jp_nb.toolkit.answer_types import (
+    NONE_OF_THESE,
+    OTHER_LABEL,
+    Option,
+    Picks,
+    SelectAnswer,
+    TextAnswer,
+)
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
 from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.parameters import argument, has_type
 from jp_nb.toolkit.question import Question
 
-DESCRIPTION: Final = """\
+ASK_DESCRIPTION: Final = """\
 Ask the user one or several questions in one form, and get the answers back.
 
 Use it if options need an explanation, if the user can choose several options, or if you need \
@@ -95,7 +102,7 @@ _QUESTION: Final[dict[str, JsonValue]] = {
     "required": ["id", "question"],
     "additionalProperties": False,
 }
-SCHEMA: Final[dict[str, JsonValue]] = {
+ASK_SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
         "questions": argument(
@@ -106,7 +113,7 @@ SCHEMA: Final[dict[str, JsonValue]] = {
     "additionalProperties": False,
 }
 
-MAX_CHARS: Final[Mapping[str, int]] = {
+MAX_FIELD_CHARS: Final[Mapping[str, int]] = {
     "id": 64,
     "question": 500,
     "header": 60,
@@ -116,13 +123,13 @@ MAX_CHARS: Final[Mapping[str, int]] = {
     "description": 1000,
 }
 """Limits for the texts that a form shows without truncation."""
-MAX_ITEMS: Final = {"questions": MAX_QUESTIONS, "options": 200}
-MAX_CALL_CHARS: Final = 100_000  # limit for all texts of a call together
+MAX_LIST_ITEMS: Final = {"questions": MAX_QUESTIONS, "options": 200}
+MAX_ASK_CHARS: Final = 100_000  # limit for all texts of a call together
 MAX_PROBLEMS: Final = 30
 """Limit for the listed problems. Further ones are only counted."""
 
 _CALL: Final[dict[str, JsonValue]] = {
-    **SCHEMA,
+    **ASK_SCHEMA,
     "properties": {"questions": {"type": "array", "minItems": 1}},
 }
 _OBJECTS: Final = {"": "the call", "questions": "a question", "options": "an option"}
@@ -141,8 +148,8 @@ _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
 }
 """Defaults of the fields that have no effect in the mode `freetext`."""
 RESERVED_LABELS: Final = frozenset(
-    {OTHER.casefold(), "other", "other…", "other...", "type your own", "done", "done selecting",
-     "submit"}
+    {OTHER_LABEL.casefold(), "other", "other…", "other...", "type your own",
+     "done", "done selecting", "submit"}
 )  # fmt: skip
 """Labels of the form itself, as `_label_key` returns them. An option must not imitate them."""
 
@@ -176,20 +183,22 @@ class _CallProblem(NamedTuple):
         return f"`{self.path}`{question}: {self.text}"
 
 
-def read_form(
+def read_asked_questions(
     arguments: Mapping[str, JsonValue],
 ) -> tuple[list[_AskedQuestion], list[_CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
     questions = arguments.get("questions")
     problems = [_CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
-    if not isinstance(questions, list) or len(questions) > MAX_ITEMS["questions"]:
+    if not isinstance(questions, list) or len(questions) > MAX_LIST_ITEMS["questions"]:
         return [], problems
-    if (total := sum(map(len, _find_texts(questions)))) > MAX_CALL_CHARS:
+
+    total = sum(map(len, _find_texts(questions)))
+    if total > MAX_ASK_CHARS:
         text = (
-            f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
-            "shorten them."
+            f"the texts have {total} characters, at most {MAX_ASK_CHARS} are allowed: shorten them."
         )
         return [], [*problems, _CallProblem("questions", "", text)]
+
     given = [_read_fields(item) for item in questions]
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
@@ -199,13 +208,18 @@ def read_form(
         used = {name: x for name, x in fields.items() if name not in _CHOICE_DEFAULTS}
         checked = questions[index] if is_choice else used
         found = [*_find_misfits(checked, _QUESTION, path, "questions")]
-        found += _find_option_conflicts(fields, path) if is_choice else ()
+        if is_choice:
+            found += _find_option_conflicts(fields, path)
         if isinstance(key, str) and ids.setdefault(key, index) != index and key.strip():
             text = f"questions[{ids[key]}] has the same id: give each question a different id."
             found.append((f"{path}.id", text))
+
         question_id = key if isinstance(key, str) else ""
         problems += [_CallProblem(place, question_id, text) for place, text in found]
-    return ([] if problems else [_make_question(fields) for fields in given]), problems
+
+    if problems:
+        return [], problems
+    return [_make_question(fields) for fields in given], []
 
 
 def _label_key(label: str) -> str:
@@ -224,19 +238,23 @@ def _find_misfits(
     kind = schema["type"]
     if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
         shown = json.dumps(value, ensure_ascii=False)
-        found = f"{spell_invisible(shown[:60])}{'…' if len(shown) > 60 else ''}"
+        found = spell_invisible(shown[:60])
+        if len(shown) > 60:
+            found += "…"
         yield path, f"expected {_describe_expected(value, schema, name)}, found {found}."
-    elif name in MAX_CHARS and (problem := _find_text_problem(value, name)):
+    elif name in MAX_FIELD_CHARS and (problem := _find_text_problem(value, name)):
         yield path, problem
-    elif kind == "array" and not schema.get("minItems", 0) <= len(value) <= MAX_ITEMS[name]:
-        few = "the list is empty: ask at least one question."
-        many = f"at most {MAX_ITEMS[name]} {name} are allowed, found {len(value)}."
-        yield path, many if value else few
+    elif kind == "array" and not schema.get("minItems", 0) <= len(value) <= MAX_LIST_ITEMS[name]:
+        text = "the list is empty: ask at least one question."
+        if value:
+            text = f"at most {MAX_LIST_ITEMS[name]} {name} are allowed, found {len(value)}."
+        yield path, text
     elif kind == "array" and "items" in schema:
         for index, item in enumerate(value):
             yield from _find_misfits(item, schema["items"], f"{path}[{index}]", name)
     elif kind == "object":
-        yield from _find_field_misfits(value, schema, f"{path}." if path else "", name)
+        prefix = f"{path}." if path else ""
+        yield from _find_field_misfits(value, schema, prefix, name)
 
 
 def _find_field_misfits(
@@ -248,6 +266,7 @@ def _find_field_misfits(
         if key not in known:
             text = f"is not a field of {_OBJECTS[name]}. Known fields: {', '.join(known)}."
             yield f"{prefix}{spell_invisible(key)[:80]}", text
+
     for key, part in known.items():
         if key in given:
             yield from _find_misfits(given[key], part, f"{prefix}{key}", key)
@@ -259,7 +278,9 @@ def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -
     if schema["type"] != "object":
         choices = " or ".join(map(json.dumps, schema.get("enum", [])))
         return choices or _EXPECTED.get(name) or _EXPECTED[schema["type"]]
-    example = json.dumps({"label": value if isinstance(value, str) else "…"})[:100]
+
+    label = value if isinstance(value, str) else "…"
+    example = json.dumps({"label": label})[:100]
     if name == "questions":
         example = '{"id": "size", "question": "…"}'
     return f"an object such as {example}"
@@ -268,8 +289,8 @@ def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -
 def _find_text_problem(text: str, name: str) -> str | None:
     if not text.strip():
         return "is blank." if name in ("id", "question", "label", "value") else None
-    if len(text) > MAX_CHARS[name]:
-        return f"has {len(text)} characters, at most {MAX_CHARS[name]} are allowed."
+    if len(text) > MAX_FIELD_CHARS[name]:
+        return f"has {len(text)} characters, at most {MAX_FIELD_CHARS[name]} are allowed."
     if name not in ("context", "description") and len(text.splitlines()) > 1:
         more = " Move further lines into `context`." if name == "question" else ""
         return f"has several lines: write a single line.{more}"
@@ -280,25 +301,30 @@ def _find_text_problem(text: str, name: str) -> str | None:
 
 def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     given = fields.get("options", [])
-    if not isinstance(given, list) or len(given) > MAX_ITEMS["options"]:
+    if not isinstance(given, list) or len(given) > MAX_LIST_ITEMS["options"]:
         return
+
     if not given and fields.get("allow_other") is False:
         text = "the question cannot be answered: give at least one option, or remove `allow_other`."
         yield f"{path}.options", text
+
     options = [_read_fields(option) for option in given]
     labels: dict[str, int] = {}
     values: dict[str, int] = {}
     for index, option in enumerate(options):
         at = f"{path}.options[{index}]"
+
         label = option.get("label")
         if not isinstance(label, str):
             continue
+
         key = _label_key(label)
         value = option.get("value", label)
         if key in RESERVED_LABELS:
             text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
             more = "The form offers a custom answer unless `allow_other` is false."
             yield f"{at}.label", f"{text}{more}"
+
         if (same := labels.setdefault(key, index)) != index:
             shown = _format_text(label)
             earlier = options[same]["label"]
@@ -313,7 +339,9 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
             other = _format_text(options[same]["label"])
             text = f"the option {other} has the same value: use a different one."
             yield f"{at}.value", text
-    if len(found := _find_recommended(fields, options)) > 1:
+
+    found = _find_recommended(fields, options)
+    if len(found) > 1:
         text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
         yield f"{path}.recommended", text
 
@@ -333,19 +361,24 @@ def _make_question(fields: Mapping[str, Any]) -> _AskedQuestion:
     is_typed = not is_choice or fields.get("allow_other", True)
     if is_typed and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
         context = "\n\n".join(filter(None, (context, NO_SECRETS)))
+
     required = fields.get("required", True)
+    kind = _make_choice(fields) if is_choice else TextAnswer()
     question = Question(
         id=fields["id"],
         text=fields["question"],
         header=header,
         context=context,
-        answer_type=_make_choice(fields) if is_choice else TextAnswer(),
+        answer_type=kind,
         required=required,
         exclusive=required,
         persistence="none",
     )
-    given = [name for name, x in _CHOICE_DEFAULTS.items() if fields.get(name, x) != x]
-    return _AskedQuestion(question, () if is_choice else tuple(given))
+
+    if is_choice:
+        return _AskedQuestion(question)
+    ignored = [name for name, x in _CHOICE_DEFAULTS.items() if fields.get(name, x) != x]
+    return _AskedQuestion(question, tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
@@ -355,6 +388,7 @@ def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
         label = option["label"]
         about = _read_text(option, "description")
         options.append(Option(value=option.get("value", label), label=label, description=about))
+
     return SelectAnswer(
         options=tuple(options),
         multi=fields.get("multi", False),
@@ -391,7 +425,7 @@ def _format_text(text: str) -> str:
 
 
 SCHEMA_NAME: Final = "jp_nb.ask"
-VERSION: Final = 1
+RESULT_VERSION: Final = 1
 
 _NOT_SHOWN: Final = (
     "Nothing was shown to the user because this call is not valid. Correct all of "
@@ -415,16 +449,20 @@ class _Answer:
         choice = asked.choice
         end = context.ends[name]
         value = context.answers.get(name)
+
         if not end.is_answered:
             return cls(asked, end, None)
-        return cls(asked, end, choice.picks(value) if choice else Picks(custom=str(value)))
+        picks = choice.picks(value) if choice else Picks(custom=str(value))
+        return cls(asked, end, picks)
 
 
 def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
     listed = problems[:MAX_PROBLEMS]
     left = len(problems[MAX_PROBLEMS:])
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
-    lines += [f"- … and {left} more."] if left else []
+    if left:
+        lines.append(f"- … and {left} more.")
+
     errors: list[JsonValue] = [
         {"path": path, "question": name, "message": text} for path, name, text in listed
     ]
@@ -439,13 +477,16 @@ def _make_result(asked: Sequence[_AskedQuestion], context: ToolContext) -> Outco
     """
     answers = [_Answer.read(each, context) for each in asked]
     text = "\n".join(_format_lines(answers, context.reply))
+
     structured = {**_HEADER}
     if len(answers) == 1:
         structured |= _make_fields(answers[0])
     else:
         structured["results"] = [{"id": x.asked.question.id, **_make_fields(x)} for x in answers]
+
     if context.reply is not None:
         structured["reply"] = context.reply
+
     ends = {each.end.end for each in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
         return Success(text, structured=structured)
@@ -460,12 +501,16 @@ def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str
     if reply is not None:
         text = reply if reply.strip() else "(nothing more)"
         yield _format_block("The user did not send the form, but replied to you", text)
+
     if len(answers) == 1:
         yield from _format_only_answer(answers[0], replied=replied)
     else:
         by_user = any(each.picks and _format_source(each.end) is None for each in answers)
-        yield f"{'User answers' if by_user else 'Answers'}{' so far' if replied else ''}:"
+        heading = "User answers" if by_user else "Answers"
+        so_far = " so far" if replied else ""
+        yield f"{heading}{so_far}:"
         yield from (_format_answer(each, replied=replied) for each in answers)
+
     for each in answers:
         if each.asked.ignored:
             names = ", ".join(f"`{name}`" for name in each.asked.ignored)
@@ -477,12 +522,16 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
         status, reason = _describe_open(answer.end, replied=replied)
         yield f"{status.capitalize()}: {reason}."
         return
+
     source = _format_source(answer.end)
     unsent = _format_unsent(answer.end)
     heading = None if source is None else source[0].upper() + source[1:]
-    if (selected := _format_selected(answer)) is not None:
+
+    selected = _format_selected(answer)
+    if selected is not None:
         yield f"{heading or 'User selected'}{unsent}: {selected}"
-    if (custom := _format_custom(answer)) is not None:
+    custom = _format_custom(answer)
+    if custom is not None:
         own = f"{heading}, as custom input" if heading else "User provided custom input"
         yield _format_block(f"{own}{unsent}", custom)
 
@@ -490,11 +539,15 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
 def _format_answer(answer: _Answer, *, replied: bool) -> str:
     name = answer.asked.question.id
     if answer.picks is None:
-        return "{}: {} ({})".format(name, *_describe_open(answer.end, replied=replied))
+        status, reason = _describe_open(answer.end, replied=replied)
+        return f"{name}: {status} ({reason})"
+
     source = _format_source(answer.end)
-    label = f"{name}{'' if source is None else f' ({source})'}{_format_unsent(answer.end)}"
+    label = name if source is None else f"{name} ({source})"
+    label += _format_unsent(answer.end)
     selected = _format_selected(answer)
     custom = _format_custom(answer)
+
     if custom is None:
         return f"{label}: {selected}"
     picked = "" if selected is None else f"{selected}; "
@@ -513,6 +566,7 @@ def _format_source(end: QuestionOutcome) -> str | None:
     if "auto" in end.marks:
         why: QuestionEnd = "timed_out" if "timed_out" in end.marks else "unavailable"
         return _AUTO.format(END_WORDS[why].cause)
+
     words = CHANNEL_WORDS.get(end.channel or "")
     return None if words is None else words.source
 
@@ -526,14 +580,20 @@ def _format_selected(answer: _Answer) -> str | None:
     choice = answer.asked.choice
     if picks is None or choice is None or (picks.custom is not None and not picks.indices):
         return None
+
     labels = []
-    for option in (choice.options[index] for index in picks.indices):
+    for index in picks.indices:
+        option = choice.options[index]
         label = option.shown
-        value = str(option.value)
-        labels.append(label if value == label else f"{label} (value: {value})")
+        if str(option.value) != label:
+            label += f" (value: {option.value})"
+        labels.append(label)
+
     if not choice.multi:
         return labels[0]
-    return f"[{', '.join(labels)}]{'' if labels else f' ({NONE_OF_THESE})'}"
+    if not labels:
+        return f"[] ({NONE_OF_THESE})"
+    return f"[{', '.join(labels)}]"
 
 
 def _format_custom(answer: _Answer) -> str | None:
@@ -543,31 +603,41 @@ def _format_custom(answer: _Answer) -> str | None:
 
 
 def _format_block(label: str, text: str) -> str:
-    return f"{label}: {text}" if "\n" not in text else "\n  ".join([f"{label}:", *text.split("\n")])
+    if "\n" not in text:
+        return f"{label}: {text}"
+    return "\n  ".join([f"{label}:", *text.split("\n")])
 
 
 # --- JSON for programs -----------------------------------------------------------------------
 
 
-_HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": VERSION}
+_HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": RESULT_VERSION}
 
 
 def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
-    asked, end, choice = answer.asked, answer.end, answer.asked.choice
+    asked = answer.asked
+    end = answer.end
+    choice = asked.choice
+    mode = "freetext" if choice is None else "choice"
+    options: list[JsonValue] = [] if choice is None else [*choice.labels]
     fields: dict[str, JsonValue] = {
         "question": asked.question.text,
-        "mode": "freetext" if choice is None else "choice",
-        "options": [] if choice is None else [*choice.labels],
+        "mode": mode,
+        "options": options,
         "multi": choice is not None and choice.multi,
         "outcome": end.end,
     }
+
     if end.channel is not None:
         fields["channel"] = end.channel
     fields |= {mark: True for mark in ANSWER_MARKS if mark in end.marks}
     if asked.ignored:
         fields["ignored"] = [*asked.ignored]
-    if (picks := answer.picks) is None:
+
+    picks = answer.picks
+    if picks is None:
         return fields
+
     selected = [] if choice is None else [(at, choice.options[at]) for at in picks.indices]
     fields["selectedOptions"] = [x.shown for _, x in selected]
     fields["selected"] = [{"index": at, "label": x.shown, "value": x.value} for at, x in selected]
@@ -585,9 +655,9 @@ class Ask(Tool):
         "run": "unattended",
         "result": "unattended",
         "style": {"hidden": True},
-        "description": DESCRIPTION,
+        "description": ASK_DESCRIPTION,
     }
-    schema = SCHEMA
+    schema = ASK_SCHEMA
     needs_user = True
     asks_as_assistant = True
 
@@ -595,7 +665,7 @@ class Ask(Tool):
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
         """Return the questions in the first run, and the answers in the second run."""
-        asked, problems = read_form(arguments)
+        asked, problems = read_asked_questions(arguments)
         if problems:
             return _refuse_call(problems)
         if any(each.question.id not in context.ends for each in asked):

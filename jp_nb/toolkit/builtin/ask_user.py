@@ -30,9 +30,9 @@ from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.question import QUESTION_KINDS, Question
 
-ANSWER = "answer"
+ANSWER_ID = "answer"
 """Id of the question."""
-KINDS = ("boolean", "select", "text")
+ANSWER_KINDS = ("boolean", "select", "text")
 """The types of questions that a model may ask. It may not ask for secrets (R083-3)."""
 
 DESCRIPTION = """\
@@ -52,7 +52,7 @@ to you and are stored in the conversation.
 PARAMETERS: dict[str, JsonValue] = {
     "question": argument("string", "The question, on a single line.", required=True),
     "context": argument("string", "Background shown above the question. Can have several lines."),
-    "answer_type": argument("string", 'Kind of the answer. Default: "text".', enum=[*KINDS]),
+    "answer_type": argument("string", 'Kind of the answer. Default: "text".', enum=[*ANSWER_KINDS]),
     "options": argument(
         "array",
         'The choices of a "select" question; only for that type.',
@@ -73,7 +73,7 @@ class AskUser(Tool):
         "run": "unattended",
         "result": "unattended",
         "style": {"hidden": True},
-        "questions": {ANSWER: {"prompt_label": "Assistant"}},
+        "questions": {ANSWER_ID: {"prompt_label": "Assistant"}},
         "description": DESCRIPTION,
         "parameters": PARAMETERS,
     }
@@ -87,9 +87,10 @@ class AskUser(Tool):
         question = read_question(arguments)
         if isinstance(question, Failure):
             return question
-        if ANSWER not in context.answers:
+        if ANSWER_ID not in context.answers:
             return NeedsInput(question)
-        answer = context.answers[ANSWER]
+
+        answer = context.answers[ANSWER_ID]
         if question.misfit(answer):
             return Failure("the accumulated answer does not match the requested answer type")
         body = {"answer_type": question.answer_type.type, "answer": answer}
@@ -107,18 +108,22 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
         return Failure(
             "The `question` must be a single line; move additional lines into `context`."
         )
+
     answer_type = _read_answer_type(given)
     if isinstance(answer_type, Failure):
         return answer_type
+
     problem = answer_type.misfit(given["default"]) if "default" in given else None
     if problem == "option":
         return Failure("The `default` value is not one of `options`.")
     if problem is not None:
         return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
+
     if context is not None and not isinstance(context, str):
         return Failure("The `context` argument must be a string.")
+
     return Question(
-        id=ANSWER,
+        id=ANSWER_ID,
         text=text,
         context=context,
         answer_type=answer_type,
@@ -131,21 +136,23 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
 def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     kind = given.get("answer_type", "text")
     options = given.get("options")
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in ANSWER_KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
         return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
+
     if kind == "select":
         texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
         if not options or not texts:
             return Failure('A "select" question needs a non-empty `options` array of strings.')
         return QUESTION_KINDS[kind].model_validate({"options": options})
+
     if options is not None:
         return Failure('The `options` argument is only allowed when `answer_type` is "select".')
     return QUESTION_KINDS[kind].model_validate({})
 
 
 ACTIONS: Final = ("list", "get", "query")
-MAX_CHARS: Final = 40_000
+MAX_HISTORY_CHARS: Final = 40_000
 """Limit for one result. The oldest answers are omitted, so that the JSON stays complete."""
 
 READ_DESCRIPTION: Final = """\
@@ -186,6 +193,7 @@ class AskUserRead(Tool):
         given = {key: value for key, value in arguments.items() if value is not None}
         if problem := _check_arguments(given):
             return Failure(problem)
+
         history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
             refused = {"message": UNTRUSTED_HISTORY, "untrusted": True, "total": 0, "entries": []}
@@ -200,8 +208,10 @@ def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
         return 'Unknown or missing `action`: use "list", "get", or "query".'
     if action == "get" and (type(number) is not int or number < 1):
         return 'The action "get" needs `id`, the whole number of an answer, from 1.'
-    if action == "query" and not (isinstance(text := given.get("text"), str) and text.strip()):
+    text = given.get("text")
+    if action == "query" and not (isinstance(text, str) and text.strip()):
         return 'The action "query" needs `text`: the text to search for, not blank.'
+
     try:
         validate_limit(given.get("limit", DEFAULT_LIMIT))
     except UsageError as exc:
@@ -212,13 +222,16 @@ def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
 def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome:
     limit = given.get("limit", DEFAULT_LIMIT)
     if given["action"] == "get":
-        if not (one := history.get(given["id"])):
+        one = history.get(given["id"])
+        if not one:
             return Failure(history.format_unknown_id(given["id"]))
         return _make_result(history, one, len(one), "")
+
     if given["action"] == "query":
         found = history.containing(given["text"])
         message = "" if found else history.format_no_match(given["text"])
         return _make_result(history, found[-limit:], len(found), message)
+
     message = "" if history.answers else NO_HISTORY
     return _make_result(history, history.latest(limit), len(history.answers), message)
 
@@ -230,7 +243,8 @@ def _make_result(
     history: QuestionHistory, answers: Sequence[LoggedAnswer], total: int, message: str
 ) -> Outcome:
     entries: list[JsonValue] = []
-    room = MAX_CHARS
+    room = MAX_HISTORY_CHARS
+
     for answer in reversed(answers):
         entry = answer.to_json()
         room -= len(compact_json(entry))
@@ -238,9 +252,12 @@ def _make_result(
             break
         entries.append(entry)
     entries.reverse()
+
     body: dict[str, JsonValue] = {"message": message} if message else {}
     body |= {"of": _SCOPES[history.source], "total": total, "entries": entries}
-    if (count := len(entries)) < len(answers):
+
+    count = len(entries)
+    if count < len(answers):
         body["shortened"] = f"only the newest {count} of {len(answers)}: the others are too long"
     if history.left_out:
         body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"

@@ -10,9 +10,9 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pydantic import JsonValue
 
@@ -50,7 +50,7 @@ from jp_nb.values.data_path import (
 from jp_nb.values.describe import describe
 
 CELLS_AT_ONCE: Final = 50
-MAX_TEXT: Final = 20_000
+MAX_TEXT_CHARS: Final = 20_000
 """Limit for the characters of a source, of outputs, and of a value, in one result."""
 MAX_HITS: Final = 50
 MAX_CELL_IMAGES: Final = 8
@@ -74,8 +74,10 @@ def _format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
     begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
-    tail = f" (+{more} line{'' if more == 1 else 's'})" if more > 0 else ""
-    return f"{cell.number} [{', '.join(_cell_facts(cell))}] {begins}{tail}"
+    noun = "line" if more == 1 else "lines"
+    tail = f" (+{more} {noun})" if more > 0 else ""
+    facts = ", ".join(_cell_facts(cell))
+    return f"{cell.number} [{facts}] {begins}{tail}"
 
 
 def _is_python(cell: NotebookCell) -> bool:
@@ -97,6 +99,7 @@ def _find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
     for cell in cells.cells:
         if wanted in (cell.number, str(cell.number)) or (cell.cell_id and wanted == cell.cell_id):
             return cell
+
     raise ToolError(_format_missing_cell(one_line(str(wanted), limit=_CELL_LINE), len(cells.cells)))
 
 
@@ -113,57 +116,76 @@ def _format_cell(
     about += _format_view(cells)
     sections: list[DataSection] = []
     images: list[Image] = []
+
     if part != "outputs":
         source = hide(cell.source, code=_is_python(cell))
         sections.append(_excerpt("source", source, first_line))
+
     if part != "source":
-        images = [image for output in cell.outputs for image in output.images]
+        images = _images_of(cell)
         omitted = len(images) - MAX_CELL_IMAGES
         del images[MAX_CELL_IMAGES:]
         sections.append(_excerpt("outputs", _format_outputs(cell, hide), first_line))
         if images:
             more = f" ({omitted} more are omitted)" if omitted > 0 else ""
             about += f" Images with this result: {len(images)}{more}."
+
     if cell.left_out:
         about += f" The cell is very long: {cell.left_out:,} characters are omitted."
+
     return Success(frame_sections(about, sections), images=tuple(images))
 
 
 def _format_outputs(cell: NotebookCell, hide: NotebookSecrets) -> str:
     if not cell.outputs:
         return "(none)"
-    return "\n".join(
-        f"[{number}: {output.kind}{', with an image' if output.images else ''}]\n"
-        f"{hide.text(plain(output.text, limit=len(output.text)))}".rstrip("\n")
-        for number, output in enumerate(cell.outputs, 1)
-    )
+
+    parts: list[str] = []
+    for number, output in enumerate(cell.outputs, 1):
+        with_image = ", with an image" if output.images else ""
+        text = hide.text(plain(output.text, limit=len(output.text)))
+        part = f"[{number}: {output.kind}{with_image}]\n{text}"
+        parts.append(part.rstrip("\n"))
+    return "\n".join(parts)
+
+
+def _images_of(cell: NotebookCell) -> list[Image]:
+    images: list[Image] = []
+    for output in cell.outputs:
+        images += output.images
+    return images
 
 
 def _excerpt(title: str, text: str, first_line: int) -> DataSection:
-    # The lines from `first_line` on, up to `MAX_TEXT`. The title has their numbers.
+    # The lines from `first_line` on, up to `MAX_TEXT_CHARS`. The title has their numbers.
     lines = text.split("\n")
     if first_line > len(lines):
         raise ToolError(f"The {title} of that cell has only {len(lines)} lines.")
-    room = MAX_TEXT
+
+    room = MAX_TEXT_CHARS
     count = 0
     for line in lines[first_line - 1 :]:
         room -= len(line) + 1
         if room < 0:
             break
         count += 1
+
     if not count:  # the first line is too long
         line = lines[first_line - 1]
-        shown = line[:MAX_TEXT]
-        cut = len(line) - MAX_TEXT
+        shown = line[:MAX_TEXT_CHARS]
+        cut = len(line) - MAX_TEXT_CHARS
         count = 1
         where = f"line {first_line} of {len(lines)}, its last {cut:,} characters omitted"
     else:
         shown = "\n".join(lines[first_line - 1 : first_line - 1 + count])
         where = f"lines {first_line} to {first_line + count - 1} of {len(lines)}"
+
     if first_line + count <= len(lines):
         where += f"; for more, use part={title!r}, first_line={first_line + count}"
     whole = first_line == 1 and count == len(lines) and room >= 0
-    return DataSection(title if whole else f"{title}, {where}", shown)
+    if not whole:
+        title = f"{title}, {where}"
+    return DataSection(title, shown)
 
 
 async def _add_results(
@@ -178,13 +200,17 @@ async def _add_results(
         results = call.notebook.namespace.get("Out")
         if cells.source_view == "page" or not isinstance(results, dict):
             return cells
-        budget = ValueBudget(MAX_TEXT, side, MAX_CELL_IMAGES if side else 0, privacy=hide)
+
+        max_images = MAX_CELL_IMAGES if side else 0
+        budget = ValueBudget(MAX_TEXT_CHARS, side, max_images, privacy=hide)
         found = list(cells.cells)
         for number in numbers:
-            if (count := found[number].execution_count) in results:
+            count = found[number].execution_count
+            if count in results:
                 made = describe(results[count], budget)
                 outputs = (CellOutput("result", made.text, made.images),)
                 found[number] = replace(found[number], outputs=outputs)
+
         return replace(cells, cells=tuple(found))
 
     return await call.cell.call(add)
@@ -192,16 +218,20 @@ async def _add_results(
 
 def _search(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
     find = re.compile(re.escape(text), re.IGNORECASE).search
-    hits = (hit for cell in cells.cells for hit in _find_hits(cell, find, hide))
+    hits = chain.from_iterable(_find_hits(cell, find, hide) for cell in cells.cells)
     found = list(islice(hits, MAX_HITS + 1))  # one more, to know if there are more
     more = len(found) > MAX_HITS
     del found[MAX_HITS:]
-    count = f"{'more than ' if more else ''}{len(found)} line{'' if len(found) == 1 else 's'}"
+
+    count = "1 line" if len(found) == 1 else f"{len(found)} lines"
+    if more:
+        count = f"more than {count}"
     about = f"Found in {count} of {len(cells.cells)} cells. {_format_view(cells)}"
     if more:
         about += f" Only the first {MAX_HITS} are listed: search for a more specific text."
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
         about += f" The end of these very long cells was not searched: {', '.join(cut)}."
+
     return Success(frame_sections(about, [DataSection("lines", "\n".join(found) or "(none)")]))
 
 
@@ -211,11 +241,14 @@ def _find_hits(
     texts = [("source", cell.source, _is_python(cell))]
     outputs = enumerate(cell.outputs, 1)
     texts += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
+
     for where, text, code in texts:
         if not find(text):
             continue
+
         # Search again without secrets, so that a search cannot confirm a guessed secret.
         shown = hide(text, code=code) if where == "source" else hide.text(text)
+
         for number, line in enumerate(shown.split("\n"), 1):
             if hit := find(line):
                 start = max(0, hit.start() - _BESIDE_HIT)
@@ -256,25 +289,29 @@ def list_variables(
     own = [
         (name, value)
         for name, value in list(namespace.items())
-        if type(name) is str and not name.startswith("_") and name not in _IPYTHON_VARIABLES
-        if match.lower() in name.lower()
+        if _is_listed(name) and match.lower() in name.lower()
     ]
+
     known = sorted(own, key=lambda item: item[0])
     listed = [(name, value) for name, value in known if not _is_imported(value)]
+
     shown = listed[first : first + VARIABLES_AT_ONCE]
     if first and not shown:
         bound = f"0 to {len(listed) - 1}" if listed else "0"
         raise ToolError(f"There are {len(listed)} variables: `first` must be {bound}.")
+
     what = "variables whose names contain the text" if match else "variables"
     about = (
         f"{len(listed)} {what}, sorted by name. Names that begin with _ and the names of "
         "IPython are omitted."
     )
+
     end = first + len(shown)
     if len(shown) < len(listed):
         about += f" This list holds numbers {first} to {end - 1}, counted from 0."
     if end < len(listed):
         about += f" For more, call with first={end}."
+
     lines = "\n".join(_format_variables(shown, hide))
     sections = [DataSection("variables", lines or "(none)")]
     others = (name for name, value in known if _is_imported(value))
@@ -283,7 +320,12 @@ def list_variables(
         more = f" and {omitted} more" if omitted > 0 else ""
         names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_MAX_IMPORTS])
         sections.append(DataSection("imported modules, functions, and classes", f"{names}{more}"))
+
     return Success(frame_sections(about, sections))
+
+
+def _is_listed(name: object) -> TypeGuard[str]:
+    return type(name) is str and not name.startswith("_") and name not in _IPYTHON_VARIABLES
 
 
 def _is_imported(value: Any) -> bool:
@@ -291,10 +333,12 @@ def _is_imported(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, ModuleType):
         return True
+
     is_code = kind in (FunctionType, BuiltinFunctionType) or issubclass(kind, type)
     is_code |= kind.__name__ in ("method", "builtin_function_or_method")
     if not is_code:
         return False
+
     try:
         return bool(getattr(value, "__module__", None) != "__main__")
     except Exception:  # a metaclass may raise anything
@@ -337,12 +381,14 @@ def read_variable(
     except ValuePathError as exc:
         why = DataSection("error", hide(one_line(str(exc), limit=500)))
         raise ToolError(frame_sections("The value cannot be read.", [why])) from exc
+
     about = "The value"
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
+
     descriptions = [
-        _describe_value(piece, hide, MAX_TEXT // len(pieces), images=4, side=side)
+        _describe_value(piece, hide, MAX_TEXT_CHARS // len(pieces), images=4, side=side)
         for piece in pieces
     ]
     text = "\n\n".join(description.text for description in descriptions)
@@ -365,8 +411,8 @@ def _describe_value(
 # --- tools -----------------------------------------------------------------------------------
 
 TOOLSET: Final = "notebook"
-MAX_ITEMS: Final = 200
-MAX_SEARCHED: Final = 200
+MAX_PARTS: Final = 200
+MAX_QUERY_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,10 +477,12 @@ async def _list_cells(call: _NotebookCall) -> Success:
     shown = cells.cells[first : first + CELLS_AT_ONCE]
     if not shown:
         raise ToolError(_format_missing_cell(str(first), total))
+
     last = shown[-1].number
     about = f"Cells {first} to {last} of {total}. {_format_view(cells)}"
     if last + 1 < total:
         about += f" For more, call with first={last + 1}."
+
     lines = "\n".join(_format_cell_line(cell, hide) for cell in shown)
     return Success(frame_sections(about, [DataSection("cells", lines)]))
 
@@ -446,9 +494,11 @@ async def _read_cell(call: _NotebookCall) -> Success:
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
         raise ToolError('`part` must be "all", "source", or "outputs".')
+
     first_line = call.integer("first_line", 1, at_least=1)
     if first_line > 1 and part == "all":
         raise ToolError('`first_line` needs `part`: "source" or "outputs".')
+
     cells = await call.notebook.cells(whole=wanted)
     index = cells.cells.index(_find_cell(cells, wanted))
     hide = await call.read_secrets()
@@ -458,10 +508,11 @@ async def _read_cell(call: _NotebookCall) -> Success:
 
 async def _search_cells(call: _NotebookCall) -> Success:
     text = call.given.get("text")
-    if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
-        raise ToolError(f"`text` must be one line of 1 to {MAX_SEARCHED} characters.")
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_QUERY_CHARS or "\n" in text:
+        raise ToolError(f"`text` must be one line of 1 to {MAX_QUERY_CHARS} characters.")
+
     cells = await call.notebook.cells()
-    latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
+    latest = range(max(0, len(cells.cells) - MAX_PARTS), len(cells.cells))
     hide = await call.read_secrets()
     cells = await _add_results(call, cells, latest, 0, hide)
     return await asyncio.to_thread(_search, cells, text, hide)  # may search megabytes of text
@@ -472,6 +523,7 @@ async def _list_variables(call: _NotebookCall) -> Success:
     first = call.integer("first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
+
     names = call.notebook.namespace
     return await call.cell.call(lambda: list_variables(names, match, first, NotebookSecrets(names)))
 
@@ -480,14 +532,17 @@ async def _read_variable(call: _NotebookCall) -> Success:
     name = call.given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
+
     kinds: tuple[DataPart, ...] = ("head", "tail", "sample")
     parts = [
-        (part, call.integer(part, 0, at_least=1, at_most=MAX_ITEMS))
+        (part, call.integer(part, 0, at_least=1, at_most=MAX_PARTS))
         for part in kinds
         if part in call.given
     ]
+
     if len(parts) > 1:
         raise ToolError("Give only one of `head`, `tail`, and `sample`.")
+
     part = parts[0] if parts else None
     names = call.notebook.namespace
     side = call.side
@@ -544,9 +599,9 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
                 "rows[10:20].",
                 required=True,
             ),
-            "head": argument("integer", f"Read only the first items or rows, 1 to {MAX_ITEMS}."),
-            "tail": argument("integer", f"Read only the last items or rows, 1 to {MAX_ITEMS}."),
-            "sample": argument("integer", f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."),
+            "head": argument("integer", f"Read only the first items or rows, 1 to {MAX_PARTS}."),
+            "tail": argument("integer", f"Read only the last items or rows, 1 to {MAX_PARTS}."),
+            "sample": argument("integer", f"Read only a sample, spread evenly, 1 to {MAX_PARTS}."),
         },
     ),
     "notebook_search": NotebookTool(
@@ -572,7 +627,7 @@ notebook, and its changes remain. Usually the user sees the exact code before it
 edit or refuse it. Write short code that does one thing. Print only the data that you need. Change \
 nothing that the user did not ask you to change."""
 
-SCHEMA: Final[dict[str, JsonValue]] = {
+RUN_PYTHON_SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
         "code": {
@@ -602,7 +657,7 @@ class RunPython(Tool):
         "covers": "arguments",
         "description": RUN_PYTHON_DESCRIPTION,
     }
-    schema = SCHEMA
+    schema = RUN_PYTHON_SCHEMA
     waits_for_cell = True
 
     def prepare(
@@ -624,10 +679,20 @@ class RunPython(Tool):
 
 
 def _make_outcome(run: CodeRun) -> Outcome:
-    output = "\n".join(text for each in run.outputs if (text := each.text.removesuffix("\n")))
-    images = tuple(image for each in run.outputs for image in each.images)
+    texts: list[str] = []
+    images: list[Image] = []
+    for shown in run.outputs:
+        text = shown.text.removesuffix("\n")
+        if text:
+            texts.append(text)
+        images += shown.images
+    output = "\n".join(texts)
+
     if run.error is None:
-        return Success(output or ("" if images else NOTHING_SHOWN), images=images)
+        if not output and not images:
+            return Success(NOTHING_SHOWN)
+        return Success(output, images=tuple(images))
+
     parts = [run.error]
     if run.frames:
         parts.append(f"Raised in the code at:\n{run.frames}")

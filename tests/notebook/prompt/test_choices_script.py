@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered
 from jp_nb.notebook.prompt.controls import NoValidAnswer
-from jp_nb.toolkit.answer_types import OTHER, Option, SelectAnswer
+from jp_nb.toolkit.answer_types import OTHER_LABEL, Option, SelectAnswer
 from jp_nb.toolkit.question import Question
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
 
@@ -53,10 +53,10 @@ def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoic
     group = shown.page.get_by_role("radiogroup", name="Which?")
     assert group.get_by_role("radio").count() == 4
     rows = shown.page.locator(".jp-nb-option").all_inner_texts()
-    assert rows == [*COLOURS, OTHER]  # and no number
+    assert rows == [*COLOURS, OTHER_LABEL]  # and no number
     shown.option("green").check()
     assert shown.read() == Answered("green", "form")
-    shown.page.get_by_role("radio", name=OTHER).click()
+    shown.page.get_by_role("radio", name=OTHER_LABEL).click()
     assert shown.own_text.evaluate("box => box === document.activeElement")
     shown.page.keyboard.type("pink")
     assert ticked(shown) == [False, False, False, True]
@@ -69,7 +69,7 @@ def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoic
     assert shown.own_text.count() == 0
     shown = choices(Question.select("q", "Which?", [], other=True))
     assert shown.page.get_by_role("radio").count() == 0
-    box = shown.page.get_by_role("textbox", name=OTHER)
+    box = shown.page.get_by_role("textbox", name=OTHER_LABEL)
     box.fill("mine")
     assert shown.read() == own("mine")
     box.fill("")
@@ -90,7 +90,7 @@ def test_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) ->
     shown.option("red").check()
     assert shown.read() == Answered("red", "form")
     assert shown.own_text.input_value() == "pink and more"
-    shown.page.get_by_role("radio", name=OTHER).check()
+    shown.page.get_by_role("radio", name=OTHER_LABEL).check()
     assert shown.read() == own("pink and more")
     shown.option("red").check()
     shown.own_text.click()
@@ -156,7 +156,7 @@ def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
 def test_custom_text_joins_the_ticks(choices: OpenChoices) -> None:
     shown = choices(select(multi=True, other=True))
     shown.option("blue").check()
-    shown.page.get_by_role("checkbox", name=OTHER).check()
+    shown.page.get_by_role("checkbox", name=OTHER_LABEL).check()
     asked = shown.read()
     assert isinstance(asked, NoValidAnswer)
     assert "empty" in asked.why
@@ -164,9 +164,9 @@ def test_custom_text_joins_the_ticks(choices: OpenChoices) -> None:
     shown.option("red").check()
     assert shown.counts == "(3 selected)"
     assert shown.read() == own("pink", "blue", "red")
-    shown.page.get_by_role("checkbox", name=OTHER).uncheck()
+    shown.page.get_by_role("checkbox", name=OTHER_LABEL).uncheck()
     assert shown.read() == Answered(["blue", "red"], "form")
-    shown.page.get_by_role("checkbox", name=OTHER).check()
+    shown.page.get_by_role("checkbox", name=OTHER_LABEL).check()
     assert shown.read() == own("pink", "blue", "red")
     shown.own_text.fill("")
     assert shown.read() == Answered(["blue", "red"], "form")
@@ -320,7 +320,7 @@ def test_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
     boxes.nth(20).click()
     shown.filter.fill("nothing of the kind")
     assert shown.counts == "2 of 30 shown (2 selected)"
-    assert shown.page.get_by_role("checkbox", name=OTHER).is_visible()
+    assert shown.page.get_by_role("checkbox", name=OTHER_LABEL).is_visible()
     assert shown.own_text.is_visible()
     shown.filter.fill("")
     assert shown.counts == "(2 selected)"
@@ -333,7 +333,7 @@ def test_filter_ignores_case_and_accents_and_is_emptied_with_escape(choices: Ope
     visible = shown.page.locator(".jp-nb-option:visible")
     for typed, found in (("resume", "Résumé"), ("RÉSUMÉ", "Résumé"), ("straße", "Straße")):
         shown.filter.fill(typed)
-        assert visible.all_inner_texts() == [found, OTHER]
+        assert visible.all_inner_texts() == [found, OTHER_LABEL]
     press(shown, "Escape")
     assert shown.filter.input_value() == ""
     assert visible.count() == 11

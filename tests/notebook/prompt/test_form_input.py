@@ -21,7 +21,7 @@ from jp_nb.notebook.prompt.controls import (
     NoValidAnswer,
     question_control,
 )
-from jp_nb.toolkit.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
+from jp_nb.toolkit.answer_types import OTHER_LABEL, IntegerAnswer, Option, SelectAnswer, TextAnswer
 from jp_nb.toolkit.question import Question
 
 NO_MARKS: frozenset[Mark] = frozenset()
@@ -114,7 +114,7 @@ def test_custom_text_replaces_one_pick_and_joins_several() -> None:
 
 @pytest.mark.req("RPI-14", "RCP-7", "RPI-20", "HB-8", "RPI-37")
 def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
-    options = [OTHER, "__other__", "red (recommended)"]
+    options = [OTHER_LABEL, "__other__", "red (recommended)"]
     control = field(select(options=options, other=True, recommended=2))
     assert isinstance(control.widget, Choices)
     assert [option["label"] for option in control.widget.options] == options
@@ -239,7 +239,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
 
 
 @pytest.mark.req("RPI-35", "RCP-17", "RPI-37", "RPI-38")
-@pytest.mark.parametrize("typed", ["  two\n  lines \n", "<b>$x$ {y}</b>", OTHER, "red"])
+@pytest.mark.parametrize("typed", ["  two\n  lines \n", "<b>$x$ {y}</b>", OTHER_LABEL, "red"])
 def test_own_text_is_sent_as_it_was_typed(typed: str) -> None:
     control = field(select(other=True))
     assert control.read({"picks": [], "custom": typed}) == own(typed)
