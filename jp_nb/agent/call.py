@@ -23,9 +23,10 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.toolkit.base import DeltaRejection, error_summary
+from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.outcome import Failure
 from jp_nb.toolkit.parameters import coerce_arguments, drop_optional_nulls
+from jp_nb.toolkit.tool_errors import error_summary
 
 
 @dataclass(slots=True)

@@ -50,10 +50,6 @@ from jp_nb.toolkit.base import (
     PendingResult,
     Run,
     ToolContext,
-    error_summary,
-    format_error_text,
-    format_traceback,
-    tool_frames,
 )
 from jp_nb.toolkit.outcome import (
     MAX_TRACE_CHARS,
@@ -66,6 +62,12 @@ from jp_nb.toolkit.outcome import (
     truncate_middle,
 )
 from jp_nb.toolkit.parameters import text_arguments
+from jp_nb.toolkit.tool_errors import (
+    error_summary,
+    format_error_text,
+    format_traceback,
+    tool_frames,
+)
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from jp_nb.record.compaction import (
 )
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.base import error_summary
+from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, T, Unavailable
-from jp_nb.toolkit.base import error_summary
+from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from typing import Any, Final
 from jp_nb.notebook.cells import CODE_FILE
 from jp_nb.notebook.display.capture import OutputCapture, capturing, open_figures, show_figures
 from jp_nb.text import plain
-from jp_nb.toolkit.base import CodeRun, error_summary
+from jp_nb.toolkit.base import CodeRun
+from jp_nb.toolkit.tool_errors import error_summary
 
 MAX_CODE_FRAMES: Final = 20
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)

@@ -34,7 +34,7 @@ from jp_nb.images import Image
 from jp_nb.session.host import LastError
 from jp_nb.storage.attachments import AttachmentError
 from jp_nb.text import one_line, plain
-from jp_nb.toolkit import base as base_module
+from jp_nb.toolkit import tool_errors
 from jp_nb.toolkit.base import DataSection, frame_sections
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import Description, ValueBudget
@@ -450,7 +450,7 @@ def _format_group(
 
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         is_group = isinstance(each, BaseExceptionGroup)
-        text = base_module.error_summary(each) if is_group else format_error(each)
+        text = tool_errors.error_summary(each) if is_group else format_error(each)
         yield f"{'  ' * depth}{mark}{text}"
 
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.toolkit.base import CellOutput, NotebookCell, ToolContext
-from jp_nb.toolkit.builtin import BUILTINS, notebook
+from jp_nb.toolkit.builtin import BUILTINS, notebook_variables
 from jp_nb.toolkit.outcome import Success
 from tests.support.fake_host import FakeNotebook
 from tests.support.fakes import InlineCell
@@ -393,7 +393,7 @@ async def test_truncated_text_shows_no_part_of_a_secret() -> None:
 async def test_list_of_variables_has_a_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notebook, "_LIST_TIMEOUT_S", -1)
+    monkeypatch.setattr(notebook_variables, "_LIST_TIMEOUT_S", -1)
     said = data(await use("notebook_variables", {"a": 1, "password": 2}))
     assert said.split("\n") == [
         "a (int): (not read: the variables above took too long)",

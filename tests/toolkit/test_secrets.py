@@ -14,7 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from jp_nb.errors import ToolError
-from jp_nb.toolkit.builtin.notebook import list_variables, read_variable
+from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variable
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from tests.toolkit.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 

@@ -39,8 +39,8 @@ from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import SummaryLine
 from jp_nb.text import upper_first
-from jp_nb.toolkit.base import error_summary
 from jp_nb.toolkit.question import REQUIRED, FormAnswer
+from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.toolkit.builtin.ask import Ask
 from jp_nb.toolkit.builtin.ask_user import AskUser, AskUserRead
-from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET, RunPython
+from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
+from jp_nb.toolkit.builtin.run_python import RunPython
 from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.parameters import argument
 

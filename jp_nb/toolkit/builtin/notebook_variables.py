@@ -1,0 +1,184 @@
+"""List the variables of the notebook for the model, and describe their values.
+
+Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final, TypeGuard
+
+from jp_nb.config.secrets import NOT_SHOWN
+from jp_nb.errors import ToolError
+from jp_nb.images import count_images
+from jp_nb.text import one_line
+from jp_nb.toolkit.base import (
+    DataSection,
+    frame_sections,
+)
+from jp_nb.toolkit.builtin.notebook_cells import MAX_TEXT_CHARS
+from jp_nb.toolkit.notebook_secrets import NotebookSecrets
+from jp_nb.toolkit.outcome import Success
+from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, apply_privacy
+from jp_nb.values.data_path import (
+    DataPart,
+    NotAValuePath,
+    NotShown,
+    ValuePathError,
+    follow_data,
+    keep_readable_items,
+    read_value_path,
+    split_rows,
+    take_part,
+)
+from jp_nb.values.describe import describe
+
+VARIABLES_AT_ONCE: Final = 100
+ROWS_AT_ONCE: Final = 20
+"""Rows of a frame in one description: a longer one would show only the first and last rows."""
+_VALUE_LINE: Final = 160
+_EXTRA_CHARS: Final = 400
+"""Characters after `_VALUE_LINE` in which secrets are hidden: a partial key is not recognized."""
+_NAME: Final = 80
+_LIST_TIMEOUT_S: Final = 3.0
+_MAX_IMPORTS: Final = 30
+_IPYTHON_VARIABLES: Final = frozenset({"In", "Out", "exit", "quit"})
+_IPYTHON_FUNCTIONS: Final = frozenset({"get_ipython", "open"})
+"""Omitted from the imported names. Variables of the user with these names are listed."""
+NO_PATH: Final = (
+    "This is not a path to a value. Write a name with attributes and subscripts, "
+    "such as table.columns, rows[0], rows[10:20] or config['user']. Function calls "
+    "are not possible."
+)
+
+
+def list_variables(
+    namespace: Mapping[str, Any], match: str, first: int, hide: NotebookSecrets
+) -> Success:
+    """Return a line for each of up to `VARIABLES_AT_ONCE` variables, starting with number `first`.
+
+    Only names that contain `match` are counted and listed. Imported names are listed separately.
+    Raise a `ToolError` if there is no variable with this number.
+    """
+    own = [
+        (name, value)
+        for name, value in list(namespace.items())
+        if _is_listed(name) and match.lower() in name.lower()
+    ]
+
+    known = sorted(own, key=lambda item: item[0])
+    listed = [(name, value) for name, value in known if not _is_imported(value)]
+
+    shown = listed[first : first + VARIABLES_AT_ONCE]
+    if first and not shown:
+        bound = f"0 to {len(listed) - 1}" if listed else "0"
+        raise ToolError(f"There are {len(listed)} variables: `first` must be {bound}.")
+
+    what = "variables whose names contain the text" if match else "variables"
+    about = (
+        f"{len(listed)} {what}, sorted by name. Names that begin with _ and the names of "
+        "IPython are omitted."
+    )
+
+    end = first + len(shown)
+    if len(shown) < len(listed):
+        about += f" This list holds numbers {first} to {end - 1}, counted from 0."
+    if end < len(listed):
+        about += f" For more, call with first={end}."
+
+    lines = "\n".join(_format_variables(shown, hide))
+    sections = [DataSection("variables", lines or "(none)")]
+    others = (name for name, value in known if _is_imported(value))
+    if imported := [name for name in others if name not in _IPYTHON_FUNCTIONS]:
+        omitted = len(imported) - _MAX_IMPORTS
+        more = f" and {omitted} more" if omitted > 0 else ""
+        names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_MAX_IMPORTS])
+        sections.append(DataSection("imported modules, functions, and classes", f"{names}{more}"))
+
+    return Success(frame_sections(about, sections))
+
+
+def _is_listed(name: object) -> TypeGuard[str]:
+    return type(name) is str and not name.startswith("_") and name not in _IPYTHON_VARIABLES
+
+
+def _is_imported(value: Any) -> bool:
+    # True for a module, and for a function or class of a module.
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        return True
+
+    is_code = kind in (FunctionType, BuiltinFunctionType) or issubclass(kind, type)
+    is_code |= kind.__name__ in ("method", "builtin_function_or_method")
+    if not is_code:
+        return False
+
+    try:
+        return bool(getattr(value, "__module__", None) != "__main__")
+    except Exception:  # a metaclass may raise anything
+        return False
+
+
+def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> Iterator[str]:
+    deadline = time.monotonic() + _LIST_TIMEOUT_S
+    for name, value in shown:
+        kind = one_line(type(value).__name__, limit=_NAME)
+        if hide.name(name, value) is not None:
+            text = NOT_SHOWN
+        elif time.monotonic() > deadline:
+            text = "(not read: the variables above took too long)"
+        else:
+            text = hide(_describe_value(value, hide, _VALUE_LINE + _EXTRA_CHARS).text)
+            text = one_line(text, limit=_VALUE_LINE + 2 * _EXTRA_CHARS)
+            text = text if len(text) <= _VALUE_LINE else f"{text[:_VALUE_LINE]}…"
+        yield f"{one_line(name, limit=_NAME)} ({kind}): {text}"
+
+
+def read_variable(
+    namespace: Mapping[str, Any],
+    expression: str,
+    part: tuple[DataPart, int] | None,
+    hide: NotebookSecrets,
+    side: int = DEFAULT_SIDE,
+) -> Success:
+    """Return the value at `expression`, or some of its items, or raise a `ToolError`."""
+    try:
+        with apply_privacy(hide):
+            value = follow_data(read_value_path(expression), namespace)
+            if part is not None:
+                value = take_part(keep_readable_items(value), *part)
+        pieces = split_rows(value, ROWS_AT_ONCE) if part else [value]
+    except NotAValuePath:
+        raise ToolError(NO_PATH) from None
+    except NotShown as exc:
+        raise ToolError(str(exc)) from None
+    except ValuePathError as exc:
+        why = DataSection("error", hide(one_line(str(exc), limit=500)))
+        raise ToolError(frame_sections("The value cannot be read.", [why])) from exc
+
+    about = "The value"
+    if part is not None:
+        what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
+        about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
+
+    descriptions = [
+        _describe_value(piece, hide, MAX_TEXT_CHARS // len(pieces), images=4, side=side)
+        for piece in pieces
+    ]
+    text = "\n\n".join(description.text for description in descriptions)
+    images = descriptions[0].images
+    if images:
+        about += f", with {' and '.join(count_images(images))}"
+    kind = one_line(type(pieces[0]).__name__, limit=_NAME)
+    sections = [DataSection("type", kind), DataSection("value", hide(text))]
+    return Success(frame_sections(f"{about}.", sections), images=images)
+
+
+def _describe_value(
+    value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
+) -> Description:
+    if type(value) is str and len(value) <= 1_000_000:  # hiding takes time in longer texts
+        value = hide(value)  # before truncation: only a complete key is recognized
+    return describe(value, ValueBudget(chars, side, images, hide))
