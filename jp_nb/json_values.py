@@ -255,7 +255,9 @@ def _with_doubles(value: Any) -> Any:
 
     if isinstance(value, Mapping):
         return _with_doubles(dict(value))
-    return value if isinstance(value, str) else [_with_doubles(item) for item in value]
+    if isinstance(value, str):
+        return value
+    return [_with_doubles(item) for item in value]
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -268,7 +270,9 @@ def copy_json(value: Any) -> Any:
         return value
     if kind is dict:
         return {key: copy_json(item) for key, item in value.items()}
-    return [copy_json(item) for item in value] if kind is list else copy_nested_json(value)
+    if kind is list:
+        return [copy_json(item) for item in value]
+    return copy_nested_json(value)
 
 
 def copy_nested_json(value: Any) -> Any:

@@ -143,7 +143,8 @@ def make_endpoint(
         table = SERVERS_PATH
         headers = {**headers, **{name.lower(): value for name, value in config.headers.items()}}
 
-    base_url, *others = [config.base_url] if config.base_url else config.DEFAULT_ADDRESSES or [""]
+    addresses = [config.base_url] if config.base_url else list(config.DEFAULT_ADDRESSES)
+    base_url, *others = addresses or [""]
     key_env = config.api_key_env or None
 
     parts = urlsplit(base_url)

@@ -222,7 +222,9 @@ def _read_word(value: JsonValue) -> str:
 
 
 def _read_words(value: JsonValue) -> set[str] | None:
-    return {word for word in value if isinstance(word, str)} if isinstance(value, list) else None
+    if not isinstance(value, list):
+        return None
+    return {word for word in value if isinstance(word, str)}
 
 
 def _read_flag(value: JsonValue) -> bool | None:

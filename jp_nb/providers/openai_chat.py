@@ -131,7 +131,9 @@ def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> F
 
     system = xml if profile.documents == "system" else ""
     text = "" if system else xml
-    content = [_text_part(text), *parts] if text and parts else text or parts
+    content: str | list[WireMessage] = text or parts
+    if text and parts:
+        content = [_text_part(text), *parts]
 
     messages = (encode_json({"role": "user", "content": content}),) if content else ()
     return FormattedAttachments(messages, system, omitted)

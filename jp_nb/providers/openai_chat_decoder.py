@@ -244,9 +244,9 @@ class ChatDecoder(Decoder):
 
     def _flush_open_items(self, out: EventBuffer) -> None:
         if _REASONING in self._open:
-            metadata: dict[str, JsonValue] = (
-                {REASONING_DETAILS_KEY: [*self._details]} if self._details else {}
-            )
+            metadata: dict[str, JsonValue] = {}
+            if self._details:
+                metadata[REASONING_DETAILS_KEY] = [*self._details]
             self._details = []
             out.add(Flush(_REASONING, metadata))
 

@@ -120,8 +120,7 @@ def expand_or_keep(schema: Schema, root: Schema) -> Schema:
 
 def get_all_of(schema: Schema) -> list[JsonObject]:
     """Return the schemas under `allOf`."""
-    members = schema.get("allOf")
-    return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
+    return _select_objects(schema.get("allOf"))
 
 
 def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
@@ -197,8 +196,13 @@ def get_required(schema: Schema) -> list[JsonValue]:
 
 def get_alternatives(schema: Schema) -> list[JsonObject]:
     """Return the schemas under `anyOf` or `oneOf`."""
-    listed = schema.get("anyOf") or schema.get("oneOf")
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return _select_objects(schema.get("anyOf") or schema.get("oneOf"))
+
+
+def _select_objects(listed: JsonValue) -> list[JsonObject]:
+    if not isinstance(listed, list):
+        return []
+    return [each for each in listed if isinstance(each, dict)]
 
 
 WRAPPER_KEY: Final = "value"

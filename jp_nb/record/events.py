@@ -399,7 +399,10 @@ class ConfigDelta(Entry):
     def uncovers(self) -> tuple[str, ...]:
         """The paths of `unsets` that have the values of lower layers again, in order."""
         listed = self.metadata.get(UNCOVERS)
-        named = {x for x in listed if isinstance(x, str)} if isinstance(listed, list) else ()
+        if not isinstance(listed, list):
+            return ()
+
+        named = {path for path in listed if isinstance(path, str)}
         return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
@@ -604,7 +607,9 @@ def make_images_metadata(images: Iterable[Image]) -> dict[str, JsonValue]:
 def read_image_digests(entry: Entry) -> list[str]:
     """Return the valid image digests of `entry`."""
     found = entry.metadata.get(IMAGES_KEY)
-    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+    if not isinstance(found, list):
+        return []
+    return [item for item in found if isinstance(item, str)]
 
 
 class EntryImages(NamedTuple):

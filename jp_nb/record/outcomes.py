@@ -100,7 +100,9 @@ class QuestionOutcome:
     @property
     def reason(self) -> str | None:
         """Stored reason, if there is no answer."""
-        return None if self.is_answered else self.unexpected or REASONS.get(self.end)
+        if self.is_answered:
+            return None
+        return self.unexpected or REASONS.get(self.end)
 
     @property
     def stored(self) -> Literal["answered", "redacted", "cancelled"] | None:
@@ -313,7 +315,9 @@ class _Formatter:
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [each for each in value if isinstance(each, dict)]
 
 
 LOGGED_MODES: Final = {"select": "choice", "text": "freetext"}

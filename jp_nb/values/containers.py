@@ -132,7 +132,12 @@ def _elements(base: Any, value: object) -> KeyedItems:
 
 
 def _set_contents(value: Any, base: Any, kind: type, name: str) -> Contents:
-    begin, end = ("{", "}") if kind is set else (f"{name}({{", "})")
+    begin = "{"
+    end = "}"
+    if kind is not set:
+        begin = f"{name}({{"
+        end = "})"
+
     length = base.__len__(value)
     can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and is_uniform(base.__iter__(value)))
     items = partial(_elements, base, value) if can_sort else None
@@ -331,9 +336,11 @@ class NestedText:
                 texts.append(f"… {max(inside.length - index, 1):,} more")
                 break
 
-            # A pair may be a name and its value.
-            name = first if is_pair and index else key and key.value
+            name = key and key.value
+            if is_pair and index:
+                name = first  # a pair may be a name and its value
             first = item
+
             share = left if self._greedy else compute_share(left, inside.length - index)
             text = self.part(name, item, share)
             texts.append(label + text)
