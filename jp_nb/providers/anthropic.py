@@ -213,7 +213,6 @@ def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[Wire
 
 def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted) -> int:
     # The API requires a limit.
-
     tokens = request.parameters.max_tokens or abilities.max_tokens
     limit = abilities.max_output
     if limit is None or tokens <= limit:

@@ -134,9 +134,38 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
+        rendering = self._choose_rendering(request)
+        answer = self._answer_schema(request)
+        encoded, omitted = self._build_body(request, rendering, answer)
+        loss = self._note_sent(request, encoded) if request.is_turn else None
+        body = encoded.encode()
+
+        for setting, reason in omitted.items():
+            self._warn_once(request, setting, f"is not sent: {reason}")
+
+        decoder = self._make_decoder(request, answer, body)
+        chunks = self._stream_body(request, body, decoder, encoded.headers)
+        stream_decoder = StreamDecoder(
+            decoder,
+            provider=self._http.endpoint.provider,
+            max_response_bytes=request.max_response_bytes,
+            redactor=self._http.redactor(),
+        )
+
+        events = stream_events(
+            chunks,
+            stream_decoder,
+            idle_timeout=request.idle_timeout,
+            sanitize_error=self._http.sanitize_error,
+            recover=lambda error: self._recover_or_locate(error, request, rendering),
+            first=loss,
+        )
+        return self._watch_prompt(request, encoded, events)
+
+    def _choose_rendering(self, request: ModelRequest) -> RenderingT:
+        """Return the kept rendering of the conversation, or an empty one if it no longer fits."""
         rendering = self._renderings.get(request.thread)
         fresh = self._make_rendering() if rendering is None else rendering.make_empty()
-
         self._prepare_rendering(fresh, request.model)
 
         if (
@@ -149,34 +178,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             rendering = fresh
 
         self._keep_rendering(request.thread, rendering)
-
-        answer = self._answer_schema(request)
-        encoded, omitted = self._build_body(request, rendering, answer)
-        loss = self._note_sent(request, encoded) if request.is_turn else None
-
-        body = encoded.encode()
-        provider = self._http.endpoint.provider
-
-        for setting, reason in omitted.items():
-            self._warn_once(request, setting, f"is not sent: {reason}")
-
-        decoder = self._make_decoder(request, answer, body)
-
-        events = stream_events(
-            self._stream_body(request, body, decoder, encoded.headers),
-            StreamDecoder(
-                decoder,
-                provider=provider,
-                max_response_bytes=request.max_response_bytes,
-                redactor=self._http.redactor(),
-            ),
-            idle_timeout=request.idle_timeout,
-            sanitize_error=self._http.sanitize_error,
-            recover=lambda error: self._recover_or_locate(error, request, rendering),
-            first=loss,
-        )
-
-        return self._watch_prompt(request, encoded, events)
+        return rendering
 
     def _watch_prompt(
         self,

@@ -139,7 +139,6 @@ class Rendering(ABC):
 
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
         # From the last rendered head.
-
         before = context.heads[self._heads - 1].head if self._heads else None
         change = find_change(
             before, after, context.contents, self.appended, has_tools=self._has_tools

@@ -341,7 +341,6 @@ class ChatRendering(Rendering):
         if not images:
             return
         # A message with the role `tool` holds only text, so images follow the results of the batch.
-
         place += 1
         if call_index not in self._image_messages:
             self._image_messages.add(call_index)

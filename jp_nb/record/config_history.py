@@ -102,7 +102,6 @@ class Budget:
                 self._spend_value(value)
 
         self._spend_value(delta)
-
         pending: list[tuple[Any, Any]] = [(now, delta)]
 
         while pending and self.left >= 0:

@@ -528,7 +528,6 @@ def fork_conversation(
         raise UsageError(f"there is no turn {keep} in this conversation: {turns}")
     parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
     # `origin` is not copied: it describes the files of the other conversation.
-
     head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
     if stream.title is not None:
         head["title"] = stream.title
@@ -550,7 +549,6 @@ def fork_conversation(
 
 def _keep_turns(stream: ConversationStream, keep: int) -> None:
     # Compactions of removed turns are removed too: their numbers would mean other turns.
-
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     removed = {event.position for event in events if event.turn >= keep}

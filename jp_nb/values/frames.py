@@ -72,7 +72,6 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
     start = value if counted == rows else value.iloc[:counted]
 
     hidden = hide_part(list_label_names(value.index))
-
     table = _Table(
         title,
         rows,
