@@ -30,10 +30,10 @@ from jp_nb.values.named_parts import (
     MAX_READ_BYTES,
     PLAIN_TYPES,
     PartReader,
+    decode_as_text,
     find_part_reader,
     join_characters,
     read_secret_content,
-    read_text,
 )
 
 SHORTEST_KNOWN: Final = 8
@@ -122,7 +122,7 @@ class NotebookSecrets(Privacy):
             return value in self._equal
 
         is_list = kind in (list, tuple)
-        text = join_characters(value) if is_list else read_text(value)  # type: ignore[arg-type]
+        text = join_characters(value) if is_list else decode_as_text(value)  # type: ignore[arg-type]
         if text is None:
             return False
 
@@ -227,7 +227,7 @@ class _SecretSearch:
         while todo and self._left > 0:
             value, alone = todo.popleft()
             self._left -= 1
-            text = read_text(value)
+            text = decode_as_text(value)
 
             if text is not None:
                 is_name = text.lower() == name.lower()  # for example in the header of a table

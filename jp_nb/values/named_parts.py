@@ -35,7 +35,7 @@ def find_part_reader(value: object) -> PartReader:
     return _READERS.find(value) or _read_object
 
 
-def read_text(value: object) -> str | None:
+def decode_as_text(value: object) -> str | None:
     """Return the text of a string, of bytes, of a buffer, or of pydantic's secret types."""
     kind = type(value)
     if issubclass(kind, str):
@@ -44,7 +44,7 @@ def read_text(value: object) -> str | None:
         return bytes(value).decode(errors="replace")  # type: ignore[call-overload, no-any-return]
 
     if is_a(value, "pydantic", "SecretStr") or is_a(value, "pydantic", "SecretBytes"):
-        return read_text(object.__getattribute__(value, "_secret_value"))
+        return decode_as_text(object.__getattribute__(value, "_secret_value"))
     if kind is memoryview or is_a(value, "array", "array") or is_a(value, "numpy", "ndarray"):
         return _decode_buffer(value)
 
