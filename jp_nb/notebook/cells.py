@@ -7,6 +7,7 @@ Source: `docs/protocol.md`, `docs/prompts.md`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -234,6 +235,7 @@ class RunningCells:
         self._lock = RLock()  # two requests may end at the same time
         self._cells: dict[str, RunningCell] = {}
         self._unseen: dict[str, RunningCell] = {}  # ended, and not shown by a page
+        self._process = os.getpid()
         self._add(kernel.get_parent("shell"))
 
         session = getattr(kernel, "session", None)
@@ -298,7 +300,9 @@ class RunningCells:
         with the outputs that the cell has, or as a message that follows them.
         """
         cell = None
-        if published.kind in OUTPUT_CHANGES:
+        # Another thread may have held the lock when this process was forked.
+        is_forked = os.getpid() != self._process
+        if published.kind in OUTPUT_CHANGES and not is_forked:
             cell = self._cells.get(str(published.parent.get("msg_id", "")))
 
         if cell is None:

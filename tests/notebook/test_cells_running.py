@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import pytest
+
 from jp_nb.notebook.cells import RunningCell, RunningCells, message_id
+from jp_nb.notebook.published import Published
 
 
 def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:
@@ -73,6 +77,26 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     found.clear()
     cells.for_each_cell(found.append)
     assert found == []
+
+
+def test_forked_process_keeps_no_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    cells = RunningCells.of(kernel)
+    assert cells is not None
+    cells.set_output(kernel.get_parent("shell"), "a", {}, {})
+    text = {"name": "stdout", "text": "printed"}
+    published = Published.read("stream", text, kernel.get_parent("shell"))
+    found: list[RunningCell] = []
+    cells.for_each_cell(found.append)
+    [cell] = found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        with cells.recording(published):
+            assert text not in cell.outputs.to_json(with_printed=True)
+
+    with cells.recording(published):
+        assert text in cell.outputs.to_json(with_printed=True)
 
 
 def test_unknown_kind_of_kernel_is_left_alone() -> None:

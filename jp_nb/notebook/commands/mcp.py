@@ -13,7 +13,7 @@ from jp_nb.notebook.commands import Invocation, suggest_name
 from jp_nb.notebook.commands.mcp_import_command import import_servers
 from jp_nb.notebook.commands.mcp_read import show_resource
 from jp_nb.notebook.commands.mcp_servers import list_servers, restart_server, show_server_log
-from jp_nb.notebook.commands.mcp_sign_in import sign_in_to_server, sign_out_of_server
+from jp_nb.notebook.commands.mcp_sign_in import sign_in_by_name, sign_out_by_name
 from jp_nb.text import one_line
 
 
@@ -37,6 +37,6 @@ _MCP_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] 
     "restart": restart_server,
     "read": show_resource,
     "import": import_servers,
-    "sign-in": sign_in_to_server,
-    "sign-out": sign_out_of_server,
+    "sign-in": sign_in_by_name,
+    "sign-out": sign_out_by_name,
 }

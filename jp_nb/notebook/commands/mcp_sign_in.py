@@ -19,7 +19,7 @@ SIGNED_OUT: Final = "The tokens of the MCP server {} were deleted from this comp
 NO_TOKENS: Final = "There are no tokens of the MCP server {}."
 
 
-def sign_in_to_server(call: Invocation, words: Sequence[str]) -> None:
+def sign_in_by_name(call: Invocation, words: Sequence[str]) -> None:
     """Let the user sign in to a server, in a form with its page."""
     name = take_name(call, words, "sign-in")
     session = call.session
@@ -30,7 +30,7 @@ def sign_in_to_server(call: Invocation, words: Sequence[str]) -> None:
     print(f"jp_nb: {SIGNED_IN.format(name)}")
 
 
-def sign_out_of_server(call: Invocation, words: Sequence[str]) -> None:
+def sign_out_by_name(call: Invocation, words: Sequence[str]) -> None:
     """Delete the tokens of a server."""
     name = take_name(call, words, "sign-out")
     session = call.session

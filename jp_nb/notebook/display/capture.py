@@ -309,7 +309,7 @@ class _QueuedMessage:
 
 
 class Outbox:
-    """Replacement of `Session.send` while a turn runs. Thread-safe, without a lock.
+    """Replacement of `Session.send` while a turn runs. Thread-safe; the queue has no lock.
 
     - Messages that change the outputs of the cell, and entries of the record, wait for the next
       batch. Consecutive text of one stream becomes one message. Only the newest update of a
