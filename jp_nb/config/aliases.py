@@ -59,9 +59,10 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
         near = _find_similar(reference, aliases)
+        hint = f": did you mean {near!r}?" if near else ""
         raise ConfigError(
             f"{shorten_for_error(reference)!r} is neither an alias (known: {known}) nor "
-            f"`provider/name`" + (f": did you mean {near!r}?" if near else ""),
+            f"`provider/name`{hint}",
             path=path,
         )
 

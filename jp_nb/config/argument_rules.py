@@ -262,11 +262,9 @@ def _is_inside(value: JsonValue, folder: str, call: JudgedCall) -> bool:
 
     try:
         allowed = os.path.realpath(os.path.join(call.root, os.path.expanduser(folder)))
-        readings = [
-            reading
-            for base in dict.fromkeys((call.root, *call.folders))
-            for reading in _readings(str(base), value)
-        ]
+        readings: list[str] = []
+        for base in dict.fromkeys((call.root, *call.folders)):
+            readings += _readings(str(base), value)
     except (OSError, ValueError):  # a loop of links
         return False
 

@@ -139,7 +139,8 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
         return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
     if node.kind == "map" and isinstance(value, dict):
-        return Change(build_partial(path, value), (path,) if get_path(current, path) else ())
+        unsets = (path,) if get_path(current, path) else ()
+        return Change(build_partial(path, value), unsets)
 
     _check_fits_table(path, value, current)
     return Change(build_partial(path, value))
@@ -178,8 +179,8 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
         return str(now or "") + value
 
     if node.kind == "json" and isinstance(now, list):
-        return {"value": [*now, *(value if isinstance(value, list) else [value])],
-                "strategy": "replace"}  # fmt: skip
+        added = value if isinstance(value, list) else [value]
+        return {"value": [*now, *added], "strategy": "replace"}
 
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value

@@ -424,7 +424,7 @@ class Grants:
         for path, _ in self._rules:
             if _overlap(keys, path):
                 pairs = zip(keys, path, strict=False)
-                shared = [other if key == STAR else key for key, other in pairs]
+                shared = [_select_narrower(key, other) for key, other in pairs]
                 places.add((*shared, *keys[len(shared) :], *path[len(shared) :]))
 
         winners = ((self.find_rule(place), place) for place in places)
@@ -438,7 +438,8 @@ class Grants:
             if self.may_read(keys):
                 # `item` has no strategy, but free JSON may look like a value with a strategy.
                 is_item = isinstance(keys[-1], Element)
-                *above, last = map(str, keys[:-1] if is_item else keys)
+                place = keys[:-1] if is_item else keys
+                *above, last = map(str, place)
                 table: dict[str, Any] = readable
                 for key in above:
                     table = table.setdefault(key, {})
@@ -457,6 +458,10 @@ def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[Con
         rules = get_path(partial, ("conversation", "tools", name, "access", "config"))
         if isinstance(rules, list) and rules:
             yield name, [ConfigRule.model_validate(rule) for rule in rules]
+
+
+def _select_narrower(key: str, other: str) -> str:
+    return other if key == STAR else key
 
 
 def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:

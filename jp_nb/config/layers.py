@@ -74,7 +74,8 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     kept: list[Layer] = []
 
     for group in groups:
-        inherits = [x for layer in group if (x := layer.partial.get("inherit")) is not None]
+        stated = [layer.partial.get("inherit") for layer in group]
+        inherits = [each for each in stated if each is not None]
         if inherits and inherits[-1] is False:
             kept = []
 
@@ -104,7 +105,10 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
         raise errors[0]
 
     if errors:
-        problems = [f"{exc.file}: {problem}" for exc in errors for problem in exc.problems]
+        problems: list[str] = []
+        for error in errors:
+            problems += [f"{error.file}: {problem}" for problem in error.problems]
+
         raise ConfigError("\n".join(problems), kind=errors[0].kind, layer=ENVIRONMENT_LAYER)
 
     return Layer(ENVIRONMENT_LAYER, partial)
@@ -115,12 +119,13 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
     Values such as `123` and `:x` remain texts.
     """
-    return {
-        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): (
-            f"\\{text}" if text[:1] in (":", "+") else text
-        )
-        for path, text in settings.items()
-    }
+    variables: dict[str, str] = {}
+    for path, text in settings.items():
+        name = ENVIRONMENT_PREFIX + path.upper().replace(".", "__")
+        is_marked = text[:1] in (":", "+")
+        variables[name] = f"\\{text}" if is_marked else text
+
+    return variables
 
 
 def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:

@@ -161,7 +161,8 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
         return old
 
     own = new.get("strategy") if is_wrapper(new, node) else None
-    strategy = str(own or ("replace" if node.merge.strategy == "replace" else "append"))
+    default = "replace" if node.merge.strategy == "replace" else "append"
+    strategy = str(own or default)
     items = below if isinstance(below, list) and strategy != "replace" else []
     first, second = (above, items) if strategy == "prepend" else (items, above)
     whole = [*first, *second]
@@ -299,7 +300,8 @@ def iter_changed_leaves(
     """
     for key, value in partial.items():
         keys = (*above, key)
-        below = (node.child(key) if node is not None else None) or JSON
+        child = node.child(key) if node is not None else None
+        below = child or JSON
         plain = unwrap(value, below)
         if plain is None:
             continue
@@ -309,7 +311,8 @@ def iter_changed_leaves(
         elif isinstance(plain, list):
             for item in plain if below.merge.items != "sequence" else ():
                 name = get_identity(below, item)
-                yield (*keys, Element(item if name is None else name)), item
+                named = item if name is None else name
+                yield (*keys, Element(named)), item
             if plain and below.merge.items == "sequence":
                 yield keys, plain
         elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
@@ -428,7 +431,8 @@ def unset_path(
     if not isinstance(plain, dict) and not (plain is None and restored):
         return value
 
-    changed = unset_path(plain if isinstance(plain, dict) else {}, rest, restored, inner)
+    table = plain if isinstance(plain, dict) else {}
+    changed = unset_path(table, rest, restored, inner)
     if plain is None and not changed:
         return value
     return {**value, str(key): _rewrap(inner or JSON, own, changed)}
@@ -483,10 +487,11 @@ def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) 
 
     kept: list[JsonValue] = []
     for place, item in enumerate(items):
-        if not (_is_named(node, item, key) if isinstance(key, Element) else str(place) == key):
+        is_named = _is_named(node, item, key) if isinstance(key, Element) else str(place) == key
+        if not is_named or (rest and not isinstance(item, dict)):
             kept.append(item)
-        elif rest:
-            kept.append(unset_path(item, rest, node=node.item) if isinstance(item, dict) else item)
+        elif rest and isinstance(item, dict):
+            kept.append(unset_path(item, rest, node=node.item))
     return kept
 
 
@@ -556,8 +561,8 @@ def apply_change(
     """
     for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
         for keys in _group_items(paths):
-            # An item of a list has no default.
-            restored = below if uncovers else None if _is_item(keys) else defaults
+            default = None if _is_item(keys) else defaults  # an item of a list has no default
+            restored = below if uncovers else default
             partial = unset_path(partial, keys, restored or {})
 
     for keys in map(parse_path, change.unsets):

@@ -152,10 +152,12 @@ def review_proposal(
     problems += [_Problem("", "a key is too long for a path")] * len(long)
 
     if problems:
-        details = [
-            f"{_truncate(x.path)}: {x.detail}" if x.path and len(problems) > 1 else x.detail
-            for x in problems
-        ]
+        details: list[str] = []
+        for problem in problems:
+            has_place = bool(problem.path) and len(problems) > 1
+            place = f"{_truncate(problem.path)}: " if has_place else ""
+            details.append(f"{place}{problem.detail}")
+
         detail = "; ".join(_first(details))
         return _refuse("invalid_config", problems, detail, problems[0].message)
 
@@ -460,7 +462,8 @@ def _set_field(change: Change, keys: PathKeys, before: Partial, after: Partial) 
     if _is_group(node):
         return Change(merge_partials(change.delta, build_partial(keys, value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
-        value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
+        empty: JsonValue = [] if node.kind == "list" else {}
+        value = {"value": empty, "strategy": "replace"}
 
     change = _append_unset(change, keys)
     if value is None:

@@ -195,7 +195,8 @@ class SchemaNode:
         self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
 
         merges = (item for item in self._metadata if isinstance(item, Merge))
-        self.merge = next(merges, APPEND_MERGE if self.kind == "list" else REPLACE_MERGE)
+        default = APPEND_MERGE if self.kind == "list" else REPLACE_MERGE
+        self.merge = next(merges, default)
         self.tagged = TABLE_OR_PLAIN_FORM in self._metadata
         self._fields = _fields_of.setdefault(self.table, {})
 
@@ -311,8 +312,13 @@ def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
         return [annotation], [*own]
 
     members = [_split_annotation(member) for member in get_args(annotation)]
-    forms = [form for types, _ in members for form in types]
-    return forms, [*(item for _, metadata in members for item in metadata), *own]
+    forms: list[Any] = []
+    metadata: list[Any] = []
+    for member_forms, member_metadata in members:
+        forms += member_forms
+        metadata += member_metadata
+
+    return forms, [*metadata, *own]
 
 
 JSON: Final = SchemaNode(JsonValue)
@@ -355,8 +361,9 @@ def require_node(path: str) -> SchemaNode:
         below = node.child(key)
         if below is None:
             known = describe_keys(node, key, keys[:place])
+            message = known if node.kind == "list" else f"unknown key, {known}"
             raise ConfigError(
-                known if node.kind == "list" else f"unknown key, {known}",
+                message,
                 path=format_path(keys[: place + 1]),
                 kind="unknown_key",
             )
@@ -404,7 +411,8 @@ def is_secret_path(keys: Sequence[str]) -> bool:
     if len(keys) > 1 and keys[-1] in _VALUE_KEYS:
         keys = keys[:-1]
 
-    return is_secret_name(keys[-1] if keys else "")
+    name = keys[-1] if keys else ""
+    return is_secret_name(name)
 
 
 def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:

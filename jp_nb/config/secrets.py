@@ -144,7 +144,8 @@ class RedactedStream:
             self._held = ""
             return text[before:]
 
-        found = [at for form in self._forms if (at := text.find(form)) >= 0]
+        places = map(text.find, self._forms)
+        found = [place for place in places if place >= 0]
         if found:
             text = text[before : min(found)] + self._redactor.hide(text[min(found) :])
             before = 0
@@ -174,7 +175,8 @@ def _encode(secret: str) -> Iterator[str]:
         yield text
         yield text.replace(" ", "+")
 
-    yield (quoted := quote(data, safe=""))  # also found if it is in pieces
+    quoted = quote(data, safe="")
+    yield quoted  # also found if it is in pieces
     if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
         yield quote(quoted, safe="")
 
@@ -248,7 +250,8 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
 
         if (kind := found.lastgroup) is not None:
             if (char := found[kind]) and kind not in ("char", "break"):
-                char = chr(min(int(char, 10 if kind == "decimal" else 16), sys.maxunicode))
+                base = 10 if kind == "decimal" else 16
+                char = chr(min(int(char, base), sys.maxunicode))
             pieces.append(_LETTERS.get(char, char))
             starts.extend(begin for _ in pieces[-1])
             begin = -1

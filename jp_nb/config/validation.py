@@ -295,11 +295,10 @@ def validate_layer(
     result, invalid = read_layer(storable)
     problems += [problem for _, problem in invalid]
 
-    problems = problems or [
-        ConfigProblem(path, "value", message)
-        for tool, rules in iter_rules(result)
-        for path, message in find_rule_problems(tool, rules)
-    ]
+    if not problems:
+        for tool, rules in iter_rules(result):
+            found = find_rule_problems(tool, rules)
+            problems += [ConfigProblem(path, "value", message) for path, message in found]
 
     if problems:
         raise _create_error(problems, layer, file)

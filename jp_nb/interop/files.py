@@ -107,7 +107,8 @@ def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
     else:
         how = {"element": True, "text": source.text}
 
-    if source.gap != (FIRST_ENTRY_GAP if first else ENTRY_GAP):
+    usual_gap = FIRST_ENTRY_GAP if first else ENTRY_GAP
+    if source.gap != usual_gap:
         how["gap"] = source.gap
 
     if how:
@@ -364,7 +365,8 @@ def read_directory(
             place=name,
         )
 
-    if after != (_AFTER if sources else _EMPTY):
+    usual_end = _AFTER if sources else _EMPTY
+    if after != usual_end:
         origin["after"] = after
     origin["entries"] = len(events)
 
@@ -541,8 +543,9 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
 
     if dialect == "jp-head":
         base, entries, dropped = convert_for_head(config, entries)
-        unchanged = "init" not in kept and base == config
-        texts[BASE_CONFIG_FILE] = _base_text(base, [], kept if unchanged else {})
+        is_unchanged = "init" not in kept and base == config
+        spelling = kept if is_unchanged else {}
+        texts[BASE_CONFIG_FILE] = _base_text(base, [], spelling)
     elif leading and (first := _leading_entry(leading, config)) is not None:
         entries = [first, *entries]
     else:
@@ -554,7 +557,9 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
     files = origin.get("files")
     if isinstance(files, dict):
         names = sorted(name for name in files if is_other_name(name))
-        texts |= {name: text for name in names if isinstance(text := files[name], str)}
+        for name in names:
+            if isinstance(text := files[name], str):
+                texts[name] = text
 
     contents = {name: replace_surrogates(text).encode() for name, text in texts.items()}
     return Directory(contents, dropped)
@@ -656,10 +661,13 @@ def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
         gap = as_object(entry.get("spelling")).get("gap")
         form = _BETWEEN if index else _BEFORE_ONE
         usual = ENTRY_GAP if index else FIRST_ENTRY_GAP
-        parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)
+        if not isinstance(gap, str) or not form.fullmatch(gap):
+            gap = usual
+        parts.append(gap)
         parts.append(format_jp_entry(entry, index))
 
-    if not isinstance(after, str) or not (_BEHIND if entries else _EMPTY_LIST).fullmatch(after):
+    form_of_end = _BEHIND if entries else _EMPTY_LIST
+    if not isinstance(after, str) or not form_of_end.fullmatch(after):
         after = _AFTER if entries else _EMPTY
 
     return "".join(parts) + after

@@ -217,10 +217,15 @@ class _Omissions:
 
             for start in range(0, len(runs), RUNS_SHOWN_IN_LINE):
                 shown = runs[start : start + RUNS_SHOWN_IN_LINE]
-                listed = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in shown)
-                lines.append(f"events[{listed}]{f'.{path}' if path else ''}: {why}")
+                listed = ", ".join(_format_run(first, last) for first, last in shown)
+                place = f"events[{listed}].{path}" if path else f"events[{listed}]"
+                lines.append(f"{place}: {why}")
 
         return lines
+
+
+def _format_run(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def convert_for_head(
@@ -406,8 +411,8 @@ class _Config:
         unsets = self._unsets(entry, index)
 
         if entry.get("op") == "reset":
-            touched: JsonObject
-            self._ours, touched = {}, dict.fromkeys(self._jp)
+            self._ours = {}
+            touched: JsonObject = dict.fromkeys(self._jp)
             self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
             self._ours = apply_change(before, Change(delta, unsets))
@@ -561,7 +566,8 @@ class _Admission:
 
     def _model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
         whole = look_up(self._config, keys)
-        provider = self._provider(value if whole is None else whole, ())
+        model = value if whole is None else whole
+        provider = self._provider(model, ())
         if provider is None or provider in JP_PROVIDERS:
             return value
 
@@ -688,7 +694,8 @@ def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) 
     if keys in JP_DEFAULTS:
         return JP_DEFAULTS[keys]
     if shape in (LIST_SHAPE, MAP_SHAPE):
-        return {"value": [] if shape == LIST_SHAPE else {}, "strategy": "replace"}
+        empty: JsonValue = [] if shape == LIST_SHAPE else {}
+        return {"value": empty, "strategy": "replace"}
 
     note(keys, UNSETTABLE_NOTE)
     return None

@@ -80,9 +80,7 @@ def read_value(text: str, file: str) -> JsonText:
     Raises:
         StorageError: The text is not JSON. The message names the file, line, and column.
     """
-    start = _skip_space(
-        text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
-    )
+    start = _find_start(text)
 
     value, end = _scan(text, start, file)
     if _skip_space(text, end) != len(text):
@@ -97,9 +95,7 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     Raises:
         StorageError: The text is not a JSON list. The message names the file, line, and column.
     """
-    start = _skip_space(
-        text, len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
-    )
+    start = _find_start(text)
 
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
@@ -130,6 +126,11 @@ def _skip_space(text: str, place: int) -> int:
     found = _SPACE.match(text, place)
     assert found is not None
     return found.end()
+
+
+def _find_start(text: str) -> int:
+    begin = len(JSON_BYTE_ORDER_MARK) if text.startswith(JSON_BYTE_ORDER_MARK) else 0
+    return _skip_space(text, begin)
 
 
 def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
@@ -249,7 +250,8 @@ def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
     how = how if isinstance(how, dict) else {}
 
     order = how.get("order")
-    value = _ordered(usual, iter(order if isinstance(order, list) else ()))
+    places = order if isinstance(order, list) else []
+    value = _ordered(usual, iter(places))
     numbers = how.get("numbers")
 
     if isinstance(numbers, dict):

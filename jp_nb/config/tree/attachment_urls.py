@@ -25,8 +25,9 @@ class AttachmentParts:
     @property
     def url(self) -> str:
         """The URL."""
+        address = f"{self.type}://{quote(self.path, safe=_SAFE)}"
         query = urlencode(self.params, doseq=True, quote_via=quote)
-        return f"{self.type}://{quote(self.path, safe=_SAFE)}{'?' if query else ''}{query}"
+        return f"{address}?{query}" if query else address
 
 
 def parse_attachment_url(url: str) -> AttachmentParts:
@@ -37,9 +38,10 @@ def parse_attachment_url(url: str) -> AttachmentParts:
 
     path, _, query = match["rest"].partition("?")
     values = parse_qs(query, keep_blank_values=True)
-    params: dict[str, str | list[str]] = {
-        name: one[0] if len(one) == 1 else one for name, one in values.items()
-    }
+
+    params: dict[str, str | list[str]] = {}
+    for name, given in values.items():
+        params[name] = given[0] if len(given) == 1 else given
 
     return AttachmentParts(match["type"], unquote(path), params)
 
@@ -68,7 +70,10 @@ def format_attachment_url(value: Any) -> str:
 
     params = {} if table.get("params") is None else table["params"]
     values = params.values() if isinstance(params, dict) else [None]
-    texts = [text for one in values for text in (one if isinstance(one, list) else [one])]
+
+    texts: list[Any] = []
+    for each in values:
+        texts += each if isinstance(each, list) else [each]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
 
@@ -89,4 +94,7 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
         return AttachmentParts("file", text).url
 
     path = posixpath.normpath(posixpath.join(within, text))
-    return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url
+    if path.startswith("~"):
+        path = f"./{path}"
+
+    return AttachmentParts("file", path).url

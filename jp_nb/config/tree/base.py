@@ -74,9 +74,10 @@ class UnexpectedValueError(ValueError):
         self.cause = cause
         shown = f"found {found}" if found else describe_found(value)
 
-        super().__init__(
-            f"{cause}, expected {expected}" if cause else f"expected {expected}, {shown}"
-        )
+        message = f"expected {expected}, {shown}"
+        if cause:
+            message = f"{cause}, expected {expected}"
+        super().__init__(message)
 
 
 def table() -> Any:
@@ -171,7 +172,10 @@ def describe_found(value: object, path: str = "") -> str:
     text = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):
         text = str(value).lower()
-    return f"found {text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + '…'}"
+    if len(text) > _MAX_CHARS:
+        text = f"{text[:_MAX_CHARS]}…"
+
+    return f"found {text}"
 
 
 MergeStrategy = Literal["replace", "append", "preserve", "deep_merge"]

@@ -383,7 +383,8 @@ REASONING_EFFORTS: Final[tuple[str, ...]] = get_args(ReasoningEffort)
 
 def _read_effort(value: Any) -> Any:
     is_table = isinstance(value, dict) and value.keys() == {"absolute"}
-    tokens = read_number(value["absolute"] if is_table else value)
+    number = value["absolute"] if is_table else value
+    tokens = read_number(number)
 
     if tokens is None and value not in REASONING_EFFORTS:
         raise UnexpectedValueError(
