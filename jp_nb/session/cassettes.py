@@ -218,7 +218,7 @@ def _open_cassette(
         raise ConfigError(str(exc), path=f"{_CASSETTE_TABLE}.path") from exc
 
 
-RECORD_AGAIN_HINT = (
+MISS_ADVICE = (
     "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
     "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
     "or `%jp cassette replay-or-record`"
@@ -340,13 +340,13 @@ class OpenCassette:
                 f"this request is on the cassette {name} {times} (line "
                 f"{', '.join(lines[:10])}), but was sent more "
                 "often. Each recording is used once. Start again with `%jp cassette "
-                f"replay`. {RECORD_AGAIN_HINT}"
+                f"replay`. {MISS_ADVICE}"
             )
 
         unused = [each for each in exchanges if each.number not in self._used]
         found = self.content.find_nearest(asked, unused or exchanges)
         if found is None:
-            return f"the cassette {name} is empty. {RECORD_AGAIN_HINT}"
+            return f"the cassette {name} is empty. {MISS_ADVICE}"
 
         which = "closest unused recording" if unused else "closest recording (all were used)"
         differing = format_mismatch(self.content.asked(found), asked)
@@ -357,7 +357,7 @@ class OpenCassette:
             f"this request is not on the cassette {name}. The {which} is on line "
             f"{found.line}. Differences ({legend}):"
         )
-        return "\n".join([first, *differing, RECORD_AGAIN_HINT])
+        return "\n".join([first, *differing, MISS_ADVICE])
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.

@@ -84,7 +84,7 @@ LIST_SECONDS: Final = 20.0
 CHECK_SECONDS: Final = 3.0
 """Limit to list models if the user did not ask for the list."""
 MODEL_UNKNOWN: Final = "it is unknown whether the provider has this model"
-TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
+LOCAL_TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
     CommandTools(),
     BuiltinTools(),
@@ -125,7 +125,7 @@ class Resolver:
         self.find_context_tokens: Callable[[ModelId], int | None] = lambda model: None
 
     def _list_sources(self, config: AppConfig) -> Sequence[ToolSource]:
-        return [*TOOL_SOURCES, *self.servers.list(config, self._active.cassettes.active)]
+        return [*LOCAL_TOOL_SOURCES, *self.servers.list(config, self._active.cassettes.active)]
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.

@@ -17,7 +17,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
-from jp_nb.session.resolver import TOOL_SOURCES
+from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.toolkit.command import CommandTools
 from jp_nb.toolkit.outcome import Outcome, Success
@@ -103,7 +103,7 @@ async def offer(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
 
 
 def make_sources(*servers: ToolSource) -> ToolSources:
-    return ToolSources(lambda _: (*TOOL_SOURCES, *servers))
+    return ToolSources(lambda _: (*LOCAL_TOOL_SOURCES, *servers))
 
 
 async def test_source_starts_once_and_closes_at_the_end() -> None:

@@ -14,7 +14,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ConfigError, ToolSourceError, UsageError
 from jp_nb.session import resolver
-from jp_nb.session.resolver import TOOL_SOURCES
+from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
 from jp_nb.toolkit.outcome import Outcome, Success
 from tests.support.sessions import SCRIPT, Notebook
@@ -76,7 +76,7 @@ class Books(ToolSource):
 @pytest.fixture
 def books(monkeypatch: pytest.MonkeyPatch) -> Books:
     source = Books()
-    monkeypatch.setattr(resolver, "TOOL_SOURCES", (*TOOL_SOURCES, source))
+    monkeypatch.setattr(resolver, "LOCAL_TOOL_SOURCES", (*LOCAL_TOOL_SOURCES, source))
     return source
 
 

@@ -69,7 +69,7 @@ def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path
     finally:
         sys.setprofile(None)
         session.close()
-    assert calls == {"_read": 1, "_begin": 1, "validate_plain": 1}
+    assert calls == {"_read": 1, "_begin": 1, "validate_plain_config": 1}
 
 
 def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
