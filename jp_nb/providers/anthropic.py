@@ -39,7 +39,7 @@ from jp_nb.providers.anthropic_models import Abilities, find_max_pdf_pages
 from jp_nb.providers.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    encode_base64,
+    encode_content,
     format_attachment_name,
     split_attachments,
 )
@@ -169,7 +169,7 @@ def _format_attachment(attachment: Attachment) -> list[WireMessage]:
     source = {
         "type": "base64",
         "media_type": attachment.media_type,
-        "data": encode_base64(content),
+        "data": encode_content(content),
     }
 
     if attachment.media_type == PDF:

@@ -61,7 +61,7 @@ def format_file_name(image: Image) -> str:
     return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
-def encode_base64(content: bytes) -> str:
+def encode_content(content: bytes) -> str:
     """Return `content` in Base64."""
     return base64.b64encode(content).decode("ascii")
 

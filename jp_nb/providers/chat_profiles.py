@@ -20,7 +20,7 @@ from jp_nb.providers.call_rules import (
     OPENAI_CHAT_CALLS,
     CallRules,
 )
-from jp_nb.providers.endpoint import Level, ReasoningEffort
+from jp_nb.providers.endpoint import Level, ParsedReasoning
 from jp_nb.providers.models import Local
 from jp_nb.providers.request_body import WireMessage
 
@@ -48,7 +48,7 @@ class Profile:
     max_tokens: str = "max_tokens"  # field for the maximum length of the answer
     reasoning_field: str | None = None  # of messages, for its reasoning; None: sent as text
     reasoning_lasts: bool = True  # reasoning is also sent in later turns
-    reasoning: Callable[[ReasoningEffort], WireMessage] = lambda _: {}  # fields that set the effort
+    reasoning: Callable[[ParsedReasoning], WireMessage] = lambda _: {}  # fields that set the effort
     stream_options: bool = True  # usage is reported only if `stream_options` asks for it
     tool_choices: Literal["named", "words", "nothing"] = "named"
     any_tool: str = "required"  # word that requires a call of any tool
@@ -71,43 +71,43 @@ class Profile:
         return self.media_types >= IMAGE_TYPES
 
 
-def _format_level(reasoning: ReasoningEffort, spellings: Mapping[Level, str]) -> str:
+def _format_level(reasoning: ParsedReasoning, spellings: Mapping[Level, str]) -> str:
     level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
     return spellings.get(level, level)
 
 
-def _format_openai_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+def _format_openai_reasoning(reasoning: ParsedReasoning) -> WireMessage:
     if reasoning.is_off:
         return {}  # a model without reasoning rejects the field
     spellings: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
     return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _format_three_levels(reasoning: ReasoningEffort) -> WireMessage:
+def _format_three_levels(reasoning: ParsedReasoning) -> WireMessage:
     spellings: Mapping[Level, str] = {
         "xlow": "low", "auto": "medium", "xhigh": "high", "max": "high"
     }  # fmt: skip
     return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _format_cerebras_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+def _format_cerebras_reasoning(reasoning: ParsedReasoning) -> WireMessage:
     effort = {} if reasoning.effort == "auto" else _format_three_levels(reasoning)
     return {"reasoning_format": "parsed", **effort}
 
 
-def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+def _format_llamacpp_reasoning(reasoning: ParsedReasoning) -> WireMessage:
     return {
         "reasoning_format": "deepseek",
         "chat_template_kwargs": {"enable_thinking": not reasoning.is_off},
     }
 
 
-def _format_deepseek_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+def _format_deepseek_reasoning(reasoning: ParsedReasoning) -> WireMessage:
     kind = "disabled" if reasoning.is_off else "enabled"
     return {"thinking": {"type": kind}}
 
 
-def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> WireMessage:
+def _format_openrouter_reasoning(reasoning: ParsedReasoning) -> WireMessage:
     fields: WireMessage = {}
     if isinstance(reasoning.effort, int) and not reasoning.is_off:
         fields["max_tokens"] = reasoning.effort

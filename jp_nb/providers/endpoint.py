@@ -198,7 +198,7 @@ REASONING_SHARES: Final[dict[Level, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningEffort:
+class ParsedReasoning:
     """Requested reasoning effort: a level, or a number of tokens.
 
     `exclude` requests that the response omits the reasoning text.
@@ -229,7 +229,7 @@ class ReasoningEffort:
         return next((level for level, floor in floors.items() if share > floor), "low")
 
 
-def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
+def parse_reasoning(value: JsonValue) -> ParsedReasoning | None:
     """Parse the setting `assistant.model.parameters.reasoning`; None if the provider decides.
 
     Accepts `"off"`, `"auto"`, a level, a number of tokens, and
@@ -250,13 +250,13 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
         case None if not isinstance(value, dict):
             return None
         case "off" | False:
-            return ReasoningEffort("none", exclude)
+            return ParsedReasoning("none", exclude)
         case True:
-            return ReasoningEffort("auto", exclude)
+            return ParsedReasoning("auto", exclude)
         case int() if effort >= 0:
-            return ReasoningEffort(effort, exclude)
+            return ParsedReasoning(effort, exclude)
         case "none" | "xlow" | "low" | "medium" | "auto" | "high" | "xhigh" | "max":
-            return ReasoningEffort(effort, exclude)
+            return ParsedReasoning(effort, exclude)
 
     raise ProviderError(
         "assistant.model.parameters.reasoning: expected off, auto, one of "

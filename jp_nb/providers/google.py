@@ -30,7 +30,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.providers.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    encode_base64,
+    encode_content,
     format_attachment_name,
     format_documents_xml,
     split_attachments,
@@ -122,7 +122,7 @@ def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], 
 
     for attachment in sent:
         if isinstance(attachment.content, bytes):
-            data = attachment.media_type, encode_base64(attachment.content)
+            data = attachment.media_type, encode_content(attachment.content)
             contents += [format_attachment_name(attachment), data]
     return contents, omitted
 

@@ -25,7 +25,7 @@ from jp_nb.providers import schemas
 from jp_nb.providers.attachment_parts import (
     IMAGE_TYPES,
     FormattedAttachments,
-    encode_base64,
+    encode_content,
     format_attachment_name,
     format_documents_xml,
     format_file_name,
@@ -146,7 +146,7 @@ def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
         return []
 
     media_type = attachment.media_type
-    data = encode_base64(content)
+    data = encode_content(content)
     if media_type == PDF:
         return [_pdf_part(name, data)]
     return [_text_part(name), _image_part(media_type, data)]

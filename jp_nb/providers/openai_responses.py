@@ -34,7 +34,7 @@ from jp_nb.providers import schemas
 from jp_nb.providers.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
-    encode_base64,
+    encode_content,
     format_attachment_name,
     format_documents_xml,
     format_file_name,
@@ -42,7 +42,7 @@ from jp_nb.providers.attachment_parts import (
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.call_rules import RESPONSES_CALLS, format_arguments
-from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
+from jp_nb.providers.endpoint import Endpoint, ParsedReasoning, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import (
@@ -220,7 +220,7 @@ def _format_allowed_tools(names: Sequence[str], mode: str) -> WireMessage | str:
     return {"type": "allowed_tools", "mode": mode, "tools": tools} if tools else "none"
 
 
-def _format_effort(reasoning: ReasoningEffort, refused: frozenset[str] = frozenset()) -> str:
+def _format_effort(reasoning: ParsedReasoning, refused: frozenset[str] = frozenset()) -> str:
     level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
     effort = _EFFORTS.get(level, level)
     while f"effort {effort}" in refused:
@@ -296,7 +296,7 @@ def format_attachments(
         if isinstance(attachment.content, str):
             continue
         name = format_attachment_name(attachment)
-        data = encode_base64(attachment.content)
+        data = encode_content(attachment.content)
         if attachment.media_type == PDF:
             parts.append(_pdf_part(name, data))
         else:
@@ -422,7 +422,7 @@ class ResponsesRendering(Rendering):
 
         update: WireMessage = {}
         if before.reasoning != after.reasoning:
-            reasoning = parse_reasoning(after.reasoning) or ReasoningEffort("auto")
+            reasoning = parse_reasoning(after.reasoning) or ParsedReasoning("auto")
             update["reasoning"] = {"effort": _format_effort(reasoning)}
         if before.schema != after.schema:
             schema = after.schema

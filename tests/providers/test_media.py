@@ -15,7 +15,7 @@ from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
-from jp_nb.providers.attachment_parts import encode_base64
+from jp_nb.providers.attachment_parts import encode_content
 from jp_nb.providers.messages import RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
@@ -105,8 +105,8 @@ def test_media_are_where_the_table_says(label: str) -> None:
     settings = {"dialect": dialect.strip("()")} if dialect else {}
     sent = create_provider(name, settings).preview(make_request(name))
     expected = (
-        (encode_base64(png(shade=3)), "", PLAN.source),
-        (encode_base64(b"%PDF-1.7"), "", PAPER.source),
+        (encode_content(png(shade=3)), "", PLAN.source),
+        (encode_content(b"%PDF-1.7"), "", PAPER.source),
         *((x.text, words(x), "-") for x in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF)),
     )
     found = tuple(find_place(sent, data, replacement=r, source=s) for data, r, s in expected)
