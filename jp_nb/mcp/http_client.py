@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any, Final
@@ -46,6 +49,7 @@ _REFUSALS: dict[int, str] = {
 _NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 _SESSION_ID: Final = "mcp-session-id"
 _MANY_BRACKETS: Final = 100
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 class MessageTooLargeError(httpx2.SSEError):
@@ -167,7 +171,9 @@ class ServerHttpClient(httpx2.AsyncClient):
             response = await super().send(request, **options)
             if response.status_code not in _BUSY:
                 return response
-            wait = _read_wait(response, wait)
+            asked = _read_wait_s(response)
+            if asked is not None:
+                wait = asked
             if wait > MAX_HTTP_WAIT_S:
                 return response
             await response.aclose()
@@ -195,7 +201,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             return response
 
         body = await self._read_bounded(response, self._max_message_bytes)
-        return _copy_response(response, _repair_body(body, identifier))
+        return _copy_response(response, _repair_body(body))
 
     async def _read_bounded(self, response: httpx2.Response, limit: int) -> bytes:
         body = bytearray()
@@ -238,9 +244,9 @@ class ServerHttpClient(httpx2.AsyncClient):
     def _describe_status(self, response: httpx2.Response, body: bytes) -> str:
         status = response.status_code
         text = f"it answered with HTTP {status} {response.reason_phrase}".rstrip()
-        wait = response.headers.get("retry-after", "")
-        if status in _BUSY and wait:
-            text = f"{text}, and asks to wait {one_line(wait, limit=50)} s"
+        wait = _read_wait_s(response)
+        if status in _BUSY and wait is not None:
+            text = f"{text}, and asks to wait {wait:.0f} s"
 
         kind = response.headers.get("content-type", "")
         shown = one_line(body.decode(errors="replace"), limit=200)
@@ -300,7 +306,7 @@ def _repair_line(line: bytes) -> bytes:
     return prefix + colon + cut_deep(data.decode(errors="replace")).encode()
 
 
-def _repair_body(body: bytes, identifier: object) -> bytes:
+def _repair_body(body: bytes) -> bytes:
     if not _may_be_deep(body):
         return body
     return cut_deep(body.decode(errors="replace")).encode()
@@ -324,11 +330,18 @@ def _read_body(request: httpx2.Request) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _read_wait(response: httpx2.Response, default: float) -> float:
+def _read_wait_s(response: httpx2.Response) -> float | None:
+    """Return the seconds for which the server asks to wait, or None without a readable value."""
+    text = response.headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+
     try:
-        return max(float(response.headers.get("retry-after", default)), 0)
-    except ValueError:  # a date
-        return default
+        wait = parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
+        return None
+
+    return max(wait, 0)
 
 
 def _is_rpc_error(body: bytes) -> bool:

@@ -130,11 +130,25 @@ async def test_busy_server_is_asked_again_after_its_wait(
 
 REFUSALS: list[tuple[Json, str]] = [
     ({"status": 503, "headers": {"retry-after": "7200"}}, "HTTP 503 .*asks to wait 7200 s"),
+    (
+        {"status": 503, "headers": {"retry-after": "Fri, 31 Dec 2100 23:59:59 GMT"}},
+        r"HTTP 503 .*asks to wait \d+ s",
+    ),
     ({"status": 500, "body": "broken <b>"}, 'HTTP 500 Internal Server Error: "broken <b>"'),
     ({"status": 403}, "refused the request"),
     ({"status": 401}, "refused the credentials"),
     ({"status": 404}, "HTTP 404 Not Found"),
 ]
+
+
+@pytest.mark.parametrize("wait", ["soon", "nan", "-1", "1e9999", "Fri, 99 Dec 2100", "9" * 5000])
+async def test_wait_that_is_no_time_is_that_of_the_client(tmp_path: Path, wait: str) -> None:
+    refusal = {"status": 503, "headers": {"retry-after": wait}, "method": "tools/call"}
+    with scripted_http(
+        tmp_path, era="2026", http={"refusals": [refusal]}, calls={"greet": HI}
+    ) as server:
+        async with connected(server.launch) as connection:
+            assert text_of(await connection.call("1", "greet", {})) == "hi"
 
 
 @ERAS
