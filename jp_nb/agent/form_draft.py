@@ -115,7 +115,11 @@ class FormDraft:
 
     def hold(self, draft: PageDraft) -> None:
         """Store the content of the current page. A blank one leaves a declined page declined."""
-        if self.end is None and not (self._pages[self.page].declined and draft.is_blank):
+        if self.end is not None:
+            return
+
+        stays_declined = draft.is_blank and self._pages[self.page].declined
+        if not stays_declined:
             self._pages[self.page] = draft
 
     def next(self) -> None:
@@ -128,18 +132,23 @@ class FormDraft:
 
     def go(self, page: int) -> None:
         """Go to `page`, if there is one."""
+        if self.end is not None:
+            return
+
         if 0 <= page < len(self._pages):
             self.page = page
             self._show("page")
 
     def _show(self, screen: Screen) -> None:
-        if self.end is None:
-            self.screen = screen
-            self.demanded = False
-            self.step += 1
+        self.screen = screen
+        self.demanded = False
+        self.step += 1
 
     def submit(self) -> None:
         """Send all answers, or show the page that prevents it, or the summary of open pages."""
+        if self.end is not None:
+            return
+
         self.reviewed = True
         if (blocked := self.blocked) is not None:
             self.go(blocked)
@@ -147,29 +156,46 @@ class FormDraft:
         elif self.open_pages:
             self._show("summary")
         else:
-            self._finish()
+            self._send_answers()
 
     def review(self) -> None:
         """Show the summary, even if a page prevents Submit."""
+        if self.end is not None:
+            return
+
         self.reviewed = True
         self._show("summary")
 
     def confirm_empty(self, page: int) -> None:
         """Accept the empty answer of `page`."""
+        if self.end is not None:
+            return
+
         if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
             self._pages[page] = PageDraft(empty)
             self.step += 1
 
     def send(self) -> None:
-        """Send the answers if the summary is displayed. Open questions are declined."""
-        if self.screen == "summary":
-            self._finish()
+        """Send the answers if the summary is displayed. Open questions are declined.
+
+        If a page prevents it, that page is shown instead.
+        """
+        if self.end is not None or self.screen != "summary":
+            return
+
+        if self.blocked is None:
+            self._send_answers()
+        else:
+            self.submit()
 
     def cancel(self, *, entered: bool = False) -> None:
         """Display the menu, or ask before answers are discarded, or end the form.
 
         `entered` is True if the current page has input that is not stored yet.
         """
+        if self.end is not None:
+            return
+
         if self.prompt.menu:
             self._show("menu")
         else:
@@ -180,6 +206,9 @@ class FormDraft:
 
         A form with one page ends, but asks before input is discarded, as `cancel` does.
         """
+        if self.end is not None:
+            return
+
         if len(self._pages) == 1:
             self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
             return
@@ -199,7 +228,8 @@ class FormDraft:
 
     def resume(self) -> None:
         """Return to the current page."""
-        self._show("page")
+        if self.end is None:
+            self._show("page")
 
     def discard(self) -> None:
         """End the form and discard the answers."""
@@ -214,11 +244,15 @@ class FormDraft:
         cancelled = NotAnswered("cancelled", self._channel)
         self._end(FormEnd((cancelled,) * len(self._pages), then="stop"))
 
-    def _finish(self) -> None:
-        if any(map(self._is_missed, range(len(self._pages)))):  # the time was over
+    def _send_answers(self) -> None:
+        self._end(FormEnd(self._ends("declined")))
+
+    def _finish_timed_out(self) -> None:
+        # Without a required answer, the whole form has timed out.
+        if any(map(self._is_missed, range(len(self._pages)))):
             self._end(NotAnswered("timed_out", self._channel))
         else:
-            self._end(FormEnd(self._ends("declined")))
+            self._send_answers()
 
     def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
         return tuple(page.answer or self._end_without_answer(page, left) for page in self._pages)
@@ -243,15 +277,18 @@ class FormDraft:
         `picked` is a selection on the page that was not sent. On the last page, the form ends. On
         the summary, all open pages time out and the form ends.
         """
+        if self.end is not None:
+            return
+
         if self.screen == "summary":
             for index in self.open_pages:
                 self._time_out(index)
-            self._finish()
+            self._finish_timed_out()
             return
 
         self._time_out(self.page, picked)
         if self.is_last:
-            self._finish()
+            self._finish_timed_out()
         else:
             self.next()
 

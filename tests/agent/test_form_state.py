@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
+from jp_nb.agent.prompts import (
+    REFUSED_MARK,
+    Answered,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    QuestionPrompt,
+)
 from jp_nb.toolkit.question import Question
 
 COLOUR = Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
@@ -18,6 +25,7 @@ NAME = Question.text("name", "Which name?")
 SIZE = Question.integer("size", "Which size?", minimum=1)
 CANCELLED = NotAnswered("cancelled", "form")
 DECLINED = NotAnswered("declined", "form")
+REFUSED = NotAnswered("declined", "form", marks=REFUSED_MARK)
 LATE = NotAnswered("timed_out", "form")
 
 
@@ -105,6 +113,21 @@ def test_summary_can_be_shown_while_a_required_question_is_open() -> None:
     assert (draft.screen, draft.page, draft.demanded, draft.end) == ("page", 0, True, None)
 
 
+@pytest.mark.parametrize("first", [BLANK, PageDraft(problem="expected a whole number")])
+@pytest.mark.parametrize("required", [True, False])
+def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: bool) -> None:
+    draft = draft_of(SIZE.with_required(required), NAME)
+    draft.hold(first)
+    draft.next()
+    draft.decline()
+    assert draft.screen == "summary"
+    draft.send()
+    if required or first.problem:
+        assert (draft.screen, draft.page, draft.demanded, draft.end) == ("page", 0, True, None)
+    else:
+        assert draft.end == FormEnd((DECLINED, REFUSED))
+
+
 @pytest.mark.req("RPI-62", "HB-12")
 @pytest.mark.parametrize(
     ("leave", "end"),
@@ -160,6 +183,42 @@ def test_first_end_of_a_form_is_final() -> None:
     draft.reply("late")
     assert (draft.end, draft.step) == (ended, step)
     assert ended == FormEnd((Answered("Ada", "form"),))
+
+
+def test_input_after_the_end_changes_nothing() -> None:
+    inputs: list[Callable[[FormDraft], None]] = [
+        FormDraft.next,
+        FormDraft.back,
+        FormDraft.submit,
+        FormDraft.review,
+        FormDraft.send,
+        FormDraft.cancel,
+        FormDraft.decline,
+        FormDraft.resume,
+        FormDraft.discard,
+        FormDraft.stop,
+        FormDraft.expire,
+        lambda draft: draft.go(0),
+        lambda draft: draft.hold(answer(["a"])),
+        lambda draft: draft.confirm_empty(1),
+        lambda draft: draft.reply("late"),
+        lambda draft: draft.expire(Answered("late", "form")),
+    ]
+    for late_input in inputs:
+        draft = draft_of(NAME, EXTRAS, SIZE)
+        draft.next()
+        draft.hold(PageDraft(empty=Answered([], "form")))
+        draft.stop()
+        ended = state_of(draft)
+        late_input(draft)
+        draft.resume()
+        assert state_of(draft) == ended
+
+
+def state_of(draft: FormDraft) -> tuple[object, ...]:
+    pages = list(draft.pages)
+    flags = (draft.demanded, draft.reviewed)
+    return draft.page, draft.screen, draft.step, flags, pages, draft.end
 
 
 # --- deadlines -------------------------------------------------------------------------------

@@ -112,6 +112,33 @@ def test_declined_page_stays_declined_while_it_is_blank() -> None:
     assert end.ends[0] == DECLINED
 
 
+def test_send_leads_to_a_required_page_that_is_still_open() -> None:
+    user = asked(TRIP, HOTEL)
+    user.send("next")
+    user.send("decline")
+    assert user.draft.screen == "summary"
+    user.send("send")
+    assert (user.draft.screen, user.draft.page, user.ends) == ("page", 0, [])
+    assert any(user.problems)
+    user.boxes[0].value = "Delft"
+    user.send("submit")
+    [end] = user.ends
+    assert isinstance(end, FormEnd)
+    assert end.ends[1] == DECLINED
+
+
+def test_stdin_leads_to_a_required_page_that_is_still_open() -> None:
+    pages = (QuestionPrompt(Question.text("a", "Why?")), QuestionPrompt(HOTEL))
+    prompt = FormPrompt(pages, declines=True)
+    typed = ["", "!", "d", "s", "because", "s"]
+    end = ask_form_on_stdin(prompt, Scribe(typed), "stdin")
+    assert isinstance(end, FormEnd)
+    assert end.ends == (
+        Answered("because", "stdin"),
+        NotAnswered("declined", "stdin", marks=REFUSED_MARK),
+    )
+
+
 def test_required_question_must_be_answered_or_declined() -> None:
     user = asked(Question.select("a", "Which?", ["x", "y"]))
     user.send("submit")
