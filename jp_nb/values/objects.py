@@ -73,7 +73,7 @@ def _package_folders() -> tuple[str, ...]:
 def format_location(path: str, line: int) -> str:
     """Return cell and line, or file and line. Paths in the working directory are relative."""
     if is_cell_file(path):
-        return f"{_format_cell(path)}, line {line}"
+        return f"{_format_notebook_cell(path)}, line {line}"
     if path.startswith("<"):
         return f"line {line}"
 
@@ -83,7 +83,7 @@ def format_location(path: str, line: int) -> str:
     return f"{name}, line {line}"
 
 
-def _format_cell(path: str) -> str:
+def _format_notebook_cell(path: str) -> str:
     # `Cell In[N]`, as in IPython's tracebacks.
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from typing import Any
@@ -38,6 +39,67 @@ def test_nulls_of_a_long_frame_are_counted_at_its_beginning(
     series = text(pd.Series([None, *range(200)], dtype="float64"))
     assert "1 null among the first 100" in series
     assert "min" not in series
+
+
+def read_caption(described: str) -> str:
+    """Return the line above the rows of a table."""
+    return next(line for line in described.splitlines() if re.match("Rows|The first", line))
+
+
+@pytest.mark.parametrize("rows", [5, 12, 20])
+def test_short_table_that_does_not_fit_says_that_its_first_rows_are_shown(rows: int) -> None:
+    columns = {f"column {number}": ["x" * 40] * rows for number in range(3)}
+    described = text(pd.DataFrame(columns), chars=600)
+
+    caption = read_caption(described)
+    shown = re.match(r"The first (\d+ rows|row)[,:]", caption)
+    assert shown is not None
+    number = 1 if shown[1] == "row" else int(shown[1].split()[0])
+    labels = [line.split()[0] for line in described.partition(caption)[2].splitlines() if line]
+    assert labels[:-2][1:] == [str(label) for label in range(number)]
+    assert labels[-2:] == ["…", "…"]
+    assert f"{rows - number} more row" in described
+
+
+def test_long_table_says_that_its_first_and_last_rows_are_shown() -> None:
+    described = text(pd.DataFrame({"a": range(100)}))
+    assert read_caption(described) == "The first and the last 5 rows:"
+
+
+@pytest.mark.parametrize("length", [8, 30, 40, 41, 100])
+def test_series_of_long_values_shows_its_ends(length: int) -> None:
+    made = pd.Series([f"{number} {'x' * 60}" for number in range(length)])
+    described = text(made, chars=400)
+
+    assert len(described) <= 400
+    assert "\n0: 0 xxx" in described
+    assert f"\n{length - 1}: {length - 1} xxx" in described
+    assert "\n…\n" in described
+
+
+def test_polars_series_of_long_values_shows_its_ends() -> None:
+    pl = pytest.importorskip("polars", reason="pip install -e '.[tiers]'")
+    described = text(pl.Series([f"{number} {'x' * 60}" for number in range(30)]), chars=400)
+    assert "\n0: 0 xxx" in described
+    assert "\n29: 29 xxx" in described
+
+
+class SlicedByLabel(pd.Series):  # type: ignore[misc]
+    """Series whose slices select labels, as in pandas 2 for an index of floats."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.loc[key] if isinstance(key, slice) else super().__getitem__(key)
+
+
+@pytest.mark.parametrize("first", [0.5, 1_000.5, -50.5])
+@pytest.mark.parametrize("length", [5, 100])
+def test_values_are_selected_by_position(first: float, length: int) -> None:
+    index = [first + number for number in range(length)]
+    described = text(SlicedByLabel(range(length), index=index))
+
+    assert f"\n{first}: 0\n" in described
+    last = f"\n{index[-1]}: {length - 1}"
+    assert f"{described}\n".count(f"{last}\n") == 1
 
 
 def test_named_index_is_described() -> None:
