@@ -5,7 +5,6 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,16 +89,23 @@ class _Field:
         self._untouched = self.control.read({})
         self.control.observe(self._on_change)
 
-    def read(self, reported: FormMessage) -> Answered | NoValidAnswer:
-        """Return the reported value. An empty password field keeps the secret sent before."""
+    def read_and_keep(self, reported: FormMessage) -> Answered | NoValidAnswer:
+        """Return the reported value, and keep the report and a secret for later reads."""
         self._reported = reported
         found = self.control.read({**reported, "confirmed": self._confirmed})
-        if not isinstance(self.control.widget, SecretField):
-            return found
+        widget = self.control.widget
+        if isinstance(widget, SecretField):
+            return self._keep_secret(widget, found)
 
+        return found
+
+    def _keep_secret(
+        self, widget: SecretField, found: Answered | NoValidAnswer
+    ) -> Answered | NoValidAnswer:
+        # An empty password field means the secret that was sent before.
         if isinstance(found, Answered):
             self._secret = found
-            self.control.widget.hint = prompt_text.SECRET_KEPT
+            widget.hint = prompt_text.SECRET_KEPT
         elif found.blank and self._secret is not None:
             return self._secret
 
@@ -155,13 +161,13 @@ class _Page:
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
         self._problem.value = isolate_direction(upper_first(reading.problems.get(ALL_FIELDS, "")))
 
-    def read(self, message: FormMessage) -> _PageInput:
-        """Return the input of the page, as reported in `message`."""
+    def read_and_keep(self, message: FormMessage) -> _PageInput:
+        """Return the input of the page, as reported in `message`. Its fields keep it."""
         if self._form is not None:
             return self._read_fields(self._form, message)
 
         [each] = self.fields
-        found = each.read(message)
+        found = each.read_and_keep(message)
         if isinstance(found, Answered):
             return _PageInput(PageDraft(found))
 
@@ -173,32 +179,23 @@ class _Page:
     def _read_fields(self, form: FormAnswer, message: FormMessage) -> _PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
-        wrong = False
         confirmable = set[int]()
+        wrong = False
 
-        for number, (each, one) in enumerate(self._split(message)):
+        for number, (each, reported) in enumerate(self._split(message)):
+            found = _read_field(form, each, reported)
+            if found is None:
+                continue
+
             question = each.prompt.question
-            found = each.read(one)
-            if isinstance(found, NoValidAnswer):
-                wrong = wrong or not found.blank
-                empty = each.read_as_empty(one)
-                if empty is not None and question.required:
-                    confirmable.add(number)
-
-                if found.blank and not question.required:
-                    # A deleted proposal is an empty answer, if that is valid and kept.
-                    is_proposed = prompt_text.get_preselected(each.prompt) is not None
-                    cleared = is_proposed and form.keeps_cleared
-                    if empty is None or not cleared:
-                        continue
-                    found = empty
-
             if isinstance(found, Answered):
                 values[question.id] = found.value
-            elif number in confirmable or not found.blank:
-                problems[number] = found.why
-            else:
-                problems[number] = REQUIRED
+                continue
+
+            problems[number] = found.why
+            wrong = wrong or not found.blank
+            if question.required and each.read_as_empty(reported) is not None:
+                confirmable.add(number)
 
         if problems:
             # Blank fields leave the question open. Invalid or partial input is an error.
@@ -230,6 +227,32 @@ class _Page:
     def close(self) -> None:
         close_widgets(self.widget)
         close_widgets(self._problem)  # not part of `widget` for a single field
+
+
+def _read_field(
+    form: FormAnswer, each: _Field, reported: FormMessage
+) -> Answered | NoValidAnswer | None:
+    """Return the value or the error of a field; None if it is optional and left empty."""
+    found = each.read_and_keep(reported)
+    if isinstance(found, Answered):
+        return found
+
+    empty = each.read_as_empty(reported)
+    if each.prompt.question.required:
+        if found.blank and empty is None:
+            return NoValidAnswer(REQUIRED, blank=True)
+
+        return found
+
+    if not found.blank:
+        return found
+
+    # A deleted proposal is an empty answer, if that is valid and kept.
+    is_proposed = prompt_text.get_preselected(each.prompt) is not None
+    if is_proposed and form.keeps_cleared:
+        return empty
+
+    return None
 
 
 def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
@@ -297,6 +320,7 @@ class PagedForm(PromptForm):
         self._pages: dict[int, _Page] = {}
         self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
+        self._menu: widgets.VBox | None = None  # created on first use
         self._top = html("", "progress")
         self._body = box("body")
         self._row = action_row(first, ())
@@ -320,7 +344,7 @@ class PagedForm(PromptForm):
     def _expire(self) -> None:
         # Keep the page's answer and turn to the next page.
         page = self._page
-        picked = page.read({}).draft.answer if page.is_touched({}) else None
+        picked = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
             self._show_note(prompt_text.TIME_WENT)
@@ -331,8 +355,10 @@ class PagedForm(PromptForm):
         for page in self._pages.values():
             page.close()
 
-        menu = [self._menu] if "_menu" in vars(self) else []
-        for hidden in (*menu, *self._buttons.values()):
+        if self._menu is not None:
+            close_widgets(self._menu)
+
+        for hidden in self._buttons.values():
             close_widgets(hidden)
 
     @property
@@ -345,19 +371,18 @@ class PagedForm(PromptForm):
 
     @cached_property
     def _reply_box(self) -> widgets.Textarea:
-        box = widgets.Textarea(rows=3)
-        box.add_class("jp-nb-control")
-        box.observe(lambda _: self._changed(), names="value")
-        return box
+        reply_box = widgets.Textarea(rows=3)
+        reply_box.add_class("jp-nb-control")
+        reply_box.observe(lambda _: self._changed(), names="value")
+        return reply_box
 
-    @cached_property
-    def _menu(self) -> widgets.VBox:
-        field = box("field", text(prompt_text.REPLY_LABEL, "field-name"), self._reply_box)
+    def _make_menu(self) -> widgets.VBox:
+        label = text(prompt_text.REPLY_LABEL, "field-name")
         return box(
             "page",
             text(prompt_text.MENU_QUESTION, "question"),
             text(prompt_text.MENU_HINT, "hint"),
-            field,
+            box("field", label, self._reply_box),
         )
 
     def _changed(self, is_new: bool = True) -> None:
@@ -366,39 +391,15 @@ class PagedForm(PromptForm):
         self._clock.restart()
 
     def _draw(self) -> None:
-        draft = self._draft
-        resume: FormAction = lambda _: draft.resume()  # noqa: E731
-        unchosen: Mapping[str, FormAction] = {"cancel": resume, "unchosen": self._report_no_choice}
-
-        match draft.screen:
+        match self._draft.screen:
             case "page":
                 self._draw_page()
             case "summary":
-                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summarize_form(draft)))
-                screen = box(
-                    "page",
-                    text(prompt_text.get_summary_heading(draft), "question"),
-                    html(f"<ol>{''.join(rows)}</ol>", "summary"),
-                )
-                others = {
-                    "go": lambda message: draft.go(_parse_page_number(message)),
-                    "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
-                    **unchosen,
-                }
-                buttons = {"resume": resume, "send": lambda _: draft.send()}
-                self._show_step(screen, buttons, others, is_kept=False)
+                self._draw_summary()
             case "menu":
-                self._show_step(
-                    self._menu,
-                    {"reply": self._reply, "stop": lambda _: draft.stop(), "resume": resume},
-                    {"cancel": resume, "unchosen": self._reply},
-                    primary="reply",
-                    controls=[self._reply_box.model_id],
-                )
+                self._draw_menu()
             case "discard":
-                screen = box("page", text(prompt_text.DISCARD_WARNING, "question"))
-                buttons = {"resume": resume, "discard": lambda _: draft.discard()}
-                self._show_step(screen, buttons, unchosen, is_kept=False)
+                self._draw_discard()
             case other:
                 assert_never(other)
 
@@ -429,10 +430,57 @@ class PagedForm(PromptForm):
             controls=[control.model_id for control in controls if control.widget is not None],
         )
         if draft.demanded:
-            reading = page.read({})
+            reading = page.read_and_keep({})
             page.show_problems(reading)
             if not reading.problems:
                 self._show_note(prompt_text.DEMANDED)
+
+    def _draw_summary(self) -> None:
+        draft = self._draft
+        lines = enumerate(prompt_text.summarize_form(draft))
+        rows = [_summary_row(number, line) for number, line in lines]
+        screen = box(
+            "page",
+            text(prompt_text.get_summary_heading(draft), "question"),
+            html(f"<ol>{''.join(rows)}</ol>", "summary"),
+        )
+        buttons: dict[str, FormAction] = {
+            "resume": self._resume,
+            "send": lambda _: draft.send(),
+        }
+        others: dict[str, FormAction] = {
+            "go": lambda message: draft.go(_parse_page_number(message)),
+            "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
+            "cancel": self._resume,
+            "unchosen": self._report_no_choice,
+        }
+        self._show_step(screen, buttons, others, is_kept=False)
+
+    def _draw_menu(self) -> None:
+        if self._menu is None:
+            self._menu = self._make_menu()
+
+        buttons: dict[str, FormAction] = {
+            "reply": self._reply,
+            "stop": lambda _: self._draft.stop(),
+            "resume": self._resume,
+        }
+        self._show_step(
+            self._menu,
+            buttons,
+            {"cancel": self._resume, "unchosen": self._reply},
+            primary="reply",
+            controls=[self._reply_box.model_id],
+        )
+
+    def _draw_discard(self) -> None:
+        screen = box("page", text(prompt_text.DISCARD_WARNING, "question"))
+        buttons: dict[str, FormAction] = {
+            "resume": self._resume,
+            "discard": lambda _: self._draft.discard(),
+        }
+        others = {"cancel": self._resume, "unchosen": self._report_no_choice}
+        self._show_step(screen, buttons, others, is_kept=False)
 
     def _show_step(
         self,
@@ -519,17 +567,18 @@ class PagedForm(PromptForm):
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
     def _back(self, message: FormMessage) -> None:
-        self._draft.hold(self._page.read(message).draft)
+        self._draft.hold(self._page.read_and_keep(message).draft)
         self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
 
     def _leave_page(self, message: FormMessage, go: Callable[[], None]) -> None:
         page = self._page
-        reading = page.read(message)
+        reading = page.read_and_keep(message)
         self._draft.hold(reading.draft)
         if reading.draft.problem:
             page.show_problems(reading)
-            self._bridge.focus(max(0, min(reading.problems)))
+            first = min(reading.problems)
+            self._bridge.focus(0 if first == ALL_FIELDS else first)
         else:
             page.show_problems(NO_PROBLEMS)
             go()
@@ -537,7 +586,7 @@ class PagedForm(PromptForm):
     def _cancel(self, message: FormMessage) -> None:
         page = self._page
         entered = page.is_touched(message)
-        reading = page.read(message).draft
+        reading = page.read_and_keep(message).draft
         if reading.answer is not None and (entered or self._draft.pages[self._draft.page].answer):
             self._draft.hold(reading)
         self._draft.cancel(entered=entered)
@@ -545,6 +594,9 @@ class PagedForm(PromptForm):
     def _decline(self, message: FormMessage) -> None:
         self._page.show_problems(NO_PROBLEMS)
         self._draft.decline(entered=self._page.is_touched(message))
+
+    def _resume(self, _: FormMessage) -> None:
+        self._draft.resume()
 
     def _submit_untouched(self, message: FormMessage) -> None:
         # A key submitted the page, but the user changed nothing on it.
