@@ -349,9 +349,9 @@ class PromptForm(ABC):
         self._stop_patience()
         self._over = True  # later messages of a page are ignored
         self._context.place.end(note, record)
-        self.discard()
+        self.close_all_widgets()
 
-    def discard(self) -> None:
+    def close_all_widgets(self) -> None:
         """Close the widgets."""
         close_widgets(self.widget)
 

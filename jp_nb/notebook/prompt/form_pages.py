@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from html import escape
 from typing import Final, assert_never
 
 import ipywidgets as widgets
-from pydantic import JsonValue
 
-from jp_nb.agent.form_draft import FormDraft, PageDraft
-from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer, SecretField, question_control
+from jp_nb.agent.form_draft import FormDraft
+from jp_nb.agent.prompts import FormPrompt, Unavailable
+from jp_nb.notebook.prompt.controls import FormMessage
 from jp_nb.notebook.prompt.form import (
     FormAction,
     FormContext,
@@ -27,254 +25,25 @@ from jp_nb.notebook.prompt.form import (
     box,
     button,
     close_widgets,
-    field_description,
     html,
     isolate_direction,
-    question_head,
-    split_reports,
     text,
 )
 from jp_nb.notebook.prompt.form_messages import guard_widgets
+from jp_nb.notebook.prompt.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import SummaryLine
-from jp_nb.text import upper_first
-from jp_nb.toolkit.question import REQUIRED, FormAnswer
 from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 
-ALL_FIELDS = -1
-"""Key of a problem that concerns the whole page."""
 
-
-@dataclass(frozen=True, slots=True)
-class _PageInput:
-    """The current input of a page, with messages by number of the field or `ALL_FIELDS`.
-
-    The `confirmable` fields give an empty answer after the user confirms it.
-    """
-
-    draft: PageDraft
-    problems: Mapping[int, str] = field(default_factory=dict)
-    confirmable: frozenset[int] = frozenset()
-
-
-NO_PROBLEMS: Final = _PageInput(PageDraft())
-
-
-class _Field:
-    """A control with its error message. If it is `named`, its question is shown above it.
-
-    After each change it calls `changed`: with True, or with False if the last click reported it.
-    """
-
-    def __init__(
-        self, prompt: QuestionPrompt, changed: Callable[[bool], None], *, named: bool
-    ) -> None:
-        self.prompt = prompt
-        self.control = question_control(prompt, in_form=True)
-        self.problem = text("", "problem")
-        self.touched = False
-        self._changed = changed
-        self._confirmed = False  # whether the user confirmed an empty answer
-        self._reported: FormMessage = {}
-        self._secret: Answered | None = None
-        head = _field_head(prompt) if named else ()
-        entry = [] if self.control.widget is None else [self.control.widget]
-        self.widget = box("field", *head, *entry, self.problem)
-
-        if prompt.question.required:
-            self.widget.add_class("jp-nb-needed")
-
-        self._untouched = self.control.read({})
-        self.control.observe(self._on_change)
-
-    def read_and_keep(self, reported: FormMessage) -> Answered | NoValidAnswer:
-        """Return the reported value, and keep the report and a secret for later reads."""
-        self._reported = reported
-        found = self.control.read({**reported, "confirmed": self._confirmed})
-        widget = self.control.widget
-        if isinstance(widget, SecretField):
-            return self._keep_secret(widget, found)
-
-        return found
-
-    def _keep_secret(
-        self, widget: SecretField, found: Answered | NoValidAnswer
-    ) -> Answered | NoValidAnswer:
-        # An empty password field means the secret that was sent before.
-        if isinstance(found, Answered):
-            self._secret = found
-            widget.hint = prompt_text.SECRET_KEPT
-        elif found.blank and self._secret is not None:
-            return self._secret
-
-        return found
-
-    def read_as_empty(self, reported: FormMessage) -> Answered | None:
-        found = self.control.read({**reported, "confirmed": True})
-        return found if isinstance(found, Answered) else None
-
-    def is_touched(self, reported: FormMessage) -> bool:
-        return self.touched or self.control.read(reported) != self._untouched
-
-    def show_problem(self, words: str, *, confirm: bool = False) -> None:
-        """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""
-        self.problem.value = isolate_direction(upper_first(words))
-        self._confirmed = confirm
-
-    def _on_change(self) -> None:
-        self.touched = True
-        is_new = not self.control.matches(self._reported)
-        if is_new:  # the message was about the previous content
-            self.show_problem("")
-        self._changed(is_new)
-
-
-class _Page:
-    """One page of a form. It keeps its content while other pages are visible."""
-
-    def __init__(self, prompt: QuestionPrompt, changed: Callable[[bool], None]) -> None:
-        kind = prompt.question.answer_type
-        self._form = kind if isinstance(kind, FormAnswer) else None
-        self._problem = text("", "problem")  # of all fields together
-        named = self._form is not None
-        below = [self._problem] if named else []
-        self.fields = [_Field(each, changed, named=named) for each in prompt.fields]
-        inputs = [each.widget for each in self.fields]
-        self.widget = box("page", *question_head(prompt), *inputs, *below)
-
-    def is_touched(self, message: FormMessage) -> bool:
-        """Return True if the user entered something, as the widgets or `message` show."""
-        return any(each.is_touched(one) for each, one in self._split(message))
-
-    def _split(self, message: FormMessage) -> Iterable[tuple[_Field, FormMessage]]:
-        # The state of the widget replaces what the page did not report.
-        with_widget = [each for each in self.fields if each.control.widget is not None]
-        reports = dict(zip(with_widget, split_reports(message, len(with_widget)), strict=True))
-        return [(each, reports.get(each, {})) for each in self.fields]
-
-    def show_problems(self, reading: _PageInput) -> None:
-        """Show the errors of `reading`. The next click confirms empty values."""
-        for number, each in enumerate(self.fields):
-            words = reading.problems.get(number, "")
-            each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
-        self._problem.value = isolate_direction(upper_first(reading.problems.get(ALL_FIELDS, "")))
-
-    def read_and_keep(self, message: FormMessage) -> _PageInput:
-        """Return the input of the page, as reported in `message`. Its fields keep it."""
-        if self._form is not None:
-            return self._read_fields(self._form, message)
-
-        [each] = self.fields
-        found = each.read_and_keep(message)
-        if isinstance(found, Answered):
-            return _PageInput(PageDraft(found))
-
-        empty = each.read_as_empty(message)
-        draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        confirmable = frozenset[int]() if empty is None else frozenset((0,))
-        return _PageInput(draft, {0: found.why}, confirmable)
-
-    def _read_fields(self, form: FormAnswer, message: FormMessage) -> _PageInput:
-        values: dict[str, JsonValue] = {}
-        problems: dict[int, str] = {}
-        confirmable = set[int]()
-        wrong = False
-
-        for number, (each, reported) in enumerate(self._split(message)):
-            found = _read_field(form, each, reported)
-            if found is None:
-                continue
-
-            question = each.prompt.question
-            if isinstance(found, Answered):
-                values[question.id] = found.value
-                continue
-
-            problems[number] = found.why
-            wrong = wrong or not found.blank
-            if question.required and each.read_as_empty(reported) is not None:
-                confirmable.add(number)
-
-        if problems:
-            # Blank fields leave the question open. Invalid or partial input is an error.
-            is_open = not wrong and not (values and self.is_touched(message))
-            draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
-            return _PageInput(draft, problems, frozenset(confirmable))
-
-        return self._validate(form, values)
-
-    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> _PageInput:
-        numbers = {each.id: number for number, each in enumerate(form.fields)}
-        problems: dict[int, str] = {}
-
-        try:
-            found = form.problems(values)
-        except Exception as exc:  # the check is the tool's code; the form must stay usable
-            log.exception("The check of a form failed")
-            found = {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
-
-        for name, why in found.items():
-            number = numbers.get(name, ALL_FIELDS)
-            problems[number] = f"{problems[number]} {why}" if number in problems else why
-
-        if problems:
-            return _PageInput(PageDraft(problem=next(iter(problems.values()))), problems)
-
-        return _PageInput(PageDraft(Answered(values, "form")))
-
-    def close(self) -> None:
-        close_widgets(self.widget)
-        close_widgets(self._problem)  # not part of `widget` for a single field
-
-
-def _read_field(
-    form: FormAnswer, each: _Field, reported: FormMessage
-) -> Answered | NoValidAnswer | None:
-    """Return the value or the error of a field; None if it is optional and left empty."""
-    found = each.read_and_keep(reported)
-    if isinstance(found, Answered):
-        return found
-
-    empty = each.read_as_empty(reported)
-    if each.prompt.question.required:
-        if found.blank and empty is None:
-            return NoValidAnswer(REQUIRED, blank=True)
-
-        return found
-
-    if not found.blank:
-        return found
-
-    # A deleted proposal is an empty answer, if that is valid and kept.
-    is_proposed = prompt_text.get_preselected(each.prompt) is not None
-    if is_proposed and form.keeps_cleared:
-        return empty
-
-    return None
-
-
-def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
-    name = isolate_direction(prompt_text.format_question(prompt))
-    if prompt.question.required:
-        name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
-
-    yield html(name, "field-name")
-    if (address := prompt_text.find_address(prompt)) is not None:
-        yield html(prompt_text.render_address(address), "address")
-
-    yield from field_description(prompt)
-    if hint := prompt_text.make_editable_text(prompt).hint:
-        yield text(hint, "hint")
-
-
-def _summary_row(number: int, line: SummaryLine) -> str:
+def _render_summary_row(number: int, line: SummaryLine) -> str:
     # The rows are HTML of one widget, because many widgets are slow.
     change = prompt_text.ANSWER_LABEL if line.is_open else prompt_text.CHANGE_LABEL
-    buttons = [_inner_button(f"go-{number}", change, line.asked)]
+    buttons = [_render_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
-        buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
+        buttons.append(_render_inner_button(f"empty-{number}", line.empty, line.asked))
 
     state = ' class="jp-nb-open"' if line.is_open else ""
     return (
@@ -283,7 +52,7 @@ def _summary_row(number: int, line: SummaryLine) -> str:
     )
 
 
-def _inner_button(does: str, label: str, about: str) -> str:
+def _render_inner_button(does: str, label: str, about: str) -> str:
     name = escape(f"{label}: {about}")
     return (
         f'<button type="button" class="jupyter-button jp-nb-do-{does}" aria-label="{name}">'
@@ -317,7 +86,7 @@ class PagedForm(PromptForm):
         super().__init__(prompt, title, context)
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
-        self._pages: dict[int, _Page] = {}
+        self._pages: dict[int, FormPage] = {}
         self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._menu: widgets.VBox | None = None  # created on first use
@@ -349,9 +118,9 @@ class PagedForm(PromptForm):
         if self._draft.end is None:
             self._show_note(prompt_text.TIME_WENT)
 
-    def discard(self) -> None:
+    def close_all_widgets(self) -> None:
         """Close all widgets, including those of hidden pages."""
-        super().discard()
+        super().close_all_widgets()
         for page in self._pages.values():
             page.close()
 
@@ -362,18 +131,18 @@ class PagedForm(PromptForm):
             close_widgets(hidden)
 
     @property
-    def _page(self) -> _Page:
+    def _page(self) -> FormPage:
         # The current page, also while another screen covers it.
         number = self._draft.page
         if number not in self._pages:
-            self._pages[number] = _Page(self._draft.asked, self._changed)
+            self._pages[number] = FormPage(self._draft.asked, self._on_change)
         return self._pages[number]
 
     @cached_property
     def _reply_box(self) -> widgets.Textarea:
         reply_box = widgets.Textarea(rows=3)
         reply_box.add_class("jp-nb-control")
-        reply_box.observe(lambda _: self._changed(), names="value")
+        reply_box.observe(lambda _: self._on_change(), names="value")
         return reply_box
 
     def _make_menu(self) -> widgets.VBox:
@@ -385,7 +154,7 @@ class PagedForm(PromptForm):
             box("field", label, self._reply_box),
         )
 
-    def _changed(self, is_new: bool = True) -> None:
+    def _on_change(self, is_new: bool = True) -> None:
         if is_new:  # the message was about the previous content
             self._show_note("")
         self._clock.restart()
@@ -408,7 +177,7 @@ class PagedForm(PromptForm):
         page = self._page
         buttons: dict[str, FormAction] = {}
         if len(self._prompt.pages) > 1:
-            buttons["back"] = self._back
+            buttons["back"] = self._go_back
 
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
@@ -438,7 +207,7 @@ class PagedForm(PromptForm):
     def _draw_summary(self) -> None:
         draft = self._draft
         lines = enumerate(prompt_text.summarize_form(draft))
-        rows = [_summary_row(number, line) for number, line in lines]
+        rows = [_render_summary_row(number, line) for number, line in lines]
         screen = box(
             "page",
             text(prompt_text.get_summary_heading(draft), "question"),
@@ -501,10 +270,10 @@ class PagedForm(PromptForm):
         self._actions = {**others, **buttons}
         self._writing = False
         self._note.value = ""
-        self._top.value = self._progress()
+        self._top.value = self._format_progress()
         widget.add_class(f"jp-nb-screen-{widget.model_id}")
         self._body.children = (widget,)
-        row = [self._button(name, primary=name == primary) for name in buttons]
+        row = [self._get_button(name, primary=name == primary) for name in buttons]
         self._row.children = (*row, *self._asked_by)
         guard_widgets(self.widget)
 
@@ -516,12 +285,12 @@ class PagedForm(PromptForm):
         if previous is not None:
             close_widgets(previous)
 
-    def _button(self, name: str, *, primary: bool) -> widgets.Button:
+    def _get_button(self, name: str, *, primary: bool) -> widgets.Button:
         if name not in self._buttons:
             self._buttons[name] = button("", partial(self._press, name), does=name)
 
         made = self._buttons[name]
-        made.description = self._label(name)
+        made.description = self._get_label(name)
         made.button_style = "primary" if primary else ""
         if primary:
             made.add_class("jp-nb-primary")
@@ -531,27 +300,29 @@ class PagedForm(PromptForm):
 
         return made
 
-    def _label(self, name: str) -> str:
+    def _get_label(self, name: str) -> str:
         if name == "send":
-            return (
-                prompt_text.SEND_AS_IS_LABEL
-                if self._draft.open_pages
-                else prompt_text.SEND_ALL_LABEL
-            )
+            if self._draft.open_pages:
+                return prompt_text.SEND_AS_IS_LABEL
+            return prompt_text.SEND_ALL_LABEL
+
         if name == "submit" and len(self._prompt.pages) == 1:
             return prompt_text.get_submit_label(self._prompt.pages[0])
         return LABELS[name]
 
-    def _progress(self) -> str:
+    def _format_progress(self) -> str:
         asked = self._draft.asked
-        on_page = self._draft.screen == "page"
-        label = prompt_text.format_header(asked)
-        topic = prompt_text.format_page_header(asked)
-        progress = prompt_text.format_progress(self._draft) if on_page else None
-        parts = [label, progress]
-        said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
+        parts = [prompt_text.format_header(asked)]
+        topic = None
+        if self._draft.screen == "page":
+            parts.append(prompt_text.format_progress(self._draft))
+            topic = prompt_text.format_page_header(asked)
 
-        return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
+        code = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
+        if topic:
+            code += f"<b>{isolate_direction(topic)}</b>"
+
+        return code
 
     def _run_action(self, act: Callable[[], None]) -> None:
         before = self._draft.step
@@ -566,7 +337,7 @@ class PagedForm(PromptForm):
                 log.exception("A page of a form could not be shown")
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
-    def _back(self, message: FormMessage) -> None:
+    def _go_back(self, message: FormMessage) -> None:
         self._draft.hold(self._page.read_and_keep(message).draft)
         self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
@@ -604,7 +375,7 @@ class PagedForm(PromptForm):
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
             self._actions[primary](message)
         else:
-            self._show_note(prompt_text.UNTOUCHED.format(self._label(primary)))
+            self._show_note(prompt_text.UNTOUCHED.format(self._get_label(primary)))
 
     def _reply(self, message: FormMessage) -> None:
         value = message.get("value")

@@ -239,7 +239,7 @@ def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
         assert form._note.value == "You changed nothing. To send the proposed value, press Done."
         form._bridge._handle_custom_msg({"type": "submit", "step": 0}, [])
     finally:
-        form.discard()
+        form.close_all_widgets()
     assert ends == [Answered(True, "form")]
     assert summarize_prompt(QuestionPrompt(SIGN_IN), ends[0]).plain == "Please sign in. → done"
 

@@ -158,7 +158,7 @@ def shown(prompt: SimplePrompt | FormPrompt) -> Iterator[Shown]:
         patch.setattr("ipywidgets.widgets.widget.get_ipython", Failing)
         yield Shown(form, ends)
         assert FAILED.partition("{")[0] not in str(form._note.value)
-    form.discard()
+    form.close_all_widgets()
 
 
 class Failing:

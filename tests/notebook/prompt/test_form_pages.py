@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt import form_pages
+from jp_nb.notebook.prompt import form_page, form_pages
 from jp_nb.rendering import prompt_text
 from jp_nb.toolkit.question import FormAnswer, Question
 from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
@@ -185,7 +185,7 @@ def test_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
     user = FormUser(form_of(NAME, check=broken))
     user.boxes[0].value = "Ada"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(form_pages.log, "exception", lambda *_: None)
+        patch.setattr(form_page.log, "exception", lambda *_: None)
         user.send("submit")
         assert "LookupError" in user.form._page._problem.value
         assert (user.boxes[0].value, user.ends) == ("Ada", [])
@@ -202,13 +202,13 @@ def test_page_that_cannot_be_shown_ends_the_form_with_the_reason(
         raise LookupError("oops")
 
     user = FormUser(COLOUR, NAME)
-    monkeypatch.setattr(form_pages, "question_control", broken)
+    monkeypatch.setattr(form_page, "question_control", broken)
     monkeypatch.setattr(form_pages.log, "exception", lambda *_: None)
     user.send("next")
     (end,) = user.ends
     assert isinstance(end, Unavailable)
     assert "LookupError: oops" in end.reason
-    user.form.discard()
+    user.form.close_all_widgets()
     assert user.form.widget.comm is None
 
 
@@ -535,7 +535,7 @@ def test_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> Non
     assert [*user.form._pages] == [0, 1]
     user.send("cancel")
     boxes: list[Any] = [page.fields[0].control.widget for page in user.form._pages.values()]
-    user.form.discard()
+    user.form.close_all_widgets()
     assert all(box.comm is None for box in boxes)
 
 
@@ -653,4 +653,4 @@ def test_submit_sends_the_visible_answers_after_any_steps(moves: list[Any]) -> N
     assert person.user.ends == []
     person.submit()
     assert person.user.ends == [FormEnd(tuple(person.meant))]
-    person.user.form.discard()
+    person.user.form.close_all_widgets()

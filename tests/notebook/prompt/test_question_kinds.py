@@ -129,7 +129,7 @@ def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
         assert (form._note.value, ends) == ("Too small.", [])
         press_enter(3)
     finally:
-        form.discard()
+        form.close_all_widgets()
     assert ends == [Answered(3, "form")]
     (end,) = ends
     assert isinstance(end, Answered)

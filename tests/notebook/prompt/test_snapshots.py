@@ -54,7 +54,7 @@ def shown() -> Iterator[Any]:
 
     yield show
     for form in forms:
-        form.discard()
+        form.close_all_widgets()
 
 
 def tree(widget: ipywidgets.Widget) -> Iterator[str]:
@@ -240,6 +240,6 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
     (context,) = [w for w in shown_form.children if isinstance(w, ipywidgets.Output)]
     assert context.outputs[0]["data"] == {"text/markdown": sanitize_markdown(evil)}
-    form.discard()
+    form.close_all_widgets()
     record = summarize_prompt(prompt, Answered(evil, "form")).markdown
     assert record.startswith("` <img")  # code: nothing is read in it
