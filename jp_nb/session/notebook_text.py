@@ -38,8 +38,8 @@ from jp_nb.toolkit import tool_errors
 from jp_nb.toolkit.base import DataSection, frame_sections
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import Description, ValueBudget
-from jp_nb.values.data_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 from jp_nb.values.describe import describe
+from jp_nb.values.value_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 
 VALUE_SCHEME: Final = "value"
 LATER: Final = "(Attached during the turn. The description follows in the next turn.)"

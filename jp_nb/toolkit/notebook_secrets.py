@@ -25,7 +25,7 @@ from jp_nb.config.secrets import (
 from jp_nb.values.base import Privacy, apply_privacy
 from jp_nb.values.containers import MAX_CONTAINER_DEPTH
 from jp_nb.values.custom import FAILURES
-from jp_nb.values.data_path import is_a
+from jp_nb.values.data_access import is_a
 from jp_nb.values.named_parts import (
     MAX_READ_BYTES,
     PLAIN_TYPES,

@@ -41,15 +41,34 @@ _GENERATOR_FILES: Final = frozenset(
     maker.__code__.co_filename for maker in (dataclass, namedtuple, recursive_repr)
 )
 """Files with code that generates or wraps the `__repr__` of a class."""
+# Attributes of every class. A metaclass may replace them, so they are read as `type` defines them.
 _MRO: Final = type.__dict__["__mro__"]
 _MODULE: Final = type.__dict__["__module__"]
+_MEMBERS: Final = type.__dict__["__dict__"]
+_NAME: Final = type.__dict__["__name__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _PLAIN_MODULES: Final = ("builtins", "__main__")
 
 
 def list_types(value: object) -> tuple[type, ...]:
     """Return the real type of `value` and its base classes. `__class__` is ignored."""
-    return tuple(_MRO.__get__(type(value)))
+    return list_bases(type(value))
+
+
+def list_bases(kind: type) -> tuple[type, ...]:
+    """Return `kind` and its base classes, in the order of the MRO."""
+    return tuple(_MRO.__get__(kind))
+
+
+def read_class_module(kind: type) -> Any:
+    """Return the `__module__` of `kind`, usually a text, without running a metaclass's code."""
+    return _MODULE.__get__(kind)
+
+
+def read_class_members(kind: type) -> Mapping[str, Any]:
+    """Return the `__dict__` of `kind`, without running a metaclass's code."""
+    members: Mapping[str, Any] = _MEMBERS.__get__(kind)
+    return members
 
 
 ClassEntryT = TypeVar("ClassEntryT")
@@ -66,7 +85,7 @@ class ClassTable(Generic[ClassEntryT]):
     def find(self, value: object) -> ClassEntryT | None:
         """Return the entry of the first class in the MRO of `value` that has one, or None."""
         for cls in list_types(value):
-            own: str = type.__dict__["__name__"].__get__(cls)
+            own: str = _NAME.__get__(cls)
             name = _NAMES_IN_TYPES.get(own, own)
             for module, entry in self._by_name.get(name, ()):
                 loaded = sys.modules.get(module)
@@ -105,9 +124,9 @@ def name_type(kind: type) -> str:
 def find_method(value: object, name: str) -> Any:
     """Return the unbound attribute `name` of the type of `value`, or None."""
     for kind in list_types(value):
-        space = type.__dict__["__dict__"].__get__(kind)
-        if name in space:
-            return space[name]
+        members = read_class_members(kind)
+        if name in members:
+            return members[name]
     return None
 
 

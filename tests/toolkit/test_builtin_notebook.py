@@ -249,6 +249,22 @@ async def test_value_is_read_by_path_with_some_of_its_items(subtests: pytest.Sub
             assert said in data(await use("notebook_variable", names, **arguments))
 
 
+@pytest.mark.parametrize(
+    ("value", "part", "reason"),
+    [
+        ("abcdef", "sample", "a sample of single characters has no meaning: use head, tail, or"),
+        (b"abcdef", "sample", "a sample of single characters has no meaning: use head, tail, or"),
+        (dict.fromkeys(range(100_001)), "head", "it has more than 100,000 items: give a key"),
+        (set(range(100_001)), "tail", "it has more than 100,000 items: give a key"),
+    ],
+)
+async def test_refused_selection_has_only_its_reason(value: Any, part: str, reason: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        await use("notebook_variable", {"value": value}, name="value", **{part: 3})
+    assert f"\n{reason}" in str(caught.value)
+    assert "Error:" not in str(caught.value)
+
+
 async def test_all_requested_rows_are_shown() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"n": range(1000, 2000), "password": "hunter22"})

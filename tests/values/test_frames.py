@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 from jp_nb.values import frames
+from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 from tests.values.helpers import text
+from tests.values.hide_names import HideNames
 
 
 class Measured(pd.DataFrame):  # type: ignore[misc]
@@ -100,6 +102,18 @@ def test_values_are_selected_by_position(first: float, length: int) -> None:
     assert f"\n{first}: 0\n" in described
     last = f"\n{index[-1]}: {length - 1}"
     assert f"{described}\n".count(f"{last}\n") == 1
+
+
+class Scores(pd.Series):  # type: ignore[misc]
+    pass
+
+
+def test_rows_of_a_subclass_of_a_series_are_hidden_by_their_labels() -> None:
+    made = Scores(["hunter22", "ada"], index=["password", "user"])
+    budget = ValueBudget(privacy=HideNames("password"))
+    described = describe(made, budget).text
+
+    assert described.endswith("\npassword: (hidden)\nuser: ada")
 
 
 def test_named_index_is_described() -> None:

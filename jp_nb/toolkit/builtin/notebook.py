@@ -35,9 +35,7 @@ from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variab
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Outcome, Success
 from jp_nb.toolkit.parameters import argument
-from jp_nb.values.data_path import (
-    DataPart,
-)
+from jp_nb.values.data_parts import DataPart
 
 TOOLSET: Final = "notebook"
 MAX_PARTS: Final = 200

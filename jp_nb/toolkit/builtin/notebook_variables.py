@@ -22,18 +22,10 @@ from jp_nb.toolkit.builtin.notebook_cells import MAX_TEXT_CHARS
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Success
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, apply_privacy
-from jp_nb.values.data_path import (
-    DataPart,
-    NotAValuePath,
-    NotShown,
-    ValuePathError,
-    follow_data,
-    keep_readable_items,
-    read_value_path,
-    split_rows,
-    take_part,
-)
+from jp_nb.values.data_access import NotShown, clear_for_selection, follow_data
+from jp_nb.values.data_parts import DataPart, split_rows, take_part
 from jp_nb.values.describe import describe
+from jp_nb.values.value_path import NotAValuePath, ValuePathError, read_value_path
 
 VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
@@ -148,7 +140,7 @@ def read_variable(
         with apply_privacy(hide):
             value = follow_data(read_value_path(expression), namespace)
             if part is not None:
-                value = take_part(keep_readable_items(value), *part)
+                value = take_part(clear_for_selection(value), *part)
         pieces = split_rows(value, ROWS_AT_ONCE) if part else [value]
     except NotAValuePath:
         raise ToolError(NO_PATH) from None

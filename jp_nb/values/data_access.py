@@ -1,128 +1,37 @@
-"""Paths such as `df.columns[0]` to parts of values: parse, follow, and select items.
+"""Follow the paths of the model, which lead only through data, and hide secret parts.
 
-Properties and `__getitem__` of the value's class run, so this happens in the cell's thread. A path
-of the user may pass through any value, and a path of the model only through data: containers,
-frames, arrays, records, and the stored attributes of the user's classes. It can end at another
-value, such as a module, a function, or an object of a library, but not pass through it. Secret
-parts of a value are replaced before each step, so that slices and transposed frames do not contain
-them.
+Data are containers, frames, arrays, records, and the stored attributes of the user's classes. A
+path can end at another value, such as a module, a function, or an object of a library, but not pass
+through it. Secret parts of a value are replaced before each step, so that slices and transposed
+frames do not contain them.
+
+Properties and `__getitem__` of the value's class run, so this happens in the cell's thread.
 
 Source: `docs/notebook-tools.md`.
 """
 
 from __future__ import annotations
 
-import ast
-import difflib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from itertools import islice
 from types import FunctionType, MemberDescriptorType, SimpleNamespace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jp_nb.values.base import bytes_without_hidden, hide_part, hide_value, without_hidden
 from jp_nb.values.containers import read_record_fields
-from jp_nb.values.custom import FAILURES, ClassTable, find_method, list_types, name_type
+from jp_nb.values.custom import (
+    FAILURES,
+    ClassTable,
+    find_method,
+    list_bases,
+    list_types,
+    name_type,
+    read_class_members,
+    read_class_module,
+)
 from jp_nb.values.frames import find_hidden_fields, list_label_names
 from jp_nb.values.objects import is_own_code
-
-
-class ValuePathError(LookupError):
-    """There is no value at a path. The message has the reason."""
-
-
-class NotAValuePath(ValuePathError):  # noqa: N818
-    """An expression is not a name with attributes and subscripts."""
-
-
-class NoSuchName(ValuePathError):  # noqa: N818
-    """The notebook has no variable of that name."""
-
-
-@dataclass(frozen=True, slots=True)
-class PathStep:
-    """The name of an attribute, or a subscript: a constant, a slice, or a tuple of these."""
-
-    kind: Literal["attribute", "item"]
-    key: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ValuePath:
-    """The name of a variable, and the steps to a part of its value."""
-
-    name: str
-    steps: tuple[PathStep, ...] = ()
-
-    def follow(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value at the path, or raise a `ValuePathError`.
-
-        Call it in the thread that uses the value.
-        """
-        value = self.begin(namespace)
-
-        for step in self.steps:
-            try:
-                value = getattr(value, step.key) if step.kind == "attribute" else value[step.key]
-            except Exception as exc:  # the value's code may raise anything
-                raise ValuePathError(
-                    f"cannot read {step.key!r} of it: {type(exc).__name__}: {exc}"
-                ) from exc
-        return value
-
-    def begin(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value of the variable, or raise `NoSuchName` with a similar name."""
-        if self.name in namespace:
-            return namespace[self.name]
-        near = difflib.get_close_matches(self.name, [str(name) for name in namespace], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise NoSuchName(f"no variable {self.name!r} in this notebook{hint}")
-
-
-def read_value_path(expression: str) -> ValuePath:
-    """Parse a path such as `name.attr`, `name["key"]`, or `name[1:5]`, or raise `NotAValuePath`."""
-    if len(expression) > 1000:  # a model may send any text
-        raise NotAValuePath(f"{expression[:80]}…")
-
-    try:
-        node = ast.parse(expression.strip(), mode="eval").body
-        steps: list[PathStep] = []
-        while not isinstance(node, ast.Name):
-            match node:
-                case ast.Attribute(value=node, attr=name):
-                    steps.append(PathStep("attribute", name))
-                case ast.Subscript(value=node, slice=key):
-                    steps.append(PathStep("item", _read_key(key)))
-                case _:
-                    raise NotAValuePath(expression)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise NotAValuePath(expression) from None
-
-    return ValuePath(node.id, tuple(reversed(steps)))
-
-
-def _read_key(node: ast.expr) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-        case ast.Slice(lower=lower, upper=upper, step=step):
-            return slice(_read_bound(lower), _read_bound(upper), _read_bound(step))
-        case ast.Tuple(elts=parts):
-            return tuple(map(_read_key, parts))
-    raise ValueError("not a constant")
-
-
-def _read_bound(node: ast.expr | None) -> int | None:
-    bound = None if node is None else _read_key(node)
-    if bound is None or isinstance(bound, int):
-        return bound
-    raise ValueError("slices need whole numbers")
-
-
-# --- following a path ---------------------------------------------------------------------
+from jp_nb.values.value_path import ValuePath, ValuePathError
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."
 PRIVATE_REFUSAL: Final = "Names that begin with _ are private and not shown."
@@ -148,7 +57,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     if path.name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
 
-    value = path.begin(namespace)
+    value = path.read_variable(namespace)
     _check_part(path.name, value)
 
     for step in path.steps:
@@ -156,7 +65,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
             raise NotShown(SECRET_REFUSAL)
 
         try:
-            read_part = _attribute if step.kind == "attribute" else _item
+            read_part = _read_attribute if step.kind == "attribute" else _read_item
             value = read_part(value, step.key)
         except ValuePathError:
             raise
@@ -174,7 +83,7 @@ def _check_part(key: object, part: object = None) -> None:
         raise NotShown(SECRET_REFUSAL)
 
 
-def _not_data(value: object) -> ValuePathError:
+def _make_not_data_error(value: object) -> ValuePathError:
     return ValuePathError(
         f"a path cannot pass through this {name_type(type(value))}. It can pass only "
         "through data: containers, frames, arrays, dataclasses, and stored "
@@ -185,13 +94,17 @@ def _not_data(value: object) -> ValuePathError:
 class _DataKind(NamedTuple):
     """Class whose instances are data: a path may read the named attributes, and items."""
 
-    attributes: str = ""
+    attributes: Set[str] = frozenset()
     has_items: bool = True
 
 
-_ARRAY: Final = "shape dtype size ndim "
-_PANDAS: Final = f"{_ARRAY} index values T iloc loc at iat empty "
-_DATE: Final = "year month day hour minute second microsecond"
+_ARRAY: Final = frozenset({"shape", "dtype", "size", "ndim"})
+_PANDAS: Final = _ARRAY | {"index", "values", "T", "iloc", "loc", "at", "iat", "empty"}
+_PANDAS_INDEX: Final = _ARRAY | {"values", "T", "name", "names", "levels", "nlevels"}
+_POLARS: Final = frozenset({"columns", "dtypes", "schema", "shape", "height", "width"})
+_TENSOR: Final = frozenset({"shape", "dtype", "device", "ndim", "T"})
+_DATE: Final = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
+_PATH: Final = frozenset({"name", "stem", "suffix", "parent", "parts"})
 _KINDS: Final = ClassTable(
     (
         ("builtins", "str", _DataKind()),
@@ -202,31 +115,31 @@ _KINDS: Final = ClassTable(
         ("builtins", "dict", _DataKind()),
         ("builtins", "set", _DataKind(has_items=False)),
         ("builtins", "frozenset", _DataKind(has_items=False)),
-        ("builtins", "range", _DataKind("start stop step")),
-        ("builtins", "memoryview", _DataKind("shape format nbytes")),
-        ("builtins", "complex", _DataKind("real imag", has_items=False)),
-        ("builtins", "BaseException", _DataKind("args", has_items=False)),
+        ("builtins", "range", _DataKind({"start", "stop", "step"})),
+        ("builtins", "memoryview", _DataKind({"shape", "format", "nbytes"})),
+        ("builtins", "complex", _DataKind({"real", "imag"}, has_items=False)),
+        ("builtins", "BaseException", _DataKind({"args"}, has_items=False)),
         ("types", "MappingProxyType", _DataKind()),
         ("collections.abc", "Mapping", _DataKind()),
         ("collections.abc", "Sequence", _DataKind()),
-        ("collections", "deque", _DataKind("maxlen")),
-        ("array", "array", _DataKind("typecode")),
+        ("collections", "deque", _DataKind({"maxlen"})),
+        ("array", "array", _DataKind({"typecode"})),
         ("sqlite3", "Row", _DataKind()),
-        ("enum", "Enum", _DataKind("name value", has_items=False)),
+        ("enum", "Enum", _DataKind({"name", "value"}, has_items=False)),
         ("datetime", "date", _DataKind(_DATE, has_items=False)),
-        ("pathlib", "PurePath", _DataKind("name stem suffix parent parts", has_items=False)),
-        ("pandas", "DataFrame", _DataKind(_PANDAS + "columns dtypes")),
-        ("pandas", "Series", _DataKind(_PANDAS + "name hasnans")),
-        ("pandas", "Index", _DataKind(_ARRAY + "values T name names levels nlevels")),
+        ("pathlib", "PurePath", _DataKind(_PATH, has_items=False)),
+        ("pandas", "DataFrame", _DataKind(_PANDAS | {"columns", "dtypes"})),
+        ("pandas", "Series", _DataKind(_PANDAS | {"name", "hasnans"})),
+        ("pandas", "Index", _DataKind(_PANDAS_INDEX)),
         ("pandas.api.extensions", "ExtensionArray", _DataKind(_ARRAY)),
         ("pandas.core.indexing", "_LocationIndexer", _DataKind()),
         ("pandas.core.indexing", "_ScalarAccessIndexer", _DataKind()),
-        ("polars", "DataFrame", _DataKind("columns dtypes schema shape height width")),
-        ("polars", "Series", _DataKind("name dtype shape")),
-        ("numpy", "ndarray", _DataKind(_ARRAY + "T real imag nbytes")),
+        ("polars", "DataFrame", _DataKind(_POLARS)),
+        ("polars", "Series", _DataKind({"name", "dtype", "shape"})),
+        ("numpy", "ndarray", _DataKind(_ARRAY | {"T", "real", "imag", "nbytes"})),
         ("numpy", "void", _DataKind()),
-        ("torch", "Tensor", _DataKind("shape dtype device ndim T")),
-        ("jax", "Array", _DataKind(_ARRAY + "T")),
+        ("torch", "Tensor", _DataKind(_TENSOR)),
+        ("jax", "Array", _DataKind(_ARRAY | {"T"})),
     )
 )
 
@@ -237,13 +150,13 @@ def is_a(value: object, module: str, name: str) -> bool:
     return loaded is not None and vars(loaded).get(name) in list_types(value)
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _read_attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
     _check_part(name)
 
     kind = _KINDS.find(value)
-    if kind is not None and name in kind.attributes.split():
+    if kind is not None and name in kind.attributes:
         return getattr(without_secret_parts(value), name)
 
     stored = read_stored_attributes(value)
@@ -256,17 +169,17 @@ def _attribute(value: Any, name: str) -> Any:
         return value[name]
 
     if kind is None and stored is None:
-        raise _not_data(value)
+        raise _make_not_data_error(value)
     raise ValuePathError(
         f"this {name_type(type(value))} has no stored attribute {name!r}. Methods and "
         "computed properties are not read"
     )
 
 
-def _item(value: Any, key: Any) -> Any:
+def _read_item(value: Any, key: Any) -> Any:
     kind = _KINDS.find(value)
     if kind is None or not kind.has_items:
-        raise _not_data(value)
+        raise _make_not_data_error(value)
     keys = key if type(key) is tuple else (key,)
     for each in keys:
         _check_part(each)
@@ -279,7 +192,7 @@ def _item(value: Any, key: Any) -> Any:
     if isinstance(key, str) and (is_a(value, "numpy", "ndarray") or is_a(value, "numpy", "void")):
         return value[key]
 
-    names = _item_names(value)
+    names = _read_item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
         _check_part(names[key])
 
@@ -293,15 +206,15 @@ def read_stored_attributes(value: Any) -> Mapping[str, Any] | None:
     """
     kind = type(value)
     if issubclass(kind, type):
-        return _class_attributes(value) if is_own_class(value) else None
+        return _read_class_attributes(value) if is_own_class(value) else None
 
     if kind is SimpleNamespace:
         return dict(vars(value))
     if is_own_class(kind):
-        own = _class_attributes(kind) | _instance_attributes(value)
+        own = _read_class_attributes(kind) | _read_instance_attributes(value)
         return own | (read_record_fields(value) or {})
 
-    module = type.__dict__["__module__"].__get__(kind)
+    module = read_class_module(kind)
     if isinstance(module, str) and module.partition(".")[0] in _KERNEL:
         return None
     return read_record_fields(value)
@@ -310,7 +223,7 @@ def read_stored_attributes(value: Any) -> Mapping[str, Any] | None:
 def is_own_class(kind: type) -> bool:
     """Return True for a class of the notebook, or of the user's files."""
     try:
-        module = type.__dict__["__module__"].__get__(kind)
+        module = read_class_module(kind)
     except FAILURES:
         return False
 
@@ -322,14 +235,14 @@ def is_own_class(kind: type) -> bool:
     return isinstance(file, str) and is_own_code(file)
 
 
-def _class_attributes(kind: type) -> dict[str, Any]:
+def _read_class_attributes(kind: type) -> dict[str, Any]:
     # The values in the user's classes, without methods and properties.
     found: dict[str, Any] = {}
 
-    for cls in reversed(type.__dict__["__mro__"].__get__(kind)):
+    for cls in reversed(list_bases(kind)):
         if not is_own_class(cls):
             continue
-        for name, part in type.__dict__["__dict__"].__get__(cls).items():
+        for name, part in read_class_members(cls).items():
             is_computed = find_method(part, "__get__") is not None
             if not name.startswith("__") and (not is_computed or type(part) is FunctionType):
                 found[name] = part
@@ -338,11 +251,11 @@ def _class_attributes(kind: type) -> dict[str, Any]:
     return found | members if type(members) is dict else found
 
 
-def _instance_attributes(value: Any) -> dict[str, Any]:
+def _read_instance_attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     for cls in reversed(list_types(value)):
-        for name, part in type.__dict__["__dict__"].__get__(cls).items():
+        for name, part in read_class_members(cls).items():
             if type(part) is MemberDescriptorType and not name.startswith("__"):
                 try:
                     found[name] = part.__get__(value, cls)
@@ -373,7 +286,7 @@ def without_secret_parts(value: Any) -> Any:
     if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
         return bytes_without_hidden(value)
 
-    names = _item_names(value)
+    names = _read_item_names(value)
     if names is not None:
         items = list(value)
         hidden = map(hide_part, names, items)
@@ -385,13 +298,13 @@ def without_secret_parts(value: Any) -> Any:
     return value if clear is None else clear(value)
 
 
-def keep_readable_items(value: Any) -> Any:
+def clear_for_selection(value: Any) -> Any:
     """Return `value` without secret parts, to select items.
 
     Raise a `ValuePathError` if the value is secret, or a container of an unknown class.
     """
     if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
-        raise _not_data(value)
+        raise _make_not_data_error(value)
     return without_secret_parts(value)
 
 
@@ -399,7 +312,7 @@ def _replace_hidden(item: object, replacement: str | None) -> object:
     return item if replacement is None else replacement
 
 
-def _item_names(value: Any) -> Sequence[object] | None:
+def _read_item_names(value: Any) -> Sequence[object] | None:
     # The names of the items of a row, a named tuple, or a pair.
     if is_a(value, "sqlite3", "Row"):
         return list(value.keys())
@@ -423,6 +336,10 @@ def _clear_frame(value: Any) -> Any:
     return _clear_rows(value)
 
 
+def _clear_series(value: Any) -> Any:
+    return _clear_rows(_require_shown_names(value))
+
+
 def _clear_rows(value: Any) -> Any:
     # Of a frame or a series of pandas.
     if rows := list(find_hidden_rows(value.index)):
@@ -434,7 +351,10 @@ def _clear_rows(value: Any) -> Any:
 
 
 def find_hidden_rows(index: Any) -> Iterator[int]:
-    """Yield the positions of the hidden labels in a pandas index."""
+    """Yield the positions of the hidden labels in a pandas index.
+
+    Labels after the first `MAX_LABELS` are not read: rows under them are not hidden by their label.
+    """
     if str(index.dtype) not in ("object", "str", "string", "category"):
         return
     for number, label in enumerate(index[:MAX_LABELS]):
@@ -442,7 +362,8 @@ def find_hidden_rows(index: Any) -> Iterator[int]:
             yield number
 
 
-def _check_names(value: Any) -> Any:
+def _require_shown_names(value: Any) -> Any:
+    # Return the series or index, unless its name is a secret's.
     if hide_part(list_label_names(value)) is not None:
         raise NotShown(SECRET_REFUSAL)
     return value
@@ -475,107 +396,13 @@ def _clear_indexer(value: Any) -> Any:
 _CLEARED: Final = ClassTable[Callable[[Any], Any]](
     (
         ("pandas", "DataFrame", _clear_frame),
-        ("pandas", "Series", lambda value: _clear_rows(_check_names(value))),
-        ("pandas", "Index", _check_names),
+        ("pandas", "Series", _clear_series),
+        ("pandas", "Index", _require_shown_names),
         ("pandas.core.indexing", "_LocationIndexer", _clear_indexer),
         ("pandas.core.indexing", "_ScalarAccessIndexer", _clear_indexer),
         ("polars", "DataFrame", _clear_polars_frame),
-        ("polars", "Series", _check_names),
+        ("polars", "Series", _require_shown_names),
         ("numpy", "ndarray", _clear_structured_array),
         ("numpy", "void", _clear_structured_array),
     )
 )
-
-
-# --- selected items ---------------------------------------------------------------------------
-
-DataPart = Literal["head", "tail", "sample"]
-MAX_INDEXED: Final = 100_000  # limit for a set or a mapping from which items are selected
-
-
-def take_part(value: Any, part: DataPart, count: int) -> Any:
-    """Return `count` items or rows of `value`, of the same type if possible.
-
-    A `sample` is evenly spaced, so the same value has the same sample. Raise a `ValuePathError` if
-    the items have no order or length, or cannot be read.
-    """
-    kind = type(value).__name__
-    if not hasattr(type(value), "__len__"):
-        raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
-
-    try:
-        length = len(value)
-        count = min(count, length)
-        indices: range | list[int] = range(count)
-        if part == "tail":
-            indices = range(length - count, length)
-        elif part == "sample":
-            indices = [i * length // count for i in range(count)]
-
-        if isinstance(value, Set) or hasattr(type(value), "__getitem__"):
-            return _take_items(value, indices)
-    except Exception as exc:  # the value's code may raise anything
-        raise ValuePathError(
-            f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
-        ) from exc
-
-    raise ValuePathError(f"this {kind} has no {part}: its items have no order")
-
-
-def split_rows(value: Any, size: int) -> list[Any]:
-    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
-
-    Raise a `ValuePathError` if the rows cannot be read.
-    """
-    if not _has_rows(value) and not (
-        hasattr(type(value), "columns") and hasattr(type(value), "shape")
-    ):
-        return [value]
-
-    try:
-        starts = range(0, max(len(value), 1), size)
-        rows = value.iloc if _has_rows(value) else value
-        return [rows[start : start + size] for start in starts]
-    except Exception as exc:  # the value's code may raise anything
-        raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
-
-
-def _has_rows(value: Any) -> bool:
-    # True for frames and series of pandas.
-    return hasattr(type(value), "iloc")
-
-
-def _take_items(value: Any, indices: range | list[int]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: value[key] for key in _select(_list_items(value), indices)}
-
-    if isinstance(value, Set):
-        ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
-        return _select(ordered, indices)
-
-    if isinstance(value, tuple | list):
-        kind = tuple if isinstance(value, tuple) else list
-        return kind(value[i] for i in indices)
-
-    rows = value.iloc if _has_rows(value) else value
-    if isinstance(indices, range):
-        try:
-            return rows[indices.start : indices.stop]
-        except (TypeError, KeyError):  # a deque does not support slices
-            return _select(value, indices)
-
-    if isinstance(value, (str, bytes, bytearray)):
-        raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
-    if hasattr(type(value), "shape"):  # an array, a frame
-        return rows[indices]
-    return _select(value, indices)
-
-
-def _select(items: Any, indices: range | list[int]) -> list[Any]:
-    return [items[i] for i in indices]
-
-
-def _list_items(items: Any) -> list[Any]:
-    if len(items) > MAX_INDEXED:
-        raise ValueError(f"it has more than {MAX_INDEXED:,} items: give a key")
-    return list(islice(items, MAX_INDEXED))
