@@ -54,7 +54,7 @@ class FormDraft:
 
     Attributes:
         step: Changes with each change of the display. Clicks with an older step are stale.
-        demanded: True if Submit led to this page because it needs an answer.
+        must_answer: True if Submit led to this page because it needs an answer.
         reviewed: True once Submit was tried. Each page offers it from then on.
         end: Outcome of the form; None while it is open. Later input is ignored.
     """
@@ -64,15 +64,15 @@ class FormDraft:
         self.page = 0
         self.screen: Screen = "page"
         self.step = 0
-        self.demanded = False
+        self.must_answer = False
         self.reviewed = False
         self.end: PromptEnd[FormEnd] | None = None
         self._channel = channel
         self._pages = [BLANK] * len(prompt.pages)
-        self._leaving = NotAnswered("cancelled", channel)  # the end after the screen `discard`
+        self._end_after_discard = NotAnswered("cancelled", channel)
 
     @property
-    def asked(self) -> QuestionPrompt:
+    def question(self) -> QuestionPrompt:
         """Question of the current page."""
         return self.prompt.pages[self.page]
 
@@ -103,17 +103,20 @@ class FormDraft:
         return [index for index, page in pages if page.answer is None and not page.declined]
 
     @property
-    def blocked(self) -> int | None:
+    def blocking_page(self) -> int | None:
         """Index of the first page that prevents Submit; None if the form is complete."""
-        blocked = (x for x in self.open_pages if self._pages[x].problem or self._is_missed(x))
-        return next(blocked, None)
+        for index in self.open_pages:
+            if self._pages[index].problem or self._is_missed(index):
+                return index
+
+        return None
 
     def _is_missed(self, index: int) -> bool:
         required = self.prompt.pages[index].question.required
         page = self._pages[index]
         return required and not self.prompt.partial and page.answer is None and not page.declined
 
-    def hold(self, draft: PageDraft) -> None:
+    def store_draft(self, draft: PageDraft) -> None:
         """Store the content of the current page. A blank one leaves a declined page declined."""
         if self.end is not None:
             return
@@ -141,7 +144,7 @@ class FormDraft:
 
     def _show(self, screen: Screen) -> None:
         self.screen = screen
-        self.demanded = False
+        self.must_answer = False
         self.step += 1
 
     def submit(self) -> None:
@@ -150,9 +153,9 @@ class FormDraft:
             return
 
         self.reviewed = True
-        if (blocked := self.blocked) is not None:
-            self.go(blocked)
-            self.demanded = True
+        if (blocking := self.blocking_page) is not None:
+            self.go(blocking)
+            self.must_answer = True
         elif self.open_pages:
             self._show("summary")
         else:
@@ -183,7 +186,7 @@ class FormDraft:
         if self.end is not None or self.screen != "summary":
             return
 
-        if self.blocked is None:
+        if self.blocking_page is None:
             self._send_answers()
         else:
             self.submit()
@@ -220,11 +223,11 @@ class FormDraft:
             self.next()
 
     def _leave(self, end: NotAnswered, *, entered: bool) -> None:
-        self._leaving = end
+        self._end_after_discard = end
         if entered or not all(page.is_blank for page in self._pages):
             self._show("discard")
         else:
-            self._end(end)
+            self._finish_with(end)
 
     def resume(self) -> None:
         """Return to the current page."""
@@ -233,31 +236,34 @@ class FormDraft:
 
     def discard(self) -> None:
         """End the form and discard the answers."""
-        self._end(self._leaving)
+        self._finish_with(self._end_after_discard)
 
     def reply(self, text: str) -> None:
         """Send `text` to the model with the answers so far."""
-        self._end(FormEnd(self._ends("cancelled"), then="reply", text=text))
+        self._finish_with(FormEnd(self._list_ends("cancelled"), then="reply", text=text))
 
     def stop(self) -> None:
         """Stop the turn. All questions are cancelled."""
         cancelled = NotAnswered("cancelled", self._channel)
-        self._end(FormEnd((cancelled,) * len(self._pages), then="stop"))
+        self._finish_with(FormEnd((cancelled,) * len(self._pages), then="stop"))
 
     def _send_answers(self) -> None:
-        self._end(FormEnd(self._ends("declined")))
+        self._finish_with(FormEnd(self._list_ends("declined")))
 
     def _finish_timed_out(self) -> None:
         # Without a required answer, the whole form has timed out.
         if any(map(self._is_missed, range(len(self._pages)))):
-            self._end(NotAnswered("timed_out", self._channel))
+            self._finish_with(NotAnswered("timed_out", self._channel))
         else:
             self._send_answers()
 
-    def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
-        return tuple(page.answer or self._end_without_answer(page, left) for page in self._pages)
+    def _list_ends(
+        self, left: Literal["declined", "cancelled"]
+    ) -> tuple[Answered | NotAnswered, ...]:
+        ends = (page.answer or self._make_end_without_answer(page, left) for page in self._pages)
+        return tuple(ends)
 
-    def _end_without_answer(
+    def _make_end_without_answer(
         self, page: PageDraft, left: Literal["declined", "cancelled"]
     ) -> NotAnswered:
         if page.declined:
@@ -266,7 +272,7 @@ class FormDraft:
             return NotAnswered("timed_out", self._channel)
         return NotAnswered(left, self._channel)
 
-    def _end(self, end: PromptEnd[FormEnd]) -> None:
+    def _finish_with(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
             self.end = end
             self.step += 1
@@ -295,12 +301,12 @@ class FormDraft:
     def _time_out(self, index: int, picked: Answered | None = None) -> None:
         # Exclusive questions accept only sent answers, and required ones no automatic answer.
         question = self.prompt.pages[index].question
-        held = self._pages[index].answer
+        page = self._pages[index]
 
         if picked is not None and not question.exclusive:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)
-        elif held is None and not self._pages[index].declined:
+        elif page.answer is None and not page.declined:
             end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
             chosen = end if isinstance(end, Answered) else None
             self._pages[index] = PageDraft(chosen, timed_out=True)

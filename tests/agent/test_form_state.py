@@ -42,7 +42,7 @@ def test_back_and_next_stay_within_the_pages_and_keep_answers() -> None:
     draft = draft_of(COLOUR, NAME)
     draft.back()
     assert (draft.page, draft.is_first, draft.is_last, draft.step) == (0, True, False, 0)
-    draft.hold(answer("red"))
+    draft.store_draft(answer("red"))
     draft.next()
     draft.next()
     assert (draft.page, draft.is_last, draft.can_submit) == (1, True, True)
@@ -56,7 +56,7 @@ def test_back_and_next_stay_within_the_pages_and_keep_answers() -> None:
 def test_open_questions_are_shown_before_sending() -> None:
     draft = draft_of(COLOUR, NAME, partial=True)
     draft.next()
-    draft.hold(answer("Ada"))
+    draft.store_draft(answer("Ada"))
     draft.send()  # of nothing that was shown
     assert draft.end is None
     draft.submit()
@@ -72,12 +72,12 @@ def test_submit_turns_to_the_first_missing_required_answer() -> None:
     draft = draft_of(NAME.with_required(False), COLOUR, SIZE)
     draft.next()
     draft.next()
-    draft.hold(answer(3))
+    draft.store_draft(answer(3))
     draft.submit()
-    assert (draft.page, draft.screen, draft.demanded) == (1, "page", True)
-    draft.hold(answer("red"))
+    assert (draft.page, draft.screen, draft.must_answer) == (1, "page", True)
+    draft.store_draft(answer("red"))
     draft.next()
-    assert (draft.page, draft.demanded) == (2, False)  # the demand is shown once
+    assert (draft.page, draft.must_answer) == (2, False)  # the demand is shown once
     draft.submit()  # from where it is
     assert draft.screen == "summary"
     draft.send()
@@ -86,16 +86,16 @@ def test_submit_turns_to_the_first_missing_required_answer() -> None:
 
 def test_submit_turns_to_an_invalid_answer() -> None:
     draft = draft_of(SIZE, NAME, partial=True)
-    draft.hold(PageDraft(problem="expected a whole number"))
+    draft.store_draft(PageDraft(problem="expected a whole number"))
     draft.next()
     draft.submit()
-    assert (draft.page, draft.demanded, draft.end) == (0, True, None)
+    assert (draft.page, draft.must_answer, draft.end) == (0, True, None)
 
 
 @pytest.mark.req("HB-4")
 def test_empty_answer_needs_confirmation() -> None:
     draft = draft_of(EXTRAS, partial=True)
-    draft.hold(PageDraft(empty=Answered([], "form")))
+    draft.store_draft(PageDraft(empty=Answered([], "form")))
     draft.submit()
     assert draft.screen == "summary"
     step = draft.step
@@ -108,22 +108,22 @@ def test_empty_answer_needs_confirmation() -> None:
 def test_summary_can_be_shown_while_a_required_question_is_open() -> None:
     draft = draft_of(COLOUR, NAME)
     draft.review()
-    assert (draft.screen, draft.reviewed, draft.blocked) == ("summary", True, 0)
+    assert (draft.screen, draft.reviewed, draft.blocking_page) == ("summary", True, 0)
     draft.submit()
-    assert (draft.screen, draft.page, draft.demanded, draft.end) == ("page", 0, True, None)
+    assert (draft.screen, draft.page, draft.must_answer, draft.end) == ("page", 0, True, None)
 
 
 @pytest.mark.parametrize("first", [BLANK, PageDraft(problem="expected a whole number")])
 @pytest.mark.parametrize("required", [True, False])
 def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: bool) -> None:
     draft = draft_of(SIZE.with_required(required), NAME)
-    draft.hold(first)
+    draft.store_draft(first)
     draft.next()
     draft.decline()
     assert draft.screen == "summary"
     draft.send()
     if required or first.problem:
-        assert (draft.screen, draft.page, draft.demanded, draft.end) == ("page", 0, True, None)
+        assert (draft.screen, draft.page, draft.must_answer, draft.end) == ("page", 0, True, None)
     else:
         assert draft.end == FormEnd((DECLINED, REFUSED))
 
@@ -141,7 +141,7 @@ def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: boo
 )
 def test_menu_resumes_replies_or_stops(leave: Callable[[FormDraft], None], end: FormEnd) -> None:
     draft = draft_of(COLOUR, NAME, SIZE, menu=True)
-    draft.hold(answer("red"))
+    draft.store_draft(answer("red"))
     draft.next()
     draft.cancel()
     assert (draft.screen, draft.end) == ("menu", None)
@@ -159,7 +159,7 @@ def test_cancel_asks_before_entered_answers_are_lost() -> None:
     wrong = PageDraft(problem="expected a whole number")
     for touched, held in ((True, BLANK), (False, answer("red")), (False, wrong)):
         draft = draft_of(COLOUR, NAME)
-        draft.hold(held)
+        draft.store_draft(held)
         draft.cancel(entered=touched)
         assert (draft.screen, draft.end) == ("discard", None)
         draft.resume()
@@ -172,11 +172,11 @@ def test_cancel_asks_before_entered_answers_are_lost() -> None:
 @pytest.mark.req("RCP-88")
 def test_first_end_of_a_form_is_final() -> None:
     draft = draft_of(NAME, partial=True)
-    draft.hold(answer("Ada"))
+    draft.store_draft(answer("Ada"))
     draft.submit()
     ended = draft.end
     step = draft.step
-    draft.hold(answer("Bo"))
+    draft.store_draft(answer("Bo"))
     assert draft.pages == [answer("Ada")]
     for again in (draft.submit, draft.send, draft.cancel, draft.stop, draft.expire, draft.back):
         again()
@@ -199,7 +199,7 @@ def test_input_after_the_end_changes_nothing() -> None:
         FormDraft.stop,
         FormDraft.expire,
         lambda draft: draft.go(0),
-        lambda draft: draft.hold(answer(["a"])),
+        lambda draft: draft.store_draft(answer(["a"])),
         lambda draft: draft.confirm_empty(1),
         lambda draft: draft.reply("late"),
         lambda draft: draft.expire(Answered("late", "form")),
@@ -207,7 +207,7 @@ def test_input_after_the_end_changes_nothing() -> None:
     for late_input in inputs:
         draft = draft_of(NAME, EXTRAS, SIZE)
         draft.next()
-        draft.hold(PageDraft(empty=Answered([], "form")))
+        draft.store_draft(PageDraft(empty=Answered([], "form")))
         draft.stop()
         ended = state_of(draft)
         late_input(draft)
@@ -217,7 +217,7 @@ def test_input_after_the_end_changes_nothing() -> None:
 
 def state_of(draft: FormDraft) -> tuple[object, ...]:
     pages = list(draft.pages)
-    flags = (draft.demanded, draft.reviewed)
+    flags = (draft.must_answer, draft.reviewed)
     return draft.page, draft.screen, draft.step, flags, pages, draft.end
 
 
@@ -278,7 +278,7 @@ def test_expired_page_keeps_its_earlier_answer(
     question: Question,
 ) -> None:
     draft = draft_of(question, NAME, partial=True)
-    draft.hold(answer("red"))
+    draft.store_draft(answer("red"))
     draft.next()
     draft.back()
     draft.expire()
@@ -289,7 +289,7 @@ def test_expired_page_keeps_its_earlier_answer(
 @pytest.mark.req("RPI-82", "HB-2")
 def test_exclusive_question_takes_no_unsent_answer() -> None:
     draft = draft_of(COLOUR.with_exclusive(), COLOUR.with_exclusive(), partial=True)
-    draft.hold(answer("red"))
+    draft.store_draft(answer("red"))
     draft.next()
     draft.expire(Answered("red", "form"))
     assert draft.end == FormEnd((Answered("red", "form"), LATE))
@@ -304,7 +304,7 @@ def test_each_page_has_its_own_deadline() -> None:
     assert (draft.page, draft.end) == (2, None)
     draft.back()
     draft.back()
-    draft.hold(answer("Ada"))  # there is time again
+    draft.store_draft(answer("Ada"))  # there is time again
     draft.next()
     draft.next()
     draft.expire()
@@ -314,7 +314,7 @@ def test_each_page_has_its_own_deadline() -> None:
 def test_form_without_partial_times_out_as_a_whole() -> None:
     draft = draft_of(NAME, COLOUR)
     draft.expire()
-    draft.hold(answer("red"))
+    draft.store_draft(answer("red"))
     draft.expire()
     assert draft.end == LATE
 
@@ -353,7 +353,9 @@ class Person:
             return
         if move in ("next", "back", "submit"):
             values = list(self.ticked[self.draft.page])
-            self.draft.hold(answer(values) if values else PageDraft(empty=Answered([], "form")))
+            self.draft.store_draft(
+                answer(values) if values else PageDraft(empty=Answered([], "form"))
+            )
         getattr(self.draft, move)()
 
     def can(self, move: str | int) -> bool:

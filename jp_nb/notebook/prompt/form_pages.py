@@ -135,7 +135,7 @@ class PagedForm(PromptForm):
         # The current page, also while another screen covers it.
         number = self._draft.page
         if number not in self._pages:
-            self._pages[number] = FormPage(self._draft.asked, self._on_change)
+            self._pages[number] = FormPage(self._draft.question, self._on_change)
         return self._pages[number]
 
     @cached_property
@@ -198,7 +198,7 @@ class PagedForm(PromptForm):
             primary=primary,
             controls=[control.model_id for control in controls if control.widget is not None],
         )
-        if draft.demanded:
+        if draft.must_answer:
             reading = page.read_and_keep({})
             page.show_problems(reading)
             if not reading.problems:
@@ -311,7 +311,7 @@ class PagedForm(PromptForm):
         return LABELS[name]
 
     def _format_progress(self) -> str:
-        asked = self._draft.asked
+        asked = self._draft.question
         parts = [prompt_text.format_header(asked)]
         topic = None
         if self._draft.screen == "page":
@@ -338,14 +338,14 @@ class PagedForm(PromptForm):
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
     def _go_back(self, message: FormMessage) -> None:
-        self._draft.hold(self._page.read_and_keep(message).draft)
+        self._draft.store_draft(self._page.read_and_keep(message).draft)
         self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
 
     def _leave_page(self, message: FormMessage, go: Callable[[], None]) -> None:
         page = self._page
         reading = page.read_and_keep(message)
-        self._draft.hold(reading.draft)
+        self._draft.store_draft(reading.draft)
         if reading.draft.problem:
             page.show_problems(reading)
             first = min(reading.problems)
@@ -359,7 +359,7 @@ class PagedForm(PromptForm):
         entered = page.is_touched(message)
         reading = page.read_and_keep(message).draft
         if reading.answer is not None and (entered or self._draft.pages[self._draft.page].answer):
-            self._draft.hold(reading)
+            self._draft.store_draft(reading)
         self._draft.cancel(entered=entered)
 
     def _decline(self, message: FormMessage) -> None:

@@ -108,8 +108,8 @@ class _StdinForm:
 
     def _ask_page(self) -> None:
         draft = self._draft
-        page = self._draft.asked
-        kind = self._draft.asked.question.answer_type
+        page = draft.question
+        kind = page.question.answer_type
         self._write(*self._page_lines(page))
 
         if isinstance(kind, FormAnswer) and kind.fields:
@@ -118,9 +118,9 @@ class _StdinForm:
             may_stay_open = self._prompt.partial or not page.question.required
             typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
             if isinstance(typed, Answered):
-                draft.hold(PageDraft(typed))
+                draft.store_draft(PageDraft(typed))
             elif typed == CLEAR_KEY:
-                draft.hold(BLANK)
+                draft.store_draft(BLANK)
 
         if typed == LEAVE_KEY:
             self._leave(on_page=True)
@@ -153,7 +153,7 @@ class _StdinForm:
 
         yield from _context_lines(page)
         yield prompt_text.format_question(page)
-        if self._draft.demanded:
+        if self._draft.must_answer:
             problem = self._draft.pages[self._draft.page].problem
             yield upper_first(problem) or prompt_text.DEMANDED
 
@@ -221,7 +221,7 @@ class _StdinForm:
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         given = self._fields.setdefault(self._draft.page, {})
-        preset = prompt_text.get_preselected(self._draft.asked)
+        preset = prompt_text.get_preselected(self._draft.question)
         if not given and isinstance(preset, dict):
             given |= preset
 
@@ -259,7 +259,7 @@ class _StdinForm:
     ) -> tuple[str, Mapping[str, str]]:
         """Ask `field`, and hold all fields; return the typed key, and the current problems."""
         number = kind.fields.index(field)
-        page = self._draft.asked.fields[number]
+        page = self._draft.question.fields[number]
         self._write(
             f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
         )
@@ -285,7 +285,7 @@ class _StdinForm:
                 asked = prompt_text.format_question(QuestionPrompt(first))
                 held = PageDraft(problem=f"{asked}: {one_line(problems[first.id])}")
 
-        self._draft.hold(held)
+        self._draft.store_draft(held)
         if isinstance(typed, Answered):
             return "", problems
         return typed, problems
@@ -298,8 +298,8 @@ class _StdinForm:
         above = ["", "Your answers:"]
         above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
 
-        if (blocked := draft.blocked) is not None:
-            above.append(f"Question {blocked + 1} is required. Answer it before you send.")
+        if (blocking := draft.blocking_page) is not None:
+            above.append(f"Question {blocking + 1} is required. Answer it before you send.")
         elif left := len(draft.open_pages):
             above.append(f"Not answered: {left} of {count}. {SEND_KEY} sends the others.")
 
