@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
+from jp_nb.values.arrays import find_hidden_fields
 from jp_nb.values.base import bytes_without_hidden, hide_part, hide_value, without_hidden
 from jp_nb.values.containers import read_record_fields
 from jp_nb.values.custom import (
@@ -29,8 +30,8 @@ from jp_nb.values.custom import (
     read_class_members,
     read_class_module,
 )
-from jp_nb.values.frames import find_hidden_fields, list_label_names
-from jp_nb.values.objects import is_own_code
+from jp_nb.values.frames import list_label_names
+from jp_nb.values.source_locations import is_own_code
 from jp_nb.values.value_path import ValuePath, ValuePathError
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from pydantic_core import to_json, to_jsonable_python
 
 from jp_nb.images import detect_media_type
-from jp_nb.values import figures, frames, objects
+from jp_nb.values import arrays, exceptions, figures, frames, objects
 from jp_nb.values.base import (
     BRIEF_CHARS,
     Description,
@@ -54,7 +54,13 @@ from jp_nb.values.custom import (
 )
 
 _TABLE: Final = ClassTable[ValueKind](
-    (*frames.FRAME_KINDS, *figures.FIGURE_KINDS, *objects.OBJECT_KINDS)
+    (
+        *frames.FRAME_KINDS,
+        *arrays.ARRAY_KINDS,
+        *figures.FIGURE_KINDS,
+        *objects.OBJECT_KINDS,
+        *exceptions.EXCEPTION_KINDS,
+    )
 )
 
 

@@ -1,17 +1,14 @@
-"""Describe frames and series of pandas and polars, lazy tables, arrays, tensors, and buffers.
+"""Describe frames and series of pandas and polars, and lazy tables.
 
 The description of a frame has each column with its type and number of missing values, then the
-first and last rows. Lazy tables are not computed, and a tensor on a device is not copied.
+first and last rows. Lazy tables are not computed.
 
 Source: `docs/values.md`.
 """
 
 from __future__ import annotations
 
-import array
-import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -446,180 +443,6 @@ def _format_table_cell(value: object) -> str:
         return f"<{kind.__name__}: {type(exc).__name__}>"
 
 
-# --- arrays ----------------------------------------------------------------------------------
-
-MAX_SAMPLED: Final = 200_000  # limit for the elements from which the range is computed
-MAX_MAPPED: Final = 10_000  # the same limit for an array in a memory-mapped file
-WHOLE_ARRAY: Final = 200  # maximum size of an array whose elements are all shown
-
-
-def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
-    kind = type(value).__name__
-
-    fields = ", ".join(f"{name} {value.dtype[name]}" for name in value.dtype.names or ())
-    dtype = f"fields {fields}" if fields else str(value.dtype)
-    title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {dtype}"
-
-    if value.dtype.names and (hidden := find_hidden_fields(value.dtype)):
-        title += f"; not shown: {', '.join(hidden)}"
-        value = value[[name for name in value.dtype.names if name not in hidden]]
-
-    if limits.brief or value.size == 0 or value.dtype.names == ():
-        return title
-
-    lines = [title]
-    if value.dtype.kind in "biufc" and (facts := _format_array_range(value)):
-        lines.append(facts)
-
-    room = limits.chars - sum(map(len, lines)) - 120
-    is_whole = value.size <= WHOLE_ARRAY
-    shown = _format_elements(value, limits, room, is_whole=is_whole)
-    lines.append(cut_end(shown, max(room, 20)))
-
-    if not is_whole:
-        dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
-        lines.append(
-            f"… {count(value.size, 'element')} in total; "
-            f"{limits.expression(f'[{dimensions}]')} has the first of them"
-        )
-
-    return "\n".join(lines)
-
-
-def _format_shape(shape: Any) -> str:
-    sides = ", ".join(str(int(side)) for side in shape)
-    comma = "," if len(shape) == 1 else ""
-    return f"({sides}{comma})"
-
-
-def _format_array_range(value: Any) -> str:
-    limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
-    is_all = value.size <= limit
-    sample = value.reshape(-1) if is_all else _take_sample(value, limit)
-    note = "" if is_all else f" (in a sample of at most {limit:,} elements, evenly spaced)"
-
-    if sample.dtype.kind == "b":
-        of = f" of {sample.size:,}" if is_all else note
-        return f"{count(int(sample.sum()), 'element')} True{of}"
-    if sample.dtype.kind == "c":
-        return ""
-
-    missing = 0
-    known = sample
-    if sample.dtype.kind == "f":
-        known = sample[sample == sample]  # nan is not equal to itself
-        missing = sample.size - known.size
-
-    if not known.size:
-        return f"all elements are nan{note}"
-
-    mean = float(known.mean(dtype="float64"))
-    mean_text = hide_value(mean) or f"{mean:.6g}"
-    facts = f"min {_format_number(known.min())}, max {_format_number(known.max())}"
-    nan = f", {missing:,} nan" if missing else ""
-    return f"{facts}, mean {mean_text}{nan}{note}"
-
-
-def _take_sample(value: Any, limit: int) -> Any:
-    # Evenly spaced elements along each axis. Slices are views, so only the sample is copied.
-    left = float(limit)
-    steps = []
-
-    for axis, side in enumerate(value.shape):
-        wanted = max(1, int(left ** (1 / (value.ndim - axis))))
-        step = max(1, math.ceil(side / wanted))
-        left /= math.ceil(side / step)
-        steps.append(slice(None, None, step))
-
-    return value[tuple(steps)].reshape(-1)
-
-
-def find_hidden_fields(dtype: Any) -> list[str]:
-    """Return the fields of a structured type that are hidden, or contain hidden fields."""
-    names: tuple[str, ...] = dtype.names or ()
-    return [
-        name
-        for name in names
-        if hide_part(name) is not None or find_hidden_fields(dtype[name].base)
-    ]
-
-
-def _format_number(value: Any) -> str:
-    plain = value.item()
-    if (hidden := hide_value(plain)) is not None:
-        return hidden
-    return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
-
-
-def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
-    if is_whole:
-        return limits.inner(value.tolist(), limits.part(room)).text
-    while len(value.shape) > 2:  # the first elements along the last two axes
-        value = value[0]
-
-    is_flat = len(value.shape) < 2
-    shown = value[:20] if is_flat else value[:5, :10]
-    values = shown.tolist()
-    if is_flat:
-        return limits.inner(_round(values), limits.part(room)).text
-
-    room = max(room // len(values) - 2, 20)
-    return "\n".join(
-        f"[{limits.inner(_round(row), limits.part(room)).text.strip('[]')}, …]" for row in values
-    )
-
-
-def _round(values: list[Any]) -> list[Any]:
-    return list(map(_round_float, values))
-
-
-def _round_float(each: Any) -> Any:
-    return float(f"{each:.6g}") if type(each) is float else each
-
-
-def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
-    title = f"{name_type(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
-
-    device = str(getattr(value, "device", "") or "")
-    if device:
-        title = f"{title}, on {device}"
-
-    if limits.brief or device not in ("", "cpu") or not math.prod(value.shape):
-        return title
-
-    size = math.prod(int(side) for side in value.shape)
-    lines = [title]
-    if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
-        with suppress(*FAILURES):  # some types have no order
-            lines.append(f"min {_format_number(value.min())}, max {_format_number(value.max())}")
-
-    is_whole = size <= WHOLE_ARRAY
-    shown = _format_elements(value, limits, limits.chars - 200, is_whole=is_whole)
-    lines.append(cut_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
-
-    if not is_whole:
-        lines.append(f"… {count(size, 'element')} in total")
-    return "\n".join(lines)
-
-
-def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
-    if isinstance(value, array.array):
-        title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
-        shown = value[:20].tolist()
-    else:
-        title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"
-        shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
-
-    if limits.brief or not shown:
-        return title
-
-    room = limits.chars - len(title) - 60
-    text = f"{title}: {limits.inner(shown, limits.part(max(room, 20))).text}"
-
-    left = len(value) - len(shown)
-    return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
-
-
 FRAME_KINDS: Final[ValueKinds] = (
     ("pandas", "DataFrame", ValueKind(_describe_pandas_frame, is_rich=True)),
     ("pandas", "Series", ValueKind(_describe_series, is_rich=True)),
@@ -631,9 +454,4 @@ FRAME_KINDS: Final[ValueKinds] = (
     ("duckdb", "DuckDBPyRelation", ValueKind(_describe_lazy_table, is_rich=True)),
     ("ibis.expr.types", "Table", ValueKind(_describe_lazy_table, is_rich=True)),
     ("pyspark.sql", "DataFrame", ValueKind(_describe_lazy_table, is_rich=True)),
-    ("numpy", "ndarray", ValueKind(_describe_numpy_array, is_rich=True)),
-    ("torch", "Tensor", ValueKind(_describe_tensor, is_rich=True)),
-    ("jax", "Array", ValueKind(_describe_tensor, is_rich=True)),
-    ("array", "array", ValueKind(_describe_buffer)),
-    ("builtins", "memoryview", ValueKind(_describe_buffer)),
 )

@@ -1,4 +1,4 @@
-"""Describe texts, numbers, functions, classes, modules, handles, and exceptions.
+"""Describe texts, numbers, functions, classes, modules, and handles.
 
 Handles are not read, advanced, awaited, or written.
 
@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import inspect
 import io
-import linecache
 import os
 import re
 import stat
-import sys
-import sysconfig
 import types
-from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
-from types import TracebackType
 from typing import Any, Final
 
 from jp_nb.images import Image, detect_media_type
@@ -38,58 +32,9 @@ from jp_nb.values.base import (
 )
 from jp_nb.values.containers import format_int
 from jp_nb.values.custom import FAILURES, format_repr, list_types, name_type
+from jp_nb.values.source_locations import format_location, is_cell_file
 
 MAX_VALUE_IMAGE_BYTES = 5_000_000
-
-
-_CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
-
-
-def is_cell_file(path: str) -> bool:
-    """Return True if `path` is the file name of a cell's code."""
-    return _CELL.fullmatch(path) is not None
-
-
-def is_own_code(path: str) -> bool:
-    """Return True for a cell, or a file outside of Python, installed packages, and `jp_nb`."""
-    if is_cell_file(path):
-        return True
-    if path.startswith("<"):
-        return False
-    if not os.path.isabs(path) and not os.path.exists(path):
-        return False  # for example the source of a compiled extension module
-    return not os.path.abspath(path).startswith(_package_folders())
-
-
-@cache
-def _package_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
-    folders.add(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return tuple(os.path.join(folder, "") for folder in folders)
-
-
-def format_location(path: str, line: int) -> str:
-    """Return cell and line, or file and line. Paths in the working directory are relative."""
-    if is_cell_file(path):
-        return f"{_format_notebook_cell(path)}, line {line}"
-    if path.startswith("<"):
-        return f"line {line}"
-
-    folder = os.path.join(os.getcwd(), "")
-    full = os.path.abspath(path)
-    name = full.removeprefix(folder) if full.startswith(folder) else os.path.basename(path)
-    return f"{name}, line {line}"
-
-
-def _format_notebook_cell(path: str) -> str:
-    # `Cell In[N]`, as in IPython's tracebacks.
-    module = sys.modules.get("IPython.core.getipython")
-    shell = module.get_ipython() if module is not None else None
-    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
-    number = numbers.get(path) if isinstance(numbers, dict) else None
-    return "a cell" if number is None else f"Cell In[{number}]"
 
 
 # --- texts, numbers, and other plain values ----------------------------------------------------
@@ -382,90 +327,6 @@ def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descript
     return without_addresses(f"IPython {type(value).__name__}")
 
 
-MAX_CAUSES: Final = 5
-MAX_TRACEBACK_FRAMES: Final = 20
-MAX_WALKED_FRAMES: Final = 5_000
-
-
-def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
-    if limits.brief:
-        return _format_summary(value, limits.chars)
-    return "\n".join(_format_exception(value, set()))
-
-
-def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
-    seen.add(id(value))
-    yield _format_summary(value, 2000)  # the messages of causes share the room
-
-    notes = getattr(value, "__notes__", None)
-    for note in notes[:5] if isinstance(notes, list) else ():
-        if isinstance(note, str):
-            yield to_one_line(note, 500)
-
-    yield from _format_frames(value.__traceback__)
-
-    parts = getattr(value, "exceptions", ()) if isinstance(value, BaseExceptionGroup) else ()
-    for part in parts[:MAX_CAUSES]:
-        if id(part) not in seen:
-            yield "One of them:"
-            yield from _format_exception(part, seen)
-
-    if len(parts) > MAX_CAUSES:
-        yield f"… {count(len(parts) - MAX_CAUSES, 'more exception')}"
-
-    cause = value.__cause__
-    word = "Caused by:"
-    if cause is None and not value.__suppress_context__:
-        cause = value.__context__
-        word = "While handling:"
-
-    if cause is not None and id(cause) not in seen:
-        if len(seen) > MAX_CAUSES:
-            yield "… more causes"
-            return
-        yield word
-        yield from _format_exception(cause, seen)
-
-
-def _format_summary(value: BaseException, room: int) -> str:
-    try:
-        text = str(value)
-    except FAILURES as exc:
-        text = f"(no text available: {type(exc).__name__})"
-    text = cut_middle(text, max(room - 100, 40))
-    end = f": {text}" if text else ""
-    return f"{name_type(type(value))}{end}"
-
-
-def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
-    # The lines of the user's code, and the number of other lines.
-    own: list[str] = []
-    others = 0
-    walked = 0
-
-    while traceback is not None and walked < MAX_WALKED_FRAMES:
-        walked += 1
-        code = traceback.tb_frame.f_code
-        if is_own_code(code.co_filename):
-            line = traceback.tb_lineno
-            source = linecache.getline(code.co_filename, line).strip()
-            place = format_location(code.co_filename, line)
-            inside = "" if code.co_name == "<module>" else f", in {code.co_name}"
-            shown = f": {to_one_line(source, 200)}" if source else ""
-            own.append(f"  {place}{inside}{shown}")
-        else:
-            others += 1
-        traceback = traceback.tb_next
-
-    yield from own[: MAX_TRACEBACK_FRAMES // 2]
-    if len(own) > MAX_TRACEBACK_FRAMES:
-        yield f"  … {count(len(own) - MAX_TRACEBACK_FRAMES, 'more line')}"
-    yield from own[max(MAX_TRACEBACK_FRAMES // 2, len(own) - MAX_TRACEBACK_FRAMES // 2) :]
-
-    if others:
-        yield f"  ({count(others, 'line')} of installed code omitted)"
-
-
 _STR: Final = ValueKind(lambda value, _: str(value))
 _REPR: Final = ValueKind(lambda value, limits: format_repr(value, limits.chars))
 _INT: Final = ValueKind(lambda value, _: str(value) if type(value) is bool else format_int(value))
@@ -491,7 +352,6 @@ OBJECT_KINDS: Final[ValueKinds] = (
     ("uuid", "UUID", _STR),
     ("pathlib", "PurePath", ValueKind(_describe_path)),
     ("re", "Pattern", ValueKind(_describe_pattern)),
-    ("builtins", "BaseException", ValueKind(_describe_exception)),
     ("builtins", "type", ValueKind(_describe_class)),
     ("types", "ModuleType", ValueKind(_describe_module)),
     ("types", "FunctionType", ValueKind(_describe_function)),
