@@ -349,7 +349,9 @@ class PagedForm(PromptForm):
         if reading.draft.problem:
             page.show_problems(reading)
             first = min(reading.problems)
-            self._bridge.focus(0 if first == ALL_FIELDS else first)
+            if first == ALL_FIELDS:
+                first = 0
+            self._bridge.focus(first)
         else:
             page.show_problems(NO_PROBLEMS)
             go()
