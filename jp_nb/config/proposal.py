@@ -276,8 +276,14 @@ def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
 
 def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
     # The first texts, and the number of the others.
-    more = (len(texts) if count is None else count) - MAX_LISTED_LINES
-    return [*texts[:MAX_LISTED_LINES], *([f"and {more} more"] if more > 0 else [])]
+    if count is None:
+        count = len(texts)
+    shown = list(texts[:MAX_LISTED_LINES])
+
+    more = count - MAX_LISTED_LINES
+    if more > 0:
+        shown.append(f"and {more} more")
+    return shown
 
 
 def _refuse(reason: Reason, problems: Sequence[_Problem], detail: str, summary: str) -> Refusal:

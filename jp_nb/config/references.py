@@ -104,5 +104,10 @@ def expand_references(text: str, get_value: Callable[[Reference], str]) -> str:
     Raises:
         ValueError: A reference has an unknown form.
     """
-    parts = split_references(text)
-    return "".join(part if isinstance(part, str) else get_value(part) for part in parts)
+    values = []
+    for part in split_references(text):
+        if isinstance(part, str):
+            values.append(part)
+        else:
+            values.append(get_value(part))
+    return "".join(values)

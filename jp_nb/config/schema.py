@@ -258,8 +258,11 @@ class SchemaNode:
     @cached_property
     def fields(self) -> dict[str, SchemaNode]:
         """The named fields of a table, in the order of the model."""
-        names = self.table.model_fields if self.table is not None else ()
-        return {name: node for name in names if (node := self.child(name)) is not None}
+        if self.table is None:
+            return {}
+
+        nodes = {name: self.child(name) for name in self.table.model_fields}
+        return {name: node for name, node in nodes.items() if node is not None}
 
     @property
     def choices(self) -> list[str]:
@@ -335,11 +338,12 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 
 def mark_items(keys: Sequence[str]) -> PathKeys:
     """Return `keys` as plain strings, except those that are items of lists."""
-    nodes = [node_at(keys[:place]) for place in range(len(keys))]
-    return tuple(
-        key if node is not None and node.kind == "list" else str(key)
-        for key, node in zip(keys, nodes, strict=True)
-    )
+    marked: list[str] = []
+    for place, key in enumerate(keys):
+        node = node_at(keys[:place])
+        is_item = node is not None and node.kind == "list"
+        marked.append(key if is_item else str(key))
+    return tuple(marked)
 
 
 def find_node(path: str) -> SchemaNode | None:

@@ -99,7 +99,8 @@ def describe_launcher(command: str, arguments: Sequence[str] = ()) -> str:
     name = get_program_name(command)
     words = [name]
     if _INTERPRETERS.fullmatch(name):
-        words += [get_program_name(word) for text in arguments for word in text.split()[:20]]
+        for text in arguments:
+            words += [get_program_name(word) for word in text.split()[:20]]
 
     launcher = next((word for word in words if word in LAUNCHERS), None)
     if launcher is None:

@@ -64,8 +64,11 @@ def hide_url(url: str) -> str:
 
     def hide(found: re.Match[str]) -> str:
         name = unquote(found["name"])
-        shown = hide_named_value(name, found["value"]) if is_secret(name, found["value"]) else None
-        return f"{found['before']}{found['name']}={found['value'] if shown is None else shown}"
+        shown = found["value"]
+        if is_secret(name, shown):
+            hidden = hide_named_value(name, shown)
+            shown = shown if hidden is None else hidden
+        return f"{found['before']}{found['name']}={shown}"
 
     return _QUERY.sub(hide, hide_credentials(url))
 

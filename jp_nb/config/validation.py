@@ -56,7 +56,9 @@ def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedP
     declare_servers(get_path(partial, SERVERS_PATH))
     reading = _Reading()
     read = reading.read(ROOT, partial, ())
-    return read if isinstance(read, dict) else {}, list(reading.problems.values())
+    if not isinstance(read, dict):
+        read = {}
+    return read, list(reading.problems.values())
 
 
 def list_problems(exc: ValidationError) -> list[ConfigProblem]:
@@ -448,13 +450,14 @@ def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[PathKey
         below.setdefault(key, []).append(tuple(rest))
 
     items = enumerate(value) if isinstance(value, list) else value.items()
-    kept = {
-        key: _remove_places(node.child(str(key)) if node is not None else None, item, rests)
-        if (rests := below.get(str(key)))
-        else item
-        for key, item in items
-        if () not in below.get(str(key), ())
-    }
+    kept = {}
+    for name, item in items:
+        rests = below.get(str(name), [])
+        if () in rests:
+            continue
+
+        child = None if node is None else node.child(str(name))
+        kept[name] = _remove_places(child, item, rests) if rests else item
 
     return list(kept.values()) if isinstance(value, list) else kept
 

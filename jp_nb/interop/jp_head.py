@@ -525,7 +525,9 @@ class _Admission:
 
     def _subtable(self, shape: Table, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         # None if nothing of it is admitted.
-        return self.table(shape, value, keys) or (None if value else {})
+        if not value:
+            return self.table(shape, value, keys)
+        return self.table(shape, value, keys) or None
 
     def _value(self, shape: Shape, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
         if value is None:
@@ -595,7 +597,13 @@ def _sections(value: JsonValue) -> JsonValue:
         return {**value, "value": _sections(value["value"])}
     if not isinstance(value, list):
         return value
-    return [{"content": item} if isinstance(item, str) else item for item in value]
+    sections: list[JsonValue] = []
+    for item in value:
+        if isinstance(item, str):
+            sections.append({"content": item})
+        else:
+            sections.append(item)
+    return sections
 
 
 def _parameters(value: JsonObject) -> JsonObject:
@@ -739,4 +747,6 @@ def _unwrapped(value: JsonValue) -> JsonValue:
 def _set_at(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
     key = keys[0]
     rest = keys[1:]
-    return {**value, key: _set_at(as_object(value.get(key)), rest, item) if rest else item}
+    if rest:
+        item = _set_at(as_object(value.get(key)), rest, item)
+    return {**value, key: item}

@@ -269,7 +269,8 @@ def _add_order(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
         if len(value) > 1:
             places = {key: place for place, key in enumerate(usual)}
             order = [places[key] for key in value]
-            found.append(0 if order == list(range(len(order))) else order)  # type: ignore[arg-type]
+            is_usual = order == list(range(len(order)))
+            found.append(0 if is_usual else order)  # type: ignore[arg-type]
         for key, item in value.items():
             _add_order(item, usual[key], found)
     elif isinstance(value, list):

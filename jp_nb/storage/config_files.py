@@ -222,7 +222,8 @@ class ConfigFiles:
 
     def has_configuration(self) -> bool:
         """Return True if any configuration file or variable exists."""
-        return any(self._find() if self._kept is None else self._kept)
+        found = self._find() if self._kept is None else self._kept
+        return any(found)
 
     def _find(self) -> tuple[list[tuple[str, Path]], bool]:
         """Return name and path of the files, and True if a variable exists."""

@@ -91,4 +91,6 @@ class _Search:
 
 def describe_os_error(exc: OSError | ValueError) -> str:
     """Return the reason of a failed access to a file."""
-    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    return str(exc)

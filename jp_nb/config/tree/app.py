@@ -260,9 +260,12 @@ class ConversationConfig(ConfigTable):
         """
         tool = self.tools[name]
         star = self.tools.get(STAR)
-        toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
+        candidates = [tool.enable]
+        if tool.toolset:
+            candidates.append(self.toolsets.get(tool.toolset))
+        if star is not None:
+            candidates.append(star.enable)
 
-        candidates = (tool.enable, toolset, star.enable if star else None)
         sources = [source for source in candidates if source is not None]
         states = (source.state for source in sources if source.state is not None)
         rules = (source.allow_toggle for source in sources if source.allow_toggle is not None)

@@ -58,7 +58,9 @@ def format_attachment_url(value: Any) -> str:
             "a URL such as file://notes.md, or a table of type, path, and params", value
         )
 
-    table = {"type" if key == "kind" else key: one for key, one in value.items()}
+    table = dict(value)
+    if "kind" in value:
+        table["type"] = table.pop("kind")
     unknown = [str(key) for key in table if key not in ("type", "path", "params")]
     if unknown or len(table) != len(value):
         wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
