@@ -2,8 +2,9 @@
 
 Without files, the change is what differs from the branch `main`, committed or not. The tests of a
 changed module of `jp_nb` are the test modules that import it or one of the modules that import it,
-also through helpers of the tests, those that have its name, and those that every change needs. The
-name of a page in `docs/` leads to the tests of the documentation.
+also through helpers of the tests, those that have its name, and those that every change needs. If
+no test imports these modules, the next ones that import them count as well. The name of a page in
+`docs/` leads to the tests of the documentation.
 """
 
 from __future__ import annotations
@@ -58,14 +59,31 @@ def find_tests(changed: Iterable[str]) -> set[str]:
         if path.suffix != ".py":
             continue
         found |= find_by_name(path)
-        module = module_name(path)
-        users = {module}
-        if path.parts[0] == "jp_nb":
-            users |= {other for other in package() if module in imports(package()[other])}
-        found |= find_importing(users)
+        found |= find_users(module_name(path))
         if path.name.startswith("test_") and (ROOT / path).exists():
             found.add(name)
     return found
+
+
+def find_users(module: str) -> set[str]:
+    """Return the test modules that import `module` or one of the modules that import it.
+
+    If no test imports those, the modules that import these count as well, and so on.
+    """
+    users = {module}
+    added = users
+    while added:
+        added = {
+            name
+            for name, path in package().items()
+            if name not in users and not users.isdisjoint(imports(path))
+        }
+        users |= added
+        found = find_importing(users)
+        if found:
+            return found
+
+    return set()
 
 
 def find_by_name(path: Path) -> set[str]:
