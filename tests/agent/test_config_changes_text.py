@@ -135,7 +135,7 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
         function = getattr(module, name)
 
         def counted(*args: Any) -> Any:
-            if len(args) != 3 or name == "apply":  # calls with three are recursive
+            if len(args) != 3 or name == "apply_change":  # calls with three are recursive
                 calls.append(name)
             return function(*args)
 
@@ -144,7 +144,7 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for module, name in (
         (validation, "read_layer"),
         (partial, "iter_changed_leaves"),
-        (proposal, "apply"),
+        (proposal, "apply_change"),
     ):
         count(module, name)
     basis = ConfigSnapshot(OPUS, {}, validate_config(OPUS))
@@ -153,4 +153,4 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not has_no_effect(found)
     assert [line.path for line in list_proposed_changes(found)] == ["assistant.name"]
     assert squash_changes([found.change], basis.partial, {}) == Change(NAMED)
-    assert sorted(calls) == ["apply", "iter_changed_leaves", "read_layer"]
+    assert sorted(calls) == ["apply_change", "iter_changed_leaves", "read_layer"]
