@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jp_nb.storage.environment import TRUST_FOLDERS_VARIABLE
+TRUST_FOLDERS_VARIABLE = "JP_NB_TRUST_FOLDERS"
+
 
 # On a busy machine any example may take long, and so may making it up. For many examples of each
 # property: `pytest --hypothesis-profile=deep`.

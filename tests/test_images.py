@@ -7,15 +7,13 @@ import io
 import pytest
 from PIL import Image as Pillow
 
-from jp_nb.images import (
-    MAX_IMAGE_BYTES,
-    MAX_IMAGE_SIDE,
-    Image,
-    detect_media_type,
-    find_image_problem,
-    read_image_size,
-)
+import jp_nb as jp
+from jp_nb.images import detect_media_type, find_image_problem, read_image_size
 from tests.support.images import figure, pdf, pdf_bytes, png
+
+MAX_IMAGE_BYTES = 3_750_000
+MAX_IMAGE_SIDE = 2000
+
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
@@ -33,7 +31,7 @@ def test_type_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> Non
                 content = drawn(kind, size)
                 assert detect_media_type(content) == f"image/{kind.lower()}"
                 assert read_image_size(content) == size
-                assert find_image_problem(Image(f"image/{kind.lower()}", content)) is None
+                assert find_image_problem(jp.Image(f"image/{kind.lower()}", content)) is None
 
 
 def test_size_of_unusual_files_is_read() -> None:
@@ -63,11 +61,11 @@ def test_long_file_without_a_frame_has_no_size() -> None:
 
 
 def test_unsupported_image_is_rejected_with_a_reason() -> None:
-    assert find_image_problem(Image("image/svg+xml", b"<svg/>")) == (
+    assert find_image_problem(jp.Image("image/svg+xml", b"<svg/>")) == (
         "models accept image/png, image/jpeg, image/gif, image/webp, application/pdf"
     )
-    assert find_image_problem(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
-    assert find_image_problem(Image("image/png", png()[:20])) == "its bytes do not give its size"
+    assert find_image_problem(jp.Image("image/jpeg", png())) == "its bytes are not image/jpeg"
+    assert find_image_problem(jp.Image("image/png", png()[:20])) == "its bytes do not give its size"
     assert str(MAX_IMAGE_SIDE) in str(find_image_problem(figure(width=MAX_IMAGE_SIDE + 1)))
     assert str(MAX_IMAGE_BYTES) in str(find_image_problem(figure(padding=MAX_IMAGE_BYTES)))
 
@@ -82,7 +80,7 @@ def test_pdf_that_models_cannot_read_is_rejected_with_a_reason() -> None:
         (encrypted, "it is encrypted"),
         (content + b"\0" * MAX_IMAGE_BYTES, f"the limit is {MAX_IMAGE_BYTES} bytes: select pages"),
     ]:
-        assert find_image_problem(Image("application/pdf", changed)) == why
+        assert find_image_problem(jp.Image("application/pdf", changed)) == why
 
 
 def test_pdf_has_a_description_and_is_shown_as_text() -> None:
@@ -97,7 +95,7 @@ def test_image_has_a_description_and_a_mime_bundle() -> None:
     assert image.words == "figure 1, image/png 640×480"
     assert repr(image) == f"<figure 1, image/png 640×480, {len(image.content) / 1000:.1f} kB>"
     assert image._repr_mimebundle_() == {"text/plain": repr(image), "image/png": image.text}
-    assert Image("text/html", b"<b>")._repr_mimebundle_().keys() == {"text/plain"}
+    assert jp.Image("text/html", b"<b>")._repr_mimebundle_().keys() == {"text/plain"}
 
 
 def test_name_of_an_image_is_one_safe_line() -> None:

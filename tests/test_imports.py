@@ -238,3 +238,28 @@ print(*sys.modules)
 
 def test_every_public_name_exists() -> None:
     assert not [name for name in jp_nb.__all__ if not hasattr(jp_nb, name)]
+
+
+MAX_INTERNAL_NAMES = 865
+"""The most internal names that tests outside the kit import. Lower it, and do not raise it."""
+
+
+def test_tests_import_few_internal_names() -> None:
+    names: set[str] = set()
+    folder = Path(__file__).parent
+    for path in folder.rglob("*.py"):
+        if folder / "kit" not in path.parents:
+            names.update(_list_internal_names(path))
+    assert len(names) <= MAX_INTERNAL_NAMES, "use the public API or `tests/kit`: CONTRIBUTING.md"
+
+
+def _list_internal_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ImportFrom(module="jp_nb", names=names):
+                modules = (alias.name for alias in names if alias.name not in jp_nb.__all__)
+                yield from (f"jp_nb.{name}" for name in modules)
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("jp_nb."):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names if alias.name.startswith("jp_nb."))

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.json_values import (
-    MAX_INDENTED_LEVELS,
-    MAX_STORED_LEVELS,
     canonical_json,
     copy_json,
     copy_nested_json,
@@ -25,6 +23,9 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from tests.support.record_strategies import json_values
+
+MAX_INDENTED_LEVELS = 16
+MAX_STORED_LEVELS = 100
 
 
 def nested(levels: int) -> Any:

@@ -13,10 +13,12 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.storage.environment import TRUST_FOLDERS_VARIABLE
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 from tools.record_tutorial import MCP_RECORDING, cassette_of, record_cassette
+
+TRUST_FOLDERS_VARIABLE = "JP_NB_TRUST_FOLDERS"
+
 
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 QUICKSTART, TOOLS = TUTORIALS[:2]

@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Partial
-from jp_nb.record.events import InquiryResponse, ToolCallResponse
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -42,23 +40,23 @@ def ask_call(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1
 
 
 def make_bench(
-    person: FakePrompter, *calls: list[Any], config: Partial | None = None, **more: Any
+    person: FakePrompter, *calls: list[Any], config: dict[str, Any] | None = None, **more: Any
 ) -> Bench:
     """A turn in which the model makes `calls` and then says that it is done."""
     return Bench([reply(*calls), DONE], person=person, config=config or {}, **more)
 
 
-def answers_config(**answers: JsonValue) -> Partial:
+def answers_config(**answers: JsonValue) -> dict[str, Any]:
     """A configuration with answers to questions of `ask`."""
     return for_tool("ask", questions={key: {"answer": x} for key, x in answers.items()})
 
 
 def responses(bench: Bench) -> list[tuple[str, bool]]:
-    return [(each.content, each.is_error) for each in bench.of(ToolCallResponse)]
+    return [(each.content, each.is_error) for each in bench.of("tool_call_response")]
 
 
 def structured_result(bench: Bench) -> Any:
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     return response.metadata["structured"]
 
 
@@ -66,5 +64,5 @@ def ends(bench: Bench) -> list[tuple[str, str, Any, Any]]:
     """Id, outcome, reason and end of each question in the record."""
     return [
         (entry.id, entry.outcome, entry.reason, entry.metadata.get("end"))
-        for entry in bench.of(InquiryResponse)
+        for entry in bench.of("inquiry_response")
     ]

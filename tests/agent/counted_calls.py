@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.events import ToolCallResponse
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, call
 
@@ -27,4 +26,4 @@ def make_counting_tool() -> tuple[PythonTool, list[int]]:
 
 def contents_of(bench: Bench) -> list[str]:
     """The results of all calls."""
-    return [response.content for response in bench.of(ToolCallResponse)]
+    return [response.content for response in bench.of("tool_call_response")]

@@ -6,17 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jp_nb.agent.display import (
-    ShowText,
-)
-from jp_nb.agent.interrupts import MENU_TITLE as MENU_TEXT
-from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.agent.provider import TextPart
-from jp_nb.agent.turn import TurnEnd
-from jp_nb.config.partial import Partial
-from jp_nb.record.events import (
-    ToolCallResponse,
-)
 from jp_nb.toolkit.base import CallInterrupted
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import (
@@ -25,16 +14,21 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.screens import display_event
 from tests.support.fakes import FakePrompter, until
 
+MENU_TEXT = "Interrupted"
 
-def interrupt_config(**actions: str) -> Partial:
+
+def interrupt_config(**actions: str) -> dict[str, Any]:
     """A configuration with these actions; a second interrupt never counts as one of the first."""
     interrupt: dict[str, Any] = {key: {"action": value} for key, value in actions.items()}
     return {"interrupt": {"escalation_cooldown_secs": 0, **interrupt}}
 
 
-async def one_interrupt(bench: Bench, when: Callable[[], object]) -> TurnEnd:
+async def one_interrupt(bench: Bench, when: Callable[[], object]) -> Any:
     """Run the turn, interrupt it once when `when` holds, and return its end."""
     task = asyncio.create_task(bench.run())
     await until(when)
@@ -49,11 +43,16 @@ def gated_reply(gate: asyncio.Event, text: str = "So far") -> list[Any]:
     async def wait() -> None:
         await gate.wait()
 
-    return [TextPart(0, "message", text), wait, *say(" and more")[:1], *reply(say("", index=9))]
+    return [
+        model_event("text", 0, "message", text),
+        wait,
+        *say(" and more")[:1],
+        *reply(say("", index=9)),
+    ]
 
 
 def has_said(bench: Bench, text: str = "So far") -> Callable[[], bool]:
-    return lambda: ShowText("message", text) in bench.shown
+    return lambda: display_event("show_text", "message", text) in bench.shown
 
 
 def menus(person: FakePrompter) -> list[list[str]]:
@@ -61,7 +60,7 @@ def menus(person: FakePrompter) -> list[list[str]]:
     return [
         [action.label for action in prompt.actions]
         for prompt in person.asked
-        if isinstance(prompt, ActionPrompt) and prompt.text.startswith(MENU_TEXT)
+        if is_kind(prompt, "decision_prompt") and prompt.text.startswith(MENU_TEXT)
     ]
 
 
@@ -85,7 +84,7 @@ class Slow:
 
 
 def contents(bench: Bench) -> list[tuple[str, str]]:
-    return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
+    return [(response.id, response.content) for response in bench.of("tool_call_response")]
 
 
 async def interrupt_twice(bench: Bench, when: Callable[[], object]) -> None:

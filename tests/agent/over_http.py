@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.provider import Provider
 from tests.agent.turn_bench import Bench
 
 
-def use_http_provider(bench: Bench, provider: Provider, name: str) -> None:
+def use_http_provider(bench: Bench, provider: Any, name: str) -> None:
     """Let `provider` be the model of `bench`."""
     resolve = bench.loop.resolve
 

@@ -6,20 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jp_nb.agent.display import Notice
-from jp_nb.agent.prompts import ActionPrompt
+import jp_nb as jp
 from jp_nb.config.authority import Grants
-from jp_nb.config.partial import Partial, merge_partials
+from jp_nb.config.partial import merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
-from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate_config
 from jp_nb.record.document import Document
-from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.answer_types import BooleanAnswer
-from jp_nb.toolkit.base import DeltaRejection, ToolContext
+from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -27,13 +22,15 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type
 from tests.support.entries import FakeClock
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 APPLY = yes("apply")
 REJECT = yes("reject")
-SURE = Question(id="sure", text="Sure?", answer_type=BooleanAnswer())
-OPUS: Partial = {
+SURE = jp.Question(id="sure", text="Sure?", answer_type=answer_type("boolean"))
+OPUS: dict[str, Any] = {
     "assistant": {
         "model": {"id": "anthropic/opus", "parameters": {"temperature": 0.5}},
         "name": "Ada",
@@ -49,10 +46,10 @@ class Proposer:
     """A tool with prepared outcomes that records the contexts of its runs."""
 
     def __init__(self, *outcomes: Any, name: str = "change") -> None:
-        self.told: list[ToolContext] = []
+        self.told: list[jp.ToolContext] = []
         self._outcomes = list(outcomes)
 
-        async def run(ctx: ToolContext, n: int = 0) -> Any:
+        async def run(ctx: jp.ToolContext, n: int = 0) -> Any:
             self.told.append(ctx)
             step = self._outcomes[min(len(self.told), len(self._outcomes)) - 1]
             return await step(ctx) if callable(step) else step
@@ -68,7 +65,7 @@ def make_bench(
     *proposers: Proposer,
     person: FakePrompter | None = None,
     rule: Mapping[str, Any] | None = FULL,
-    config: Partial | None = None,
+    config: dict[str, Any] | None = None,
     models: Mapping[str, EventProvider] | None = None,
     scripts: Any = None,
     **more: Any,
@@ -90,11 +87,11 @@ def make_bench(
 
 
 def responses(bench: Bench) -> dict[str, str]:
-    return {entry.id: entry.content for entry in bench.of(ToolCallResponse)}
+    return {entry.id: entry.content for entry in bench.of("tool_call_response")}
 
 
 def notices(bench: Bench) -> list[str]:
-    return [notice.text for notice in bench.shown_of(Notice)]
+    return [notice.text for notice in bench.shown_of("notice")]
 
 
 def reloaded(bench: Bench) -> ConversationStream:
@@ -104,7 +101,7 @@ def reloaded(bench: Bench) -> ConversationStream:
 
 
 def shown_texts(person: FakePrompter) -> list[str]:
-    return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in person.asked]
+    return [p.text if is_kind(p, "decision_prompt") else p.question.text for p in person.asked]
 
 
 def count_resolves(bench: Bench) -> list[str]:
@@ -133,7 +130,7 @@ def reviewed(
     """Return the review of a change by a tool with `rules`."""
     whole = merge_partials(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
-    grants = Grants([ConfigRule(**rule) for rule in rules])
+    grants = Grants([jp.ConfigRule(**rule) for rule in rules])
     basis = ConfigSnapshot(whole, {}, validate_config(whole))
     found = review_proposal(json.loads(json.dumps(config)), unset or [], grants, basis)
     assert isinstance(found, Proposal)

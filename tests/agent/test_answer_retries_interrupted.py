@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from jp_nb.agent.provider import Flush, TextPart
-from jp_nb.record.events import ChatRequest, Entry
+from jp_nb.record.events import Entry
 from jp_nb.record.marks import is_schema_retry
 from jp_nb.toolkit.base import CallInterrupted
 from tests.agent.interrupted_turns import interrupt_config, one_interrupt
 from tests.agent.turn_bench import Bench, is_well_formed, reply
+from tests.kit.models import model_event
 
-MISFIT = reply([TextPart(0, "structured", "1"), Flush(0)])
+MISFIT = reply([model_event("text", 0, "structured", "1"), model_event("flush", 0)])
 
 
 def reject(entries: Sequence[Entry]) -> Sequence[str]:
@@ -48,4 +48,4 @@ async def test_interrupt_of_a_validator_ends_the_turn() -> None:
     end = await bench.run()
     assert end.status == "interrupted"
     assert bench.turn.json == 1
-    assert not any(is_schema_retry(entry) for entry in bench.of(ChatRequest))
+    assert not any(is_schema_retry(entry) for entry in bench.of("chat_request"))

@@ -10,17 +10,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
+import jp_nb as jp
 from jp_nb.config.tree.tool_settings import Command
-from jp_nb.errors import PromptUnavailable
-from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.cell_questions import CellQuestions
-from jp_nb.toolkit.base import CURRENT_RUN, Run, ToolContext
+from jp_nb.toolkit.base import CURRENT_RUN, Run
 from jp_nb.toolkit.command import CommandFormatter
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -28,11 +23,12 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.questions import form_end, not_answered
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 
 def contents(bench: Bench) -> list[tuple[str, str]]:
-    return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
+    return [(response.id, response.content) for response in bench.of("tool_call_response")]
 
 
 async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
@@ -43,10 +39,10 @@ async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
 
 
 def make_asking_tool(name: str, question: str) -> PythonTool:
-    def ask(ctx: ToolContext) -> Outcome:
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if question not in ctx.answers:
-            return NeedsInput(Question.boolean(question, f"{question}?"))
-        return Success(f"{question}: {ctx.answers[question]}")
+            return jp.NeedsInput(jp.Question.boolean(question, f"{question}?"))
+        return jp.Success(f"{question}: {ctx.answers[question]}")
 
     return PythonTool(ask, name=name)
 
@@ -57,13 +53,13 @@ async def test_call_ids_with_dots_get_separate_inquiries() -> None:
     person = FakePrompter(forever, yes("stop"))
     bench = Bench([calls], tools, person)
     task = asyncio.create_task(bench.run())
-    await until(lambda: len(bench.of(InquiryRequest)) == 2 and person.asked)
+    await until(lambda: len(bench.of("inquiry_request")) == 2 and person.asked)
     bench.loop.interrupt()
     async with asyncio.timeout(5):
         await task
-    asked = [inquiry.id for inquiry in bench.of(InquiryRequest)]
+    asked = [inquiry.id for inquiry in bench.of("inquiry_request")]
     assert asked == ["a.b.c.1", "a.b.c.2"]
-    assert sorted(inquiry.id for inquiry in bench.of(InquiryResponse)) == asked
+    assert sorted(inquiry.id for inquiry in bench.of("inquiry_response")) == asked
     assert not bench.stream.repair()
 
 
@@ -88,7 +84,7 @@ async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
     )
     bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
     await bench.run()
-    assert [(r.content[:25], r.is_error) for r in bench.of(ToolCallResponse)] == [
+    assert [(r.content[:25], r.is_error) for r in bench.of("tool_call_response")] == [
         ("The arguments are not JSO", True),
         ("fine", False),
         ("The arguments are not a J", True),
@@ -98,25 +94,25 @@ async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
 @pytest.mark.parametrize(
     ("end", "stages"),
     [
-        (NotAnswered("interrupted", "form"), ["asked"]),
+        (not_answered("interrupted", "form"), ["asked"]),
         (yes("skip"), ["asked"]),
         (yes("run"), ["asked", "permitted", "started", "finished"]),
     ],
 )
 async def test_journal_has_a_call_as_finished_only_with_a_result(
-    end: PromptEnd[Answered], stages: list[str]
+    end: Any, stages: list[str]
 ) -> None:
     """A restart of the kernel interrupts the form first, which is no decision of the user."""
 
     async def last() -> str:
-        await until(lambda: bench.shown_of(ToolEnds))
+        await until(lambda: bench.shown_of("tool_ends"))
         return "fine"
 
     calls = reply(call("t", "c1", index=1), call("last", "c2", index=2))
     tools = [PythonTool(lambda: "fine", name="t"), PythonTool(last)]
     bench = Bench([calls, DONE], tools, FakePrompter(end), for_tool("t", run="ask"))
     await bench.run()
-    assert len(bench.of(ToolCallResponse)) == 2
+    assert len(bench.of("tool_call_response")) == 2
     first = bench.kinds().index("tool_call_request")
     one, other = (bench.progress[bench.stream.event_id(first + n)] for n in range(2))
     assert one == stages
@@ -134,10 +130,10 @@ async def test_result_is_written_before_the_next_function_starts() -> None:
 
 
 async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:
-    question = Question.boolean("sure", "Sure?").with_persistence("turn")
+    question = jp.Question.boolean("sure", "Sure?").with_persistence("turn")
 
-    def t(ctx: ToolContext) -> Outcome:
-        return Success("fine") if "sure" in ctx.answers else NeedsInput(question)
+    def t(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success("fine") if "sure" in ctx.answers else jp.NeedsInput(question)
 
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
     person = FakePrompter(yes(True, remember=True))
@@ -160,33 +156,33 @@ async def test_stop_at_a_question_ends_the_turn_although_another_call_just_ended
             await asyncio.sleep(0)
         return "fine"
 
-    async def stop() -> FormEnd:
+    async def stop() -> Any:
         answered.set()
         for _ in range(12):
             await asyncio.sleep(0)
-        return FormEnd((NotAnswered("cancelled", "form"),), then="stop")
+        return form_end((not_answered("cancelled", "form"),), then="stop")
 
-    needs = NeedsInput(Question.text("why", "Why?"), menu=True)
+    needs = jp.NeedsInput(jp.Question.text("why", "Why?"), menu=True)
     tools = [PythonTool(end_soon), PythonTool(lambda: needs, name="ask")]
     calls = reply(call("end_soon", "c1", index=1), call("ask", "c2", index=2))
     assert (await Bench([calls, DONE], tools, FakePrompter(stop)).run()).status == "stopped"
 
 
 async def test_user_may_be_asked_the_same_question_without_limit() -> None:
-    def ask(ctx: ToolContext) -> Outcome:
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if ctx.answers.get("number") == "25":
-            return Success("at last")
-        return NeedsInput(Question.text("number", "Which?"))
+            return jp.Success("at last")
+        return jp.NeedsInput(jp.Question.text("number", "Which?"))
 
     person = FakePrompter(*(yes(str(n)) for n in range(1, 26)))
     bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], person=person)
     await bench.run()
-    assert bench.of(ToolCallResponse)[0].content == "at last"
+    assert bench.of("tool_call_response")[0].content == "at last"
 
 
 async def test_error_of_an_inquiry_backend_is_reported_by_its_type_alone() -> None:
-    def ask(ctx: ToolContext) -> Outcome:
-        return NeedsInput(Question.boolean("sure", "Sure?"))
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
 
     for fault, told in (
         (asyncio.CancelledError(), "Error: Inquiry cancelled."),
@@ -205,10 +201,10 @@ async def test_error_of_an_inquiry_backend_is_reported_by_its_type_alone() -> No
         )
         async with asyncio.timeout(5):
             await bench.run()
-        [response] = bench.of(ToolCallResponse)
+        [response] = bench.of("tool_call_response")
         assert told in response.content
         assert "key-123" not in repr(bench.stream.raw)
-        assert bench.of(InquiryResponse)[0].reason == "backend_error"
+        assert bench.of("inquiry_response")[0].reason == "backend_error"
 
 
 async def test_error_while_preparing_arguments_fails_one_call() -> None:
@@ -220,7 +216,7 @@ async def test_error_while_preparing_arguments_fails_one_call() -> None:
     calls = reply(call("broken", "c1", index=1), call("t", "c2", index=2))
     bench = Bench([calls, DONE], tools=[broken, PythonTool(lambda: "x", name="t")])
     await bench.run()
-    contents = [(r.content, r.is_error) for r in bench.of(ToolCallResponse)]
+    contents = [(r.content, r.is_error) for r in bench.of("tool_call_response")]
     assert contents == [("LookupError: gone", True), ("x", False)]
 
 
@@ -254,9 +250,9 @@ def test_question_of_a_finished_call_is_refused() -> None:
     def ask() -> None:
         CURRENT_RUN.set(Run(is_over=True))
         runner = object.__new__(CellQuestions)
-        runner.ask([Question.boolean("q", "Sure?")], label=None, tool=None)
+        runner.ask([jp.Question.boolean("q", "Sure?")], label=None, tool=None)
 
-    with pytest.raises(PromptUnavailable, match="was asked too late"):
+    with pytest.raises(jp.PromptUnavailable, match="was asked too late"):
         contextvars.copy_context().run(ask)
 
 
@@ -266,7 +262,7 @@ class Formatter(CommandFormatter):
 
     log: list[str] = field(default_factory=list)
 
-    async def format(self, arguments: Any, context: ToolContext) -> str:
+    async def format(self, arguments: Any, context: jp.ToolContext) -> str:
         self.log.append("format")
         assert context.action == "format_arguments"
         return f"<{arguments['a']}>"
@@ -299,5 +295,5 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
     bench.offer = lambda: offered  # type: ignore[method-assign]
     await bench.run()
     assert log == order
-    shown = [begins.formatted for begins in bench.shown_of(ToolBegins)]
+    shown = [begins.formatted for begins in bench.shown_of("tool_begins")]
     assert shown[-1] == "<2>", "the shown arguments are the executed ones"

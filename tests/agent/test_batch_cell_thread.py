@@ -8,20 +8,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import (
-    InterruptReceived,
-    ToolEnds,
-)
-from jp_nb.agent.interrupts import STOP, STOPPED, stopped_call_text
-from jp_nb.agent.prompts import Answered, PromptEnd
-from jp_nb.agent.turn import TurnEnd
-from jp_nb.config.partial import Partial
-from jp_nb.config.tree.tool_settings import CANCELLATION
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.base import CallInterrupted, ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+import jp_nb as jp
+from jp_nb.agent.interrupts import STOP, stopped_call_text
+from jp_nb.toolkit.base import CallInterrupted
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,
@@ -37,7 +27,14 @@ from tests.agent.turn_bench import (
     make_result_tool,
     reply,
 )
+from tests.kit.screens import display_event
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
+
+STOPPED = "Interrupted before it finished. Its effects up to then may remain."
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or"
+    " ask, before you call it again."
+)
 
 
 async def test_restart_runs_an_interrupted_function_again() -> None:
@@ -137,7 +134,7 @@ class CutCell:
         self.released += 1
 
 
-def make_cell_bench(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
+def make_cell_bench(person: FakePrompter, *calls: Any, config: dict[str, Any] | None = None) -> Any:
     """Return a turn whose tool `hold` runs in the cell, where an interrupt ends it."""
     slow = Slow()
     tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
@@ -149,7 +146,7 @@ def make_cell_bench(person: FakePrompter, *calls: Any, config: Partial | None = 
     return bench, slow, cell
 
 
-async def interrupt_functions(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
+async def interrupt_functions(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> Any:
     """Run the turn, interrupt it when `ready` holds, and end the functions in the cell."""
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard and ready())
@@ -179,7 +176,7 @@ async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) 
 
 
 async def test_continue_keeps_the_calls_that_were_not_interrupted() -> None:
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         slow.gate.set()
         return yes("continue")
 
@@ -200,7 +197,7 @@ async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard)
     bench.loop.interrupt()
-    assert bench.passing[-1] == InterruptReceived()
+    assert bench.passing[-1] == display_event("interrupt_received")
     assert not bench.person.asked, "who has the cell is not done yet"
     cell.heard[0].set()
     async with asyncio.timeout(5):
@@ -220,9 +217,9 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
     bench = Bench([reply(call("t"))], tools=[make_result_tool("x")], person=person)
     bench.use(cell=Cell())
     assert (await bench.run()).status == "interrupted"
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.is_error) == (stopped_call_text(STOP, ran=True), False)
-    assert bench.shown_of(ToolEnds)[0].traceback is None
+    assert bench.shown_of("tool_ends")[0].traceback is None
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
@@ -314,7 +311,7 @@ async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> No
     bench = Bench([reply(call("t")), DONE], tools=[PythonTool(function, name="t")])
     async with asyncio.timeout(5):
         await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.is_error) == ("LookupError: gone", True)
 
 
@@ -331,9 +328,9 @@ async def test_function_is_queued_before_the_first_prompt_opens() -> None:
         def release(self) -> None:
             pass
 
-    async def asks(ctx: ToolContext) -> Outcome:
-        question = Question.boolean("sure", "Sure?")
-        return Success("fine") if ctx.answers else NeedsInput(question)
+    async def asks(ctx: jp.ToolContext) -> jp.Outcome:
+        question = jp.Question.boolean("sure", "Sure?")
+        return jp.Success("fine") if ctx.answers else jp.NeedsInput(question)
 
     calls = reply(call("asks", "c1", index=1), call("t", "c2", index=2))
     bench = Bench([calls, DONE], [PythonTool(asks), make_result_tool("fine")], person)
@@ -364,9 +361,9 @@ async def test_next_function_begins_before_a_prompt_that_follows_a_run_opens() -
         def release(self) -> None:
             pass
 
-    def asks(ctx: ToolContext) -> Outcome:
-        question = Question.boolean("sure", "Sure?").with_persistence("none")
-        return Success("fine") if ctx.answers else NeedsInput(question)
+    def asks(ctx: jp.ToolContext) -> jp.Outcome:
+        question = jp.Question.boolean("sure", "Sure?").with_persistence("none")
+        return jp.Success("fine") if ctx.answers else jp.NeedsInput(question)
 
     calls = reply(call("asks", "c1", index=1), call("asks", "c2", index=2))
     bench = Bench([calls, DONE], [PythonTool(asks)], person)

@@ -10,26 +10,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.batch import BROKE_OFF, NEVER_RAN
-from jp_nb.agent.call_runner import RAN_BEFORE
-from jp_nb.agent.display import (
-    DisplayEvent,
-    InterruptReceived,
-    ToolBegins,
-    ToolEnds,
-    UserMessage,
-)
-from jp_nb.agent.interrupts import STOPPED
-from jp_nb.agent.permissions import SKIPPED_BY_USER
-from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
-from jp_nb.config.partial import Partial
-from jp_nb.config.tree.tool_settings import CANCELLATION
-from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
+import jp_nb as jp
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.interrupted_turns import (
     Slow,
     contents,
@@ -47,7 +30,24 @@ from tests.agent.turn_bench import (
     make_result_tool,
     reply,
 )
+from tests.kit.kinds import is_kind, kind_of, select_kind
+from tests.kit.questions import not_answered
+from tests.kit.screens import display_event
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
+
+BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
+NEVER_RAN = "This tool call did not run. The turn ended first."
+RAN_BEFORE = (
+    "This call may already have run, fully or partly, and its effects may remain. It did"
+    " not run again: {}"
+)
+STOPPED = "Interrupted before it finished. Its effects up to then may remain."
+SKIPPED_BY_USER = "Tool skipped by user."
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or"
+    " ask, before you call it again."
+)
+
 
 SLOW_RUNS = ["Continue", "Tell the model something …", "Run slow again", "End the turn"]
 
@@ -55,17 +55,19 @@ SLOW_RUNS = ["Continue", "Tell the model something …", "Run slow again", "End 
 CALLS = reply(call("slow", "c1", index=1), call("fast", "c2", index=2))
 
 
-def make_tool_bench(person: FakePrompter, *scripts: Any, config: Partial | None = None) -> Any:
+def make_tool_bench(
+    person: FakePrompter, *scripts: Any, config: dict[str, Any] | None = None
+) -> Any:
     """Return a turn whose first response calls a slow and a fast tool, and the slow tool."""
     slow = Slow()
     fast = PythonTool(lambda: "fast is done", name="fast")
     config = interrupt_config() if config is None else config
     bench = Bench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
-    return bench, slow, lambda: slow.runs and bench.shown_of(ToolEnds)
+    return bench, slow, lambda: slow.runs and bench.shown_of("tool_ends")
 
 
 async def test_continue_waits_for_running_tools() -> None:
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         slow.gate.set()
         return yes("continue")
 
@@ -83,9 +85,9 @@ async def test_reply_is_the_response_of_cancelled_calls() -> None:
     end = await one_interrupt(bench, ready)
     words = "Tool run cancelled by user with a custom message:\n\nUse the other one."
     assert contents(bench) == [("c1", words), ("c2", "fast is done")]
-    assert [r.is_error for r in bench.of(ToolCallResponse)] == [False, False]
+    assert [r.is_error for r in bench.of("tool_call_response")] == [False, False]
     assert (end.status, slow.cleaned) == ("completed", 1)
-    assert len(bench.of(ChatRequest)) == 1, "the model sees responses, not a message"
+    assert len(bench.of("chat_request")) == 1, "the model sees responses, not a message"
     assert len(bench.provider.requests) == 2
 
 
@@ -97,10 +99,10 @@ async def test_blank_reply_uses_the_cancellation_response() -> None:
 
 
 async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         return yes("restart")
 
-    async def allow() -> PromptEnd[Answered]:
+    async def allow() -> Any:
         slow.gate.set()
         return yes("run")
 
@@ -112,10 +114,10 @@ async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
     assert end.status == "completed"
     assert (slow.runs, slow.cleaned) == (2, 2)
     assert contents(bench) == [("c1", "slow is done"), ("c2", "fast is done")]
-    begun = [event.name for event in bench.shown_of(ToolBegins)]
+    begun = [event.name for event in bench.shown_of("tool_begins")]
     assert begun.count("slow") == 2
     assert begun.count("fast") == 1
-    ended = [(event.name, event.skipped) for event in bench.shown_of(ToolEnds)]
+    ended = [(event.name, event.skipped) for event in bench.shown_of("tool_ends")]
     assert ended == [("fast", False), ("slow", True), ("slow", False)]
 
 
@@ -162,10 +164,10 @@ async def test_interrupt_without_a_user_ends_the_turn() -> None:
 
 
 def asking_tool(name: str = "ask") -> PythonTool:
-    def ask(ctx: ToolContext) -> Outcome:
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if "sure" not in ctx.answers:
-            return NeedsInput(Question.boolean("sure", "Sure?"))
-        return Success(f"sure: {ctx.answers['sure']}")
+            return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
+        return jp.Success(f"sure: {ctx.answers['sure']}")
 
     return PythonTool(ask, name=name)
 
@@ -177,11 +179,11 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
     bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
-    shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
+    shown = [p.text if is_kind(p, "decision_prompt") else p.tool for p in person.asked]
     assert shown == ["a", "Interrupted: a and b", "b"]
     assert person.most_at_once == 1
     assert contents(bench) == [("c1", END_WORDS["interrupted"].response), ("c2", "sure: True")]
-    [first, second] = bench.of(InquiryResponse)
+    [first, second] = bench.of("inquiry_response")
     assert first.metadata == {"end": "interrupted", "channel": "form"}
     assert second.outcome == "answered"
 
@@ -203,7 +205,7 @@ async def test_waiting_prompts_are_dropped_when_the_batch_is_canceled(choice: st
     tools = [asking_tool("a"), asking_tool("b")]
     bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     await one_interrupt(bench, lambda: person.asked)
-    outcomes = [(r.id, r.outcome, r.metadata.get("end")) for r in bench.of(InquiryResponse)]
+    outcomes = [(r.id, r.outcome, r.metadata.get("end")) for r in bench.of("inquiry_response")]
     assert outcomes[:2] == [
         ("c1.sure.1", "cancelled", "interrupted"),
         ("c2.sure.1", "cancelled", "interrupted"),
@@ -227,7 +229,7 @@ async def test_interrupt_at_the_end_of_the_answer_reaches_its_tools() -> None:
     async with asyncio.timeout(5):
         end = await bench.run()
     assert end.status == "interrupted"
-    assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
+    assert [r.id for r in bench.of("tool_call_response")] == ["c1", "c2"]
     assert slow.cleaned == slow.runs
 
 
@@ -313,12 +315,12 @@ async def test_tool_that_cancels_its_own_task_ends_alone(waits: bool) -> None:
 async def test_tool_that_returns_during_cancellation_asks_nothing() -> None:
     runs = 0
 
-    async def stubborn() -> Outcome:
+    async def stubborn() -> jp.Outcome:
         nonlocal runs
         runs += 1
         with suppress(asyncio.CancelledError):
             await forever()
-        return NeedsInput(Question.boolean("sure", "Sure?"))
+        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
 
     person = FakePrompter(yes("stop"))
     bench = Bench([reply(call("stubborn"))], [PythonTool(stubborn)], person, interrupt_config())
@@ -336,15 +338,15 @@ async def test_line_of_a_restarted_call_ends_where_the_next_one_begins() -> None
     person = FakePrompter(yes("restart"), yes("stop"))
     bench = Bench([calls], tools, person, interrupt_config())
     task = asyncio.create_task(bench.run())
-    await until(lambda: len(bench.shown_of(ToolBegins)) == 2)
+    await until(lambda: len(bench.shown_of("tool_begins")) == 2)
     bench.loop.interrupt()
-    await until(lambda: len(bench.shown_of(ToolBegins)) == 4)
+    await until(lambda: len(bench.shown_of("tool_begins")) == 4)
     bench.loop.interrupt()
     async with asyncio.timeout(5):
         await task
-    lines = [e for e in bench.shown if isinstance(e, ToolBegins | ToolEnds)]
-    assert [(type(e), e.call_id) for e in lines[2:6]] == [
-        (kind, call_id) for call_id in ("c1", "c2") for kind in (ToolEnds, ToolBegins)
+    lines = select_kind(bench.shown, "tool_begins", "tool_ends")
+    assert [(kind_of(e), e.call_id) for e in lines[2:6]] == [
+        (kind, call_id) for call_id in ("c1", "c2") for kind in ("tool_ends", "tool_begins")
     ]
 
 
@@ -352,7 +354,7 @@ async def test_interrupted_permission_is_reported_as_not_run() -> None:
     config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [PythonTool(forever, name="a"), PythonTool(lambda: "x", name="b")]
-    person = FakePrompter(forever, NotAnswered("timed_out", "form"))
+    person = FakePrompter(forever, not_answered("timed_out", "form"))
     bench = Bench([calls], tools=tools, person=person, config={**interrupt_config(), **config})
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "interrupted"
@@ -364,7 +366,7 @@ async def test_interrupted_permission_is_reported_as_not_run() -> None:
 
 @pytest.mark.parametrize("choice", ["stop", "reply"])
 async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> None:
-    async def say_it() -> PromptEnd[Answered]:
+    async def say_it() -> Any:
         return yes("Enough.")
 
     config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
@@ -377,7 +379,7 @@ async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> N
     await one_interrupt(bench, lambda: person.asked)
     told = "The tool ran. Its result is not delivered: an interrupt came first."
     assert contents(bench) == [("c1", told), ("c2", told)]
-    words = [request.content for request in bench.of(ChatRequest)]
+    words = [request.content for request in bench.of("chat_request")]
     assert words == (["Go.", "Enough."] if choice == "reply" else ["Go."])
 
 
@@ -387,7 +389,7 @@ async def test_cancelled_turn_does_not_report_calls_as_cancelled_by_the_user() -
     tools = [PythonTool(forever), PythonTool(lambda: "x", name="b")]
     bench = Bench([calls], tools=tools, person=FakePrompter(forever), config=config)
     task = asyncio.create_task(bench.run())
-    await until(lambda: bench.person.asked and len(bench.shown_of(ToolBegins)) == 2)
+    await until(lambda: bench.person.asked and len(bench.shown_of("tool_begins")) == 2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -412,7 +414,7 @@ async def test_turn_cancelled_before_its_batch_answers_the_calls() -> None:
 
 @pytest.mark.parametrize("phase", ["streaming", "tools"])
 async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
-    async def look() -> PromptEnd[Answered]:
+    async def look() -> Any:
         shown.extend(bench.passing)
         return yes("stop")
 
@@ -425,8 +427,11 @@ async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
         bench, _, ready = make_tool_bench(person)
         end = await one_interrupt(bench, ready)
     assert end.status == "interrupted"
-    heard = [event for event in shown if isinstance(event, InterruptReceived)]
-    assert heard == [InterruptReceived(), InterruptReceived("menu")]
+    heard = [event for event in shown if is_kind(event, "interrupt_received")]
+    assert heard == [
+        display_event("interrupt_received"),
+        display_event("interrupt_received", "menu"),
+    ]
 
 
 async def test_interrupt_cancels_running_threads_and_keeps_finished_results() -> None:
@@ -440,10 +445,10 @@ async def test_interrupt_cancels_running_threads_and_keeps_finished_results() ->
     calls = [call("slow", "c1", index=1), call("fast", "c2", index=2)]
     bench = Bench([reply(*calls)], tools=[tool, make_result_tool("x", name="fast")])
     try:
-        await interrupt_twice(bench, lambda: bench.shown_of(ToolEnds))
+        await interrupt_twice(bench, lambda: bench.shown_of("tool_ends"))
     finally:
         hold.set()
-    contents = [(r.id, r.content, r.is_error) for r in bench.of(ToolCallResponse)]
+    contents = [(r.id, r.content, r.is_error) for r in bench.of("tool_call_response")]
     assert contents == [("c1", CANCELLATION, False), ("c2", "x", False)]
 
 
@@ -453,8 +458,8 @@ async def test_response_of_a_cancelled_call_is_configurable() -> None:
 
     config = for_tool("slow", cancellation_response="Stop.")
     bench = Bench([reply(call("slow"))], tools=[PythonTool(slow)], config=config)
-    await interrupt_twice(bench, lambda: bench.shown_of(ToolBegins))
-    assert bench.of(ToolCallResponse)[0].content == "Stop."
+    await interrupt_twice(bench, lambda: bench.shown_of("tool_begins"))
+    assert bench.of("tool_call_response")[0].content == "Stop."
 
 
 def interrupted_at_its_end(*ends: Any) -> Bench:
@@ -462,9 +467,9 @@ def interrupted_at_its_end(*ends: Any) -> Bench:
     tool = PythonTool(lambda: "fine", name="t")
     bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
 
-    def display(event: DisplayEvent) -> None:
+    def display(event: Any) -> None:
         bench.show(event)
-        if isinstance(event, ToolEnds):
+        if is_kind(event, "tool_ends"):
             bench.loop.interrupt()
 
     bench.use(display=display)
@@ -489,20 +494,20 @@ async def test_reply_after_the_last_response_is_a_message() -> None:
     bench = interrupted_at_its_end(yes("reply"), yes("Enough."))
     assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "fine")]
-    assert [request.content for request in bench.of(ChatRequest)] == ["Go.", "Enough."]
-    assert bench.shown_of(UserMessage) == [UserMessage("Enough.")]
+    assert [request.content for request in bench.of("chat_request")] == ["Go.", "Enough."]
+    assert bench.shown_of("user_message") == [display_event("user_message", "Enough.")]
 
 
 async def test_restart_drops_answers_and_edits() -> None:
     runs: list[dict[str, Any]] = []
 
-    async def t(ctx: ToolContext, n: int = 0) -> Outcome:
+    async def t(ctx: jp.ToolContext, n: int = 0) -> jp.Outcome:
         runs.append({"n": n, **ctx.answers})
         if "sure" not in ctx.answers:
-            return NeedsInput(Question.boolean("sure", "Sure?"))
+            return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
         if len(runs) == 2:
             await forever()
-        return Success("fine")
+        return jp.Success("fine")
 
     config: Any = for_tool("t", run="ask")
     person = FakePrompter(
@@ -515,7 +520,7 @@ async def test_restart_drops_answers_and_edits() -> None:
     async with asyncio.timeout(5):
         await task
     assert runs == [{"n": 1}, {"n": 1, "sure": True}, {"n": 0}, {"n": 0, "sure": False}]
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.metadata) == ("fine", {})
 
 
@@ -546,7 +551,7 @@ async def test_interrupt_of_the_tool_menu_ends_the_turn() -> None:
     person = FakePrompter(forever)
     bench = Bench([reply(call("forever"))], [PythonTool(forever)], person, config)
     task = asyncio.create_task(bench.run())
-    await until(lambda: bench.shown_of(ToolBegins))
+    await until(lambda: bench.shown_of("tool_begins"))
     bench.loop.interrupt()
     await until(lambda: person.asked)
     bench.loop.interrupt()

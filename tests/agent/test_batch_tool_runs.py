@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.outcome import READ_REST_HINT, Failure, Outcome
+import jp_nb as jp
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import (
     DONE,
@@ -16,18 +14,26 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import FakePrompter, for_tool, yes
+
+READ_REST_HINT = (
+    "If you need them, and a second call does no harm, call the tool again for a smaller"
+    " part. Use the arguments that it has: a narrower query, a range, a page, or a limit."
+)
+
 
 LEFT_OUT = "conversation.tools.t.result_max_chars is"
 
 
 def contents_of(bench: Bench) -> list[str]:
-    return [response.content for response in bench.of(ToolCallResponse)]
+    return [response.content for response in bench.of("tool_call_response")]
 
 
 def make_result_tool(content: str, *, fails: bool = False) -> PythonTool:
-    def t() -> Outcome | str:
-        return Failure(content) if fails else content
+    def t() -> jp.Outcome | str:
+        return failure(content) if fails else content
 
     return PythonTool(t)
 
@@ -45,7 +51,7 @@ async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     assert "call the tool again for a smaller part" in READ_REST_HINT
     await bench.run("Next.")
     for _, entries in bench.provider.requests[1:]:
-        sent = [entry.content for entry in entries if isinstance(entry, ToolCallResponse)]
+        sent = [entry.content for entry in entries if is_kind(entry, "tool_call_response")]
         assert sent == contents_of(bench)
 
 
@@ -69,5 +75,5 @@ async def test_delivery_prompt_shows_the_truncated_result() -> None:
     bench = Bench([reply(call("t")), DONE], [make_result_tool("x" * 99)], person, config)
     await bench.run()
     [prompt] = person.asked
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     assert contents_of(bench) == [exhibit.value for exhibit in prompt.exhibits]

@@ -9,25 +9,26 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.compactor import CompactionSettings
-from jp_nb.agent.display import Notice, ShowText
-from jp_nb.agent.prompts import ActionPrompt, NotAnswered
-from jp_nb.agent.provider import Usage
-from jp_nb.agent.summarizer import OMITTED_RESULT, SUMMARY_INSTRUCTIONS, Summarizer
-from jp_nb.config.partial import Partial
-from jp_nb.errors import ProviderError
+from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.record.compaction import list_active_compactions
 from jp_nb.record.context import build_context
-from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import is_unanswered
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.questions import not_answered
 from tests.support.entries import ASKED, SAID, START, called, new_stream, result
 from tests.support.fakes import FakePrompter, forever, until, yes
 
-TOO_LONG = ProviderError("the prompt is too long", kind="too_long", status=400)
+OMITTED_RESULT = "(omitted: the turn is too long)"
+
+
+TOO_LONG = jp.ProviderError("the prompt is too long", kind="too_long", status=400)
 SUMMARY = "Summary of earlier turns."
 
 
@@ -46,7 +47,7 @@ def bench(
     *scripts: Sequence[Step],
     summaries: Sequence[Sequence[Step]] = (),
     person: FakePrompter | None = None,
-    config: Partial | None = None,
+    config: dict[str, Any] | None = None,
     record: list[dict[str, Any]] | None = None,
 ) -> tuple[Bench, EventProvider]:
     """Return a turn after `record`, and the provider of summaries."""
@@ -67,7 +68,7 @@ def bench(
     return made, summarizer
 
 
-def auto(**bounds: int) -> Partial:
+def auto(**bounds: int) -> dict[str, Any]:
     rules: list[Any] = [{"keep_first": 0, "summary": {}}]
     return {"conversation": {"compaction": {"auto": dict(bounds), "rules": rules}}}
 
@@ -75,20 +76,20 @@ def auto(**bounds: int) -> Partial:
 def long_results(bench: Bench, request: int) -> int:
     """Return the number of untruncated results of earlier turns in a request."""
     _, thread = bench.provider.requests[request]
-    return sum(isinstance(x, ToolCallResponse) and len(x.content) > 1000 for x in thread)
+    return sum(is_kind(x, "tool_call_response") and len(x.content) > 1000 for x in thread)
 
 
 def pairs_are_whole(bench: Bench) -> bool:
     for _, thread in bench.provider.requests:
-        asked = [entry.id for entry in thread if isinstance(entry, ToolCallRequest)]
-        answered = [entry.id for entry in thread if isinstance(entry, ToolCallResponse)]
+        asked = [entry.id for entry in thread if is_kind(entry, "tool_call_request")]
+        answered = [entry.id for entry in thread if is_kind(entry, "tool_call_response")]
         if asked != answered:
             return False
     return True
 
 
 def notices(bench: Bench) -> str:
-    return "\n".join(event.text for event in bench.shown_of(Notice))
+    return "\n".join(event.text for event in bench.shown_of("notice"))
 
 
 # --- on request ----------------------------------------------------------------------
@@ -100,7 +101,7 @@ async def test_user_compacts_and_the_request_is_sent_again() -> None:
     assert end.status == "completed"
     assert made.turn.text == "Done."
     [prompt] = made.person.asked
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     assert [action.value for action in prompt.actions] == ["compact", "summarise", "stop"]
     assert "tokens less" in str(prompt.exhibits[0])
     assert [long_results(made, n) for n in (0, 1)] == [3, 1]
@@ -113,7 +114,7 @@ async def test_user_has_a_summary_written() -> None:
     made, summarizer = bench(
         [TOO_LONG],
         reply(say("Done.")),
-        summaries=[[*say(SUMMARY), Usage(700, 30), *reply()]],
+        summaries=[[*say(SUMMARY), model_event("usage", 700, 30), *reply()]],
         person=person,
     )
     await made.run("Now?")
@@ -123,9 +124,9 @@ async def test_user_has_a_summary_written() -> None:
         (SUMMARY_INSTRUCTIONS,),
         "none",
     )
-    assert sum(isinstance(entry, ToolCallResponse) for entry in thread) == 3
+    assert sum(is_kind(entry, "tool_call_response") for entry in thread) == 3
     assert "Now?" not in [getattr(entry, "content", "") for entry in thread]
-    [entry] = made.of(Compaction)
+    [entry] = made.of("compaction")
     assert (entry.from_turn, entry.to_turn) == (0, 2)
     [used] = read_usage(entry.metadata)
     assert (used.model, used.tokens.input_tokens) == ("test/small", 700)
@@ -135,11 +136,11 @@ async def test_user_has_a_summary_written() -> None:
 
 
 async def test_declined_compaction_raises_the_error() -> None:
-    made, _ = bench([TOO_LONG], person=FakePrompter(NotAnswered("cancelled", "form")))
-    with pytest.raises(ProviderError) as caught:
+    made, _ = bench([TOO_LONG], person=FakePrompter(not_answered("cancelled", "form")))
+    with pytest.raises(jp.ProviderError) as caught:
         await made.run("Now?")
     assert caught.value is TOO_LONG
-    assert made.of(Compaction) == []
+    assert made.of("compaction") == []
     assert is_unanswered(made.stream.current_turn())
 
 
@@ -148,7 +149,7 @@ async def test_second_error_of_length_offers_the_other_way() -> None:
     made, _ = bench(
         [TOO_LONG], [TOO_LONG], [TOO_LONG], summaries=[reply(say(SUMMARY))], person=person
     )
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         await made.run("Now?")
     offered = [[action.value for action in prompt.actions] for prompt in person.asked]
     assert offered == [["compact", "summarise", "stop"], ["summarise", "stop"]]
@@ -157,7 +158,7 @@ async def test_second_error_of_length_offers_the_other_way() -> None:
 
 async def test_no_prompt_if_nothing_can_be_compacted() -> None:
     made, _ = bench([TOO_LONG], person=FakePrompter(), record=[])
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         await made.run("Now?")
 
 
@@ -169,7 +170,7 @@ async def test_compaction_keeps_the_calls_of_the_current_turn() -> None:
     await made.run("Fetch it.")
     assert made.turn.text == "Done."
     _, thread = made.provider.requests[2]
-    results = [entry.content for entry in thread if isinstance(entry, ToolCallResponse)]
+    results = [entry.content for entry in thread if is_kind(entry, "tool_call_response")]
     assert results == ["fetched"]
     assert pairs_are_whole(made)
 
@@ -180,15 +181,15 @@ async def test_long_turns_are_summarized_in_parts() -> None:
         summaries=[[TOO_LONG], reply(say("First part.")), [TOO_LONG], reply(say("Third turn."))],
     )  # fmt: skip
     await made.run("Now?")
-    [entry] = made.of(Compaction)
+    [entry] = made.of("compaction")
     assert (entry.from_turn, entry.to_turn) == (0, 2)
     assert entry.summary is not None
     assert entry.summary.summary == "First part.\n\nThird turn."
     sizes = [
-        sum(isinstance(x, ToolCallResponse) for x in thread) for _, thread in summarizer.requests
+        sum(is_kind(x, "tool_call_response") for x in thread) for _, thread in summarizer.requests
     ]
     assert sizes == [3, 2, 1, 1]
-    last = [x.content for x in summarizer.requests[-1][1] if isinstance(x, ToolCallResponse)]
+    last = [x.content for x in summarizer.requests[-1][1] if is_kind(x, "tool_call_response")]
     assert last == [OMITTED_RESULT]
 
 
@@ -197,7 +198,7 @@ async def test_summary_of_a_single_long_turn_is_given_up() -> None:
         [TOO_LONG], person=FakePrompter(yes("summarise")), summaries=[[TOO_LONG], [TOO_LONG]],
         record=make_earlier_turns(1),
     )  # fmt: skip
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         await made.run("Now?")
     assert len(summarizer.requests) == 2
 
@@ -206,13 +207,13 @@ async def test_failed_summary_is_shown_and_the_error_raised() -> None:
     made, _ = bench(
         [TOO_LONG],
         person=FakePrompter(yes("summarise")),
-        summaries=[[ProviderError("no such model")]],
+        summaries=[[jp.ProviderError("no such model")]],
     )
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         await made.run("Now?")
     assert caught.value is TOO_LONG
     assert "not compacted: no such model" in notices(made)
-    assert made.of(Compaction) == []
+    assert made.of("compaction") == []
 
 
 # --- automatic -------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ async def test_automatic_compaction_is_shown_in_one_line() -> None:
     assert line.startswith("⊟ About ")
     assert " tokens, limit 900: from now on, turns 1 to 2 are sent as a summary. Undo" in line
     assert "\n" not in line
-    assert not any(event.text == SUMMARY for event in made.shown_of(ShowText))
+    assert not any(event.text == SUMMARY for event in made.shown_of("show_text"))
 
 
 async def test_automatic_compaction_frees_a_tenth_of_the_bound() -> None:
@@ -291,7 +292,7 @@ async def test_summary_longer_than_its_turns_is_discarded() -> None:
     )
     await made.run("Now?")
     assert "not compacted: the summary is not shorter than" in notices(made)
-    assert made.of(Compaction) == []
+    assert made.of("compaction") == []
     assert long_results(made, 0) == 3
     await made.run("And now?")
     assert len(summarizer.requests) == 1  # nor is another one paid for with every turn
@@ -302,11 +303,11 @@ async def test_summary_that_frees_little_is_not_requested() -> None:
     made, summarizer = bench(reply(say("Done.")), config=auto(max_tokens=900), record=small)
     await made.run("Now? " + "word " * 2000)
     assert summarizer.requests == []
-    assert made.of(Compaction) == []
+    assert made.of("compaction") == []
 
 
 @pytest.mark.parametrize(
-    "failure", [ProviderError("down"), RuntimeError("a fault of ours"), TOO_LONG]
+    "failure", [jp.ProviderError("down"), RuntimeError("a fault of ours"), TOO_LONG]
 )
 async def test_turn_continues_after_an_error_of_the_summarizer(failure: Exception) -> None:
     made, _ = bench(reply(say("Done.")), summaries=[[failure]], config=auto(max_turns=1))
@@ -337,7 +338,7 @@ async def test_tokens_of_an_interrupted_summary_are_recorded() -> None:
         told.set()
         await forever()
 
-    made, _ = bench(summaries=[[Usage(700, 30), has_told]], config=auto(max_turns=1))
+    made, _ = bench(summaries=[[model_event("usage", 700, 30), has_told]], config=auto(max_turns=1))
 
     async def interrupt() -> None:
         await told.wait()
@@ -354,7 +355,7 @@ async def test_automatic_compaction_after_an_error_of_length_has_no_prompt() -> 
     made, _ = bench(
         [TOO_LONG], [TOO_LONG], summaries=[reply(say(SUMMARY))], config=auto(max_tokens=10**6)
     )
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         await made.run("Now?")
     assert [long_results(made, n) for n in (0, 1)] == [3, 0]
     assert made.kinds().count("compaction") == 1
@@ -367,7 +368,7 @@ async def test_hostile_summary_is_plain_text() -> None:
     assert "\x1b" not in notices(made)
     assert "<img" not in notices(made)
     assert made.stream.deltas == []
-    [entry] = made.of(Compaction)
+    [entry] = made.of("compaction")
     assert entry.summary is not None
     assert entry.summary.summary == text
 
@@ -379,5 +380,5 @@ async def test_calls_in_a_summary_are_ignored() -> None:
         config=auto(max_turns=1),
     )
     await made.run("Now?")
-    assert made.of(Compaction)[0].summary is not None
-    assert [entry.name for entry in made.of(ToolCallRequest)].count("fetch") == 0
+    assert made.of("compaction")[0].summary is not None
+    assert [entry.name for entry in made.of("tool_call_request")].count("fetch") == 0

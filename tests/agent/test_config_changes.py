@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.change_review import EXHAUSTED, NOT_APPLIED
-from jp_nb.agent.display import ChangeEnds
-from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd, QuestionPrompt
-from jp_nb.errors import PromptUnavailable
+import jp_nb as jp
 from jp_nb.record.document import Document
-from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.stream import ProposedBy, read_proposed_by
 from jp_nb.rendering.log import format_proposing_tools
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     NAMED,
@@ -39,51 +33,56 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind, list_kinds
+from tests.kit.questions import not_answered
 from tests.support.fakes import FakePrompter, for_tool, until, yes
+
+EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+NOT_APPLIED = "Change not applied, tool re-invoked."
 
 
 @pytest.mark.req("R078-30", "R078-32", "R078-46", "R078-56", "R078-59", "R078-75", "R078-77")
 async def test_approved_change_is_one_entry_of_the_record() -> None:
-    change = Success("Changed.", config=TO_GPT, unset=["assistant.name"])
+    change = jp.Success("Changed.", config=TO_GPT, unset=["assistant.name"])
     person = FakePrompter(APPLY)
     bench = make_bench(Proposer(change), person=person)
     await bench.run()
-    [delta] = bench.of(ConfigDelta)
+    [delta] = bench.of("config_delta")
     assert delta.delta == {"assistant": {"model": {"id": {"provider": "openai", "name": "gpt-x"}}}}
     assert delta.unsets == ("assistant.name",)
     leaves = ("assistant.model.id.provider", "assistant.model.id.name", "assistant.name")
     assert delta.claims == dict.fromkeys(leaves)
     assert read_proposed_by(delta) == (ProposedBy("change", "c0", leaves, "person", "form"),)
     [prompt] = person.asked
-    assert isinstance(prompt, ActionPrompt)
-    assert bench.shown_of(ChangeEnds)[0].applied
+    assert is_kind(prompt, "decision_prompt")
+    assert bench.shown_of("change_ends")[0].applied
     config = bench.app_config()
     assert str(config.assistant.model.id) == "openai/gpt-x"
     assert config.assistant.model.parameters.temperature == 0.5
 
 
 async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
-    tool = Proposer(Success("Changed.", config=NAMED))
+    tool = Proposer(jp.Success("Changed.", config=NAMED))
     bench = make_bench(tool, person=FakePrompter(replace(APPLY, by="Bo")))
     await bench.run()
-    [delta] = bench.of(ConfigDelta)
+    [delta] = bench.of("config_delta")
     assert [one.by for one in read_proposed_by(delta)] == ["Bo"]
     assert format_proposing_tools(read_proposed_by(delta)) == [
         "by tool change, applied by Bo (form)"
     ]
-    assert bench.shown_of(ChangeEnds)[0].person == "Bo"
+    assert bench.shown_of("change_ends")[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
     bench = make_bench(tool, person=FakePrompter(*ada))
     await bench.run()
-    shown = bench.shown_of(ChangeEnds)[0]
+    shown = bench.shown_of("change_ends")[0]
     assert (shown.applied, shown.person) == (False, "Ada")
 
 
 @pytest.mark.req("R078-31", "R078-48", "R078-82", "R078-129", "R078-136")
 async def test_change_is_not_sent_to_the_model() -> None:
-    bench = make_bench(Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(APPLY))
+    bench = make_bench(Proposer(jp.Success("Changed.", config=NAMED)), person=FakePrompter(APPLY))
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     raw = response.to_raw()
     raw.pop("timestamp")
     assert raw == {
@@ -102,11 +101,11 @@ async def test_change_is_not_sent_to_the_model() -> None:
 
 @pytest.mark.req("R078-77", "R078-95")
 async def test_rejected_change_and_its_content_leave_no_trace() -> None:
-    tool = Proposer(Success("It is Bo now.", config=NAMED), Success("It stays."))
+    tool = Proposer(jp.Success("It is Bo now.", config=NAMED), jp.Success("It stays."))
     bench = make_bench(tool, person=FakePrompter(REJECT))
     await bench.run()
     assert responses(bench) == {"c0": "It stays."}
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
     assert bench.app_config().assistant.name == "Ada"
     assert "It is Bo now." not in json.dumps(Document(bench.stream).to_json())
 
@@ -115,11 +114,11 @@ async def test_rejected_change_and_its_content_leave_no_trace() -> None:
 async def test_empty_proposal_changes_and_resolves_nothing() -> None:
     empty: list[Any] = [None, {}, {"assistant": {"name": None}}]
     for config in empty:
-        bench = make_bench(Proposer(Success("Fine.", config=config)))
+        bench = make_bench(Proposer(jp.Success("Fine.", config=config)))
         resolved = count_resolves(bench)
         await bench.run()
         assert responses(bench) == {"c0": "Fine."}
-        assert not bench.of(ConfigDelta)
+        assert not bench.of("config_delta")
         assert len(resolved) == 1, config
 
 
@@ -127,63 +126,67 @@ async def test_empty_proposal_changes_and_resolves_nothing() -> None:
 @pytest.mark.parametrize("away", [None, "this notebook runs headless"], ids=["there", "away"])
 async def test_unattended_change_is_applied_with_and_without_a_user(away: str | None) -> None:
     bench = make_bench(
-        Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(away=away), rule=UNATTENDED
+        Proposer(jp.Success("Changed.", config=NAMED)),
+        person=FakePrompter(away=away),
+        rule=UNATTENDED,
     )
     await bench.run()
     assert bench.app_config().assistant.name == "Bo"
-    [ends] = bench.shown_of(ChangeEnds)
+    [ends] = bench.shown_of("change_ends")
     assert (ends.applied, ends.by, ends.channel) == (True, "grant", None)
-    [by] = read_proposed_by(bench.of(ConfigDelta)[0])
+    [by] = read_proposed_by(bench.of("config_delta")[0])
     assert (by.applied_by, by.channel) == ("grant", None)
 
 
 @pytest.mark.req("R078-78", "R078-80", "R078-79")
 async def test_change_to_confirm_is_rejected_without_a_user() -> None:
-    tool = Proposer(Success("Bo it is.", config=NAMED), Success("It stays Ada."))
+    tool = Proposer(jp.Success("Bo it is.", config=NAMED), jp.Success("It stays Ada."))
     person = FakePrompter(away="this notebook runs headless")
     bench = make_bench(tool, person=person)
     await bench.run()
     assert person.asked == []
     assert responses(bench) == {"c0": "It stays Ada."}
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
     rejection = tool.rejections[1]
     assert rejection is not None
     assert (rejection.reason, rejection.fields) == ("confirmation_unavailable", ("assistant.name",))
     assert "this notebook runs headless" in rejection.detail
-    [ends] = bench.shown_of(ChangeEnds)
+    [ends] = bench.shown_of("change_ends")
     assert (ends.applied, ends.by, ends.reason) == (False, "nobody", "this notebook runs headless")
     assert notices(bench) == [NOT_APPLIED]
 
 
 async def test_tool_that_repeats_its_proposal_without_a_user_is_stopped() -> None:
-    bench = make_bench(Proposer(Success("Bo.", config=NAMED)), person=FakePrompter(away="headless"))
+    bench = make_bench(
+        Proposer(jp.Success("Bo.", config=NAMED)), person=FakePrompter(away="headless")
+    )
     await bench.run()
-    assert len(bench.shown_of(ChangeEnds)) == 3
+    assert len(bench.shown_of("change_ends")) == 3
     assert notices(bench) == [NOT_APPLIED] * 3 + [EXHAUSTED.format("change")]
 
 
 async def test_strict_turn_ends_when_no_user_can_confirm() -> None:
-    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    tool = Proposer(jp.Success("Bo.", config=NAMED), jp.Success("It stays."))
     bench = make_bench(tool, person=FakePrompter(away="headless"), strict=True)
-    with pytest.raises(PromptUnavailable, match="a decision needs a user"):
+    with pytest.raises(jp.PromptUnavailable, match="a decision needs a user"):
         await bench.run()
     assert responses(bench) == {"c0": "It stays."}
 
 
 async def test_form_that_times_out_confirms_nothing() -> None:
-    timed_out = NotAnswered("timed_out", "form")
-    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    timed_out = not_answered("timed_out", "form")
+    tool = Proposer(jp.Success("Bo.", config=NAMED), jp.Success("It stays."))
     bench = make_bench(tool, person=FakePrompter(timed_out))
     await bench.run()
     rejection = tool.rejections[1]
     assert rejection is not None
     assert rejection.reason == "confirmation_unavailable"
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
 
 
 @pytest.mark.req("R078-12", "R078-39", "R078-40")
 async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
-    tool = Proposer(Success("Seen."))
+    tool = Proposer(jp.Success("Seen."))
     person = FakePrompter()
     bench = make_bench(tool, person=person, rule={"path": "assistant.model", "read": True})
     await bench.run()
@@ -205,14 +208,14 @@ async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
 @pytest.mark.req("R078-8", "R078-41", "R078-10")
 async def test_right_to_change_does_not_include_reading() -> None:
     for capability in ("write", "delete"):
-        tool = Proposer(Success("Blind."))
+        tool = Proposer(jp.Success("Blind."))
         await make_bench(tool, rule={"path": "assistant", capability: True}).run()
         assert tool.told[0].config == {}
 
 
 @pytest.mark.req("R078-7", "R078-42")
 async def test_tool_without_grants_sees_and_changes_nothing() -> None:
-    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    tool = Proposer(jp.Success("Bo.", config=NAMED), jp.Success("It stays."))
     bench = make_bench(tool, rule=None)
     await bench.run()
     assert [ctx.config for ctx in tool.told] == [None, None]
@@ -224,16 +227,16 @@ async def test_tool_without_grants_sees_and_changes_nothing() -> None:
 
 @pytest.mark.req("R078-109", "R078-87", "R078-110")
 async def test_runs_of_a_batch_see_the_configuration_as_it_began() -> None:
-    def name(ctx: ToolContext) -> Any:
+    def name(ctx: jp.ToolContext) -> Any:
         return ctx.config["assistant"]["name"]  # type: ignore[index,call-overload]
 
-    first = Proposer(Success("Bo.", config=NAMED), Success("Seen."), name="first")
+    first = Proposer(jp.Success("Bo.", config=NAMED), jp.Success("Seen."), name="first")
 
-    async def late(_: ToolContext) -> Success:
-        await until(lambda: bench.shown_of(ChangeEnds))
-        return Success("Cy.", config={"assistant": {"name": "Cy"}})
+    async def late(_: jp.ToolContext) -> jp.Success:
+        await until(lambda: bench.shown_of("change_ends"))
+        return jp.Success("Cy.", config={"assistant": {"name": "Cy"}})
 
-    second = Proposer(late, Success("Not then."), name="second")
+    second = Proposer(late, jp.Success("Not then."), name="second")
     scripts = [
         reply(call("first", "c0"), call("second", "c1", index=2)),
         reply(call("first", "c2")),
@@ -246,13 +249,13 @@ async def test_runs_of_a_batch_see_the_configuration_as_it_began() -> None:
 
 
 async def test_tool_that_modifies_its_context_changes_nothing() -> None:
-    async def spoil(ctx: ToolContext) -> Success:
+    async def spoil(ctx: jp.ToolContext) -> jp.Success:
         ctx.config["assistant"]["name"] = "Eve"  # type: ignore[index,call-overload]
         ctx.options["deep"]["n"] = 2  # type: ignore[index,call-overload]
         ctx.access["config"].clear()  # type: ignore[index,call-overload,union-attr]
-        return Success("Bo.", config=NAMED)
+        return jp.Success("Bo.", config=NAMED)
 
-    tool = Proposer(spoil, Success("It stays."))
+    tool = Proposer(spoil, jp.Success("It stays."))
     options = for_tool("change", options={"deep": {"n": 1}})
     await make_bench(tool, person=FakePrompter(REJECT), config=options).run()
     assert tool.told[1].config["assistant"]["name"] == "Ada"  # type: ignore[index,call-overload]
@@ -264,14 +267,16 @@ async def test_tool_that_modifies_its_context_changes_nothing() -> None:
 async def test_permission_to_run_and_approval_of_the_change_are_separate() -> None:
     person = FakePrompter(yes("run"), APPLY)
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED)), person=person, config=for_tool("change", run="ask")
+        Proposer(jp.Success("Bo.", config=NAMED)),
+        person=person,
+        config=for_tool("change", run="ask"),
     )
     await bench.run()
     assert shown_texts(person)[0] == "Run the tool `change`?"
     assert len(person.asked) == 2
     person = FakePrompter(yes("run"))
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED)),
+        Proposer(jp.Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", run="ask"),
         rule=UNATTENDED,
@@ -285,7 +290,7 @@ async def test_permission_to_run_and_approval_of_the_change_are_separate() -> No
 async def test_change_is_decided_before_the_result() -> None:
     person = FakePrompter(REJECT, APPLY, yes("deliver"))
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED)),
+        Proposer(jp.Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", result="ask"),
     )
@@ -311,7 +316,7 @@ async def test_change_is_applied_whether_or_not_the_result_is_delivered(
     result: str, ends: list[Any], content: str
 ) -> None:
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED)),
+        Proposer(jp.Success("Bo.", config=NAMED)),
         person=FakePrompter(APPLY, *ends),
         config=for_tool("change", result=result),
     )
@@ -325,14 +330,14 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
     """The change of the first tool waits for both questions, which came up before it."""
     gate = asyncio.Event()
 
-    async def ask(ctx: ToolContext) -> Outcome:
-        return Success("Asked.") if ctx.answers else NeedsInput(SURE)
+    async def ask(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success("Asked.") if ctx.answers else jp.NeedsInput(SURE)
 
-    async def change(_: ToolContext) -> Success:
+    async def change(_: jp.ToolContext) -> jp.Success:
         await gate.wait()
-        return Success("Bo.", config=NAMED)
+        return jp.Success("Bo.", config=NAMED)
 
-    async def open_gate() -> PromptEnd[Answered]:
+    async def open_gate() -> Any:
         gate.set()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -343,11 +348,7 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
     person = FakePrompter(open_gate, yes(), APPLY)
     bench = make_bench(first, *others, person=person)
     await bench.run()
-    assert [type(prompt) for prompt in person.asked] == [
-        QuestionPrompt,
-        QuestionPrompt,
-        ActionPrompt,
-    ]
+    assert list_kinds(person.asked) == ["question_prompt", "question_prompt", "decision_prompt"]
     assert person.most_at_once == 1
     assert list(responses(bench)) == ["c0", "c1", "c2"]
 
@@ -356,14 +357,14 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
 async def test_approved_change_is_recorded_when_the_batch_ends() -> None:
     seen: list[bool] = []
 
-    async def slow(_: ToolContext) -> Success:
-        await until(lambda: bench.shown_of(ChangeEnds))
+    async def slow(_: jp.ToolContext) -> jp.Success:
+        await until(lambda: bench.shown_of("change_ends"))
         stored = json.dumps(Document(bench.stream).to_json())
         seen.append("Bo" in stored or "config_delta" in stored)
-        return Success("Slow.")
+        return jp.Success("Slow.")
 
     bench = make_bench(
-        Proposer(Success("Done.", config=NAMED), name="first"),
+        Proposer(jp.Success("Done.", config=NAMED), name="first"),
         Proposer(slow, name="second"),
         person=FakePrompter(APPLY),
     )
@@ -383,15 +384,15 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
     """The worked example of the specification; the calls end in the opposite order."""
     done: list[str] = []
 
-    def after(name: str, *others: str) -> Callable[[ToolContext], Any]:
+    def after(name: str, *others: str) -> Callable[[jp.ToolContext], Any]:
         outcomes = {
-            "a": Success("A", config={"assistant": {"name": "A"}}),
-            "b": Success("B", config={"style": {"tool_call": {"show": False}}},
+            "a": jp.Success("A", config={"assistant": {"name": "A"}}),
+            "b": jp.Success("B", config={"style": {"tool_call": {"show": False}}},
                          unset=["assistant.name"]),
-            "c": Success("C", config={"assistant": {"name": "C"}}),
+            "c": jp.Success("C", config={"assistant": {"name": "C"}}),
         }  # fmt: skip
 
-        async def run(_: ToolContext) -> Success:
+        async def run(_: jp.ToolContext) -> jp.Success:
             await until(lambda: set(others) <= set(done))
             done.append(name)
             return outcomes[name]
@@ -408,7 +409,7 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
     )
     await bench.run()
     assert done == ["c", "b", "a"]
-    [delta] = bench.of(ConfigDelta)
+    [delta] = bench.of("config_delta")
     assert delta.delta == {"assistant": {"name": "C"}, "style": {"tool_call": {"show": False}}}
     assert delta.unsets == ()
     assert delta.claims == {"assistant.name": None, "style.tool_call.show": None}
@@ -417,18 +418,18 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
 
 @pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])
 async def test_proposal_of_current_values_needs_no_prompt(away: str | None) -> None:
-    tool = Proposer(Success("Fine.", config={"assistant": {"name": "Ada"}}))
+    tool = Proposer(jp.Success("Fine.", config={"assistant": {"name": "Ada"}}))
     bench = make_bench(tool, person=FakePrompter(away=away))
     await bench.run()
     assert responses(bench) == {"c0": "Fine."}
     assert tool.rejections == [None]
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
     assert notices(bench) == ["⟳ change proposed settings that are already set. Nothing to apply."]
 
 
 async def test_applied_change_wins_over_a_proposal_of_current_values() -> None:
-    new = Proposer(Success("Bo.", config=NAMED), name="new")
-    same = Proposer(Success("Ada.", config={"assistant": {"name": "Ada"}}), name="same")
+    new = Proposer(jp.Success("Bo.", config=NAMED), name="new")
+    same = Proposer(jp.Success("Ada.", config={"assistant": {"name": "Ada"}}), name="same")
     bench = make_bench(same, new, person=FakePrompter(APPLY))
     await bench.run()
     assert bench.app_config().assistant.name == "Bo"

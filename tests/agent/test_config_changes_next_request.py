@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ChangeEnds
+import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.record.context import build_context
-from jp_nb.record.events import ChatRequest, ConfigDelta, TurnStart
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
     NAMED,
@@ -37,14 +32,15 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.records import new_event
 from tests.support.fakes import FakePrompter, for_tool
 
 
 @pytest.mark.req("R078-125", "R078-126", "R078-127", "R078-128", "R078-129")
 async def test_next_request_is_sent_to_the_new_model() -> None:
     other = EventProvider(reply(call("again", "c1")), reply(say("Hello.")))
-    tool = Proposer(Success("Switched.", config=TO_GPT))
-    again = Proposer(Success("Fine."), name="again")
+    tool = Proposer(jp.Success("Switched.", config=TO_GPT))
+    again = Proposer(jp.Success("Fine."), name="again")
     bench = make_bench(
         tool, again, person=FakePrompter(APPLY), models={"openai/gpt-x": other},
         scripts=[reply(call("change", "c0"))],
@@ -54,7 +50,7 @@ async def test_next_request_is_sent_to_the_new_model() -> None:
     assert [request.model for request, _ in other.requests] == ["gpt-x", "gpt-x"]
     _, thread = other.requests[0]
     assert [entry.type for entry in thread][-1] == "tool_call_response"
-    assert len(bench.of(TurnStart)) == len(bench.of(ChatRequest)) == 1
+    assert len(bench.of("turn_start")) == len(bench.of("chat_request")) == 1
     assert bench.kinds().count("config_delta") == 1
     assert bench.turn.text == "Hello."
 
@@ -68,8 +64,8 @@ async def test_next_request_has_the_new_tools_and_instructions() -> None:
     tools = {"path": "conversation.tools.*.enable", "write": True, "apply": "unattended"}
     prompt = {"path": "assistant.system_prompt", "write": True, "apply": "unattended"}
     bench = make_bench(
-        Proposer(Success("Set.", config=config)),
-        Proposer(Success("."), name="other"),
+        Proposer(jp.Success("Set.", config=config)),
+        Proposer(jp.Success("."), name="other"),
         rule=tools,
         config=for_tool("change", access={"config": [prompt]}),
         scripts=[reply(call("change", "c0")), DONE],
@@ -90,7 +86,7 @@ async def test_tool_choice_is_forced_again_only_if_it_changed() -> None:
     for choice, second in choices:
         config: Any = {"assistant": {"name": "Bo", "tool_choice": choice}}
         bench = make_bench(
-            Proposer(Success("Set.", config=config)),
+            Proposer(jp.Success("Set.", config=config)),
             rule=UNATTENDED,
             config={"assistant": {"tool_choice": "required"}},
         )
@@ -101,11 +97,11 @@ async def test_tool_choice_is_forced_again_only_if_it_changed() -> None:
 
 async def test_unattended_change_without_effect_is_recorded() -> None:
     bench = make_bench(
-        Proposer(Success("Set.", config={"assistant": {"name": "Ada"}})), rule=UNATTENDED
+        Proposer(jp.Success("Set.", config={"assistant": {"name": "Ada"}})), rule=UNATTENDED
     )
     resolved = count_resolves(bench)
     await bench.run()
-    assert bench.of(ConfigDelta)[0].delta == {"assistant": {"name": "Ada"}}
+    assert bench.of("config_delta")[0].delta == {"assistant": {"name": "Ada"}}
     assert len(resolved) == 2
 
 
@@ -115,18 +111,18 @@ async def test_configuration_that_does_not_resolve_ends_the_turn() -> None:
               "allow_toggle": "never"}}}}, "assistant": {"tool_choice": "change"}}  # fmt: skip
     enable = {"path": "conversation.tools.*.enable", "write": True, "apply": "unattended"}
     bench = make_bench(
-        Proposer(Success("Locked.", config=locked)),
+        Proposer(jp.Success("Locked.", config=locked)),
         rule=UNATTENDED,
         config=for_tool("change", access={"config": [enable]}),
     )
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         await bench.run()
     assert caught.value.path == "assistant.tool_choice"
     assert "a tool changed the configuration in this turn" in str(caught.value)
     assert [entry.type for entry in bench.entries][-2:] == ["tool_call_response", "config_delta"]
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp.ConfigError):
         bench.app_config()
-    bench.stream.append(ConfigDelta(delta={"assistant": {"tool_choice": "auto"}}))
+    bench.stream.append(new_event("config_delta", delta={"assistant": {"tool_choice": "auto"}}))
     assert bench.app_config().assistant.tool_choice == "auto"
 
 
@@ -144,15 +140,15 @@ async def test_configuration_that_does_not_resolve_ends_the_turn() -> None:
 async def test_error_of_an_unusable_model_names_the_change(
     config: Any, status: int | None, path: str | None
 ) -> None:
-    gone = [ProviderError("It cannot be used.", status=status)]
+    gone = [jp.ProviderError("It cannot be used.", status=status)]
     other = EventProvider(gone)
     bench = make_bench(
-        Proposer(Success("Set.", config=config)),
+        Proposer(jp.Success("Set.", config=config)),
         rule=UNATTENDED,
         models={"openai/gpt-x": other},
         scripts=[reply(call("change", "c0")), gone],
     )
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         await bench.run()
     assert caught.value.status == status
     said = str(caught.value)
@@ -162,56 +158,58 @@ async def test_error_of_an_unusable_model_names_the_change(
         assert said.startswith(
             f"It cannot be used; a tool changed {path} in this turn. The change "
         )
-    assert len(bench.of(ConfigDelta)) == 1
+    assert len(bench.of("config_delta")) == 1
 
 
 class NoSchemas(EventProvider):
     """A provider without structured responses."""
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
-        raise UsageError("no structured answers here")
+        raise jp.UsageError("no structured answers here")
 
 
 async def test_model_without_structured_answers_cannot_be_chosen() -> None:
     bench = make_bench(
-        Proposer(Success("Set.", config=TO_GPT)),
+        Proposer(jp.Success("Set.", config=TO_GPT)),
         rule=UNATTENDED,
         models={"openai/gpt-x": NoSchemas()},
     )
-    request = ChatRequest(content="Go.", schema={"type": "object"})
-    with pytest.raises(ConfigError, match="no structured answers here; a tool changed") as caught:
+    request = new_event("chat_request", content="Go.", schema={"type": "object"})
+    with pytest.raises(
+        jp.ConfigError, match="no structured answers here; a tool changed"
+    ) as caught:
         await bench.loop.run(request)
     assert caught.value.path == "assistant.model.id"
     assert bench.kinds()[-1] == "config_delta"
 
 
 async def test_later_errors_do_not_name_the_change() -> None:
-    gone = [ProviderError("It cannot be used.", status=404)]
+    gone = [jp.ProviderError("It cannot be used.", status=404)]
     other = EventProvider(reply(call("again", "c1")), gone)
     bench = make_bench(
-        Proposer(Success("Set.", config=TO_GPT)),
-        Proposer(Success("Fine."), name="again"),
+        Proposer(jp.Success("Set.", config=TO_GPT)),
+        Proposer(jp.Success("Fine."), name="again"),
         rule=UNATTENDED,
         models={"openai/gpt-x": other},
         scripts=[reply(call("change", "c0"))],
     )
-    with pytest.raises(ProviderError, match=r"It cannot be used\.$"):
+    with pytest.raises(jp.ProviderError, match=r"It cannot be used\.$"):
         await bench.run()
 
 
 async def test_error_of_an_unreachable_server_names_the_change() -> None:
-    down = [ProviderError("no route", kind="connect")]
+    down = [jp.ProviderError("no route", kind="connect")]
     server: Any = {"providers": {"llm": {"openai": {"base_url": "http://127.0.0.1:1"}}}}
     rule = {"path": "providers.llm", "write": True, "apply": "unattended"}
     bench = make_bench(
-        Proposer(Success("Set.", config=server)),
+        Proposer(jp.Success("Set.", config=server)),
         person=FakePrompter(APPLY),
         rule=rule,
         request=RequestConfig(max_retries=1),
         scripts=[reply(call("change", "c0")), down, down],
     )
     with pytest.raises(
-        ProviderError, match=r"no route\. It was tried 2 times; a tool changed providers\.llm"
+        jp.ProviderError, match=r"no route\. It was tried 2 times; a tool changed providers\.llm"
     ) as got:
         await bench.run()
     assert got.value.kind == "connect"
@@ -220,12 +218,12 @@ async def test_error_of_an_unreachable_server_names_the_change() -> None:
 @pytest.mark.req("R078-60", "R078-52")
 async def test_model_name_alone_keeps_the_provider_of_an_alias() -> None:
     other = EventProvider(reply(say("Hello.")))
-    config: Partial = {
+    config: dict[str, Any] = {
         "assistant": {"model": {"id": "fast"}},
         "providers": {"llm": {"aliases": {"fast": "openai/gpt-o"}}},
     }
     bench = make_bench(
-        Proposer(Success("Set.", config={"assistant": {"model": {"id": {"name": "gpt-x"}}}})),
+        Proposer(jp.Success("Set.", config={"assistant": {"model": {"id": {"name": "gpt-x"}}}})),
         person=FakePrompter(APPLY),
         rule={"path": "assistant.model.id.name", "write": True},
         config=config,
@@ -233,24 +231,24 @@ async def test_model_name_alone_keeps_the_provider_of_an_alias() -> None:
         scripts=[reply(call("change", "c0"))],
     )
     await bench.run()
-    [ends] = bench.shown_of(ChangeEnds)
+    [ends] = bench.shown_of("change_ends")
     assert [str(line) for line in ends.changes] == [
         'assistant.model.id: "openai/gpt-o" → "openai/gpt-x"'
     ]
     assert len(other.requests) == 1
-    assert bench.of(ConfigDelta)[0].claims == {"assistant.model.id.name": None}
+    assert bench.of("config_delta")[0].claims == {"assistant.model.id.name": None}
 
 
 @pytest.mark.req("R078-127")
 async def test_questions_are_sent_to_the_model_of_their_cycle() -> None:
-    async def ask(ctx: ToolContext) -> Outcome:
-        return Success("Asked.") if ctx.answers else NeedsInput(SURE)
+    async def ask(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success("Asked.") if ctx.answers else jp.NeedsInput(SURE)
 
     backends = [MockInquiryBackend({"c0.sure.1": True}), MockInquiryBackend({"c2.sure.1": True})]
     asks = Proposer(ask, ask, ask, ask, name="asks")
     bench = make_bench(
         asks,
-        Proposer(Success("Bo.", config=NAMED)),
+        Proposer(jp.Success("Bo.", config=NAMED)),
         rule=UNATTENDED,
         config=for_tool("asks", questions={"sure": {"target": "assistant"}}),
         scripts=[
@@ -277,7 +275,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
         "anthropic/opus": EventProvider(reply(say("First."), call("change", "c0"))),
         "openai/gpt-x": EventProvider(reply(say("Second."))),
     }
-    tool = Proposer(Success("Switched.", config=TO_GPT))
+    tool = Proposer(jp.Success("Switched.", config=TO_GPT))
     bench = make_bench(tool, rule=UNATTENDED, models=models)
     await bench.run()
     stream = reloaded(bench)

@@ -16,12 +16,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolBegins
-from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
+import jp_nb as jp
 from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
-    Partial,
     apply_change,
     get_path,
     iter_changed_leaves,
@@ -29,15 +27,12 @@ from jp_nb.config.partial import (
     strip_strategies,
 )
 from jp_nb.config.schema import parse_path
-from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
-from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import Entry
 from jp_nb.record.stream import read_no_answer, read_proposed_by
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
+from tests.kit.kinds import is_kind
 from tests.support.entries import FakeClock
 from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
 
@@ -148,28 +143,28 @@ class Person(FakePrompter):
         self.choices: list[str] = []
         self.applied: list[str] = []
 
-    async def ask(self, prompt: Prompt[Any]) -> Any:
+    async def ask(self, prompt: Any) -> Any:
         self._ends.append(lambda: self._answer(prompt))
         return await super().ask(prompt)
 
-    async def _answer(self, prompt: Prompt[Any]) -> PromptEnd[Answered]:
+    async def _answer(self, prompt: Any) -> Any:
         random = self._random
-        if isinstance(prompt, ActionPrompt) and prompt.text.startswith("Interrupted"):
+        if is_kind(prompt, "decision_prompt") and prompt.text.startswith("Interrupted"):
             return await self._choose([action.value for action in prompt.actions])
         await self._gates.wait()
-        if not isinstance(prompt, ActionPrompt):
-            assert isinstance(prompt, QuestionPrompt)
+        if not is_kind(prompt, "decision_prompt"):
+            assert is_kind(prompt, "question_prompt")
             if prompt.question.id == "reply":
                 return yes(random.choice(["", "Hm."]))
-            answers: list[PromptEnd[Answered]] = [yes(True), yes(False), CANCELLED]
+            answers: list[Any] = [yes(True), yes(False), CANCELLED]
             return random.choice(answers)
-        ends: list[PromptEnd[Answered]] = [yes("apply"), yes("apply"), yes("reject"), CANCELLED]
+        ends: list[Any] = [yes("apply"), yes("apply"), yes("reject"), CANCELLED]
         end = random.choice(ends)
         if end == yes("apply"):
             self.applied.append(prompt.text.split("'")[1])
         return end
 
-    async def _choose(self, values: list[str]) -> PromptEnd[Answered]:
+    async def _choose(self, values: list[str]) -> Any:
         if self.next_choice is None:
             self.choices.append("held")
             await asyncio.Event().wait()
@@ -215,7 +210,7 @@ class Batches:
 
     def _bench(self) -> Bench:
         tools = [self._tool(batch, index) for batch, index in self.places]
-        config: Partial = {
+        config: dict[str, Any] = {
             "assistant": {
                 "name": "Ada",
                 "model": {"id": "anthropic/opus", "parameters": {"stop_words": ["stop"]}},
@@ -247,7 +242,7 @@ class Batches:
         random = self.random
         name = f"t{batch}_{index}"
 
-        async def run(ctx: ToolContext) -> Any:
+        async def run(ctx: jp.ToolContext) -> Any:
             now = self.bench.projection.config().assistant
             assert isinstance(ctx.config, dict)
             assert get_path(ctx.config, NAME) == now.name, "configuration of the batch"
@@ -255,9 +250,9 @@ class Batches:
                 await self.gates.wait()
             luck = random.random()
             if luck < 0.15 and not ctx.answers:
-                return NeedsInput(Question.boolean("sure", "Sure?"))
+                return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
             if luck < 0.2:
-                raise ToolError("no")
+                raise jp.ToolError("no")
             if luck < 0.3:
                 return "plain"
             kind = random.choice([valid, valid, valid, valid, refused, no_change])
@@ -266,15 +261,15 @@ class Batches:
             # Attachments outside the workspace need a user under every grant.
             if proposed.paths and not outside and not self.asks[batch, index]:
                 self.unattended.append(name)
-            return Success("Changed.", config=proposed.config, unset=proposed.unset)
+            return jp.Success("Changed.", config=proposed.config, unset=proposed.unset)
 
         return PythonTool(run, name=name)
 
     # --- events
 
-    def _show(self, event: DisplayEvent) -> None:
+    def _show(self, event: Any) -> None:
         self.bench.show(event)
-        if isinstance(event, ChangeEnds) and event.applied:
+        if is_kind(event, "change_ends") and event.applied:
             self.approved.append((event.tool, self.latest[event.tool]))
             if self.crashes:
                 raise RuntimeError("a fault of ours")
@@ -288,35 +283,35 @@ class Batches:
 
     def _answered(self) -> list[int]:
         """The batches whose responses are in the record."""
-        return sorted({_batch(r.id) for r in self.bench.of(ToolCallResponse)})
+        return sorted({_batch(r.id) for r in self.bench.of("tool_call_response")})
 
     def _saved(self) -> None:
         """Check that a store would write nothing provisional now."""
         for place, entry in enumerate(self.bench.entries):
-            if isinstance(entry, ConfigDelta) and read_no_answer(entry) is None:
+            if is_kind(entry, "config_delta") and read_no_answer(entry) is None:
                 assert place not in self.saved, "with the responses, in one step"
                 self._check_place(place)
         self.saved.add(len(self.bench.entries))
         rest = [
             raw
             for raw, entry in zip(self.bench.stream.raw, self.bench.entries, strict=True)
-            if not isinstance(entry, ConfigDelta) and not _names_what_was_refused(entry)
+            if not is_kind(entry, "config_delta") and not _names_what_was_refused(entry)
         ]
         document = Document(self.bench.stream).to_json()
         assert MARK not in json.dumps(rest)
         if not self._changes() and len(rest) == len(self.bench.entries):
             assert MARK not in json.dumps(document)
 
-    def _changes(self) -> list[ConfigDelta]:
+    def _changes(self) -> list[Any]:
         """The changes by tools; marks of turns without an answer are omitted."""
-        return [delta for delta in self.bench.of(ConfigDelta) if read_no_answer(delta) is None]
+        return [delta for delta in self.bench.of("config_delta") if read_no_answer(delta) is None]
 
     def _check_place(self, place: int) -> None:
         entries = self.bench.entries
         start = place
-        while isinstance(entries[start - 1], ToolCallResponse):
+        while is_kind(entries[start - 1], "tool_call_response"):
             start -= 1
-        names = [r.id for r in entries[start:place] if isinstance(r, ToolCallResponse)]
+        names = [r.id for r in entries[start:place] if is_kind(r, "tool_call_response")]
         assert names, "a change directly after the responses of its batch"
         batch = _batch(names[0])
         assert names == [f"t{batch}_{i}" for i in range(self.sizes[batch])]
@@ -351,7 +346,7 @@ class Batches:
                 self.gates.open_one(self.random)
 
     async def _disturb(self, task: asyncio.Future[Any], what: str) -> None:
-        begun = {e.name for e in self.bench.shown if isinstance(e, ToolBegins)}
+        begun = {e.name for e in self.bench.shown if is_kind(e, "tool_begins")}
         if not begun >= {request.name for request in self.bench.stream.open_tool_calls()}:
             return  # the answer is just complete, and no tool was begun
         if what == "cancel":
@@ -383,8 +378,8 @@ class Batches:
 
     def check(self) -> None:
         entries = self.bench.entries
-        requests = Counter(e.id for e in entries if isinstance(e, ToolCallRequest))
-        assert requests == Counter(e.id for e in entries if isinstance(e, ToolCallResponse))
+        requests = Counter(e.id for e in entries if is_kind(e, "tool_call_request"))
+        assert requests == Counter(e.id for e in entries if is_kind(e, "tool_call_response"))
         self._check_changes(entries)
         stored = json.loads(json.dumps(Document(self.bench.stream).to_json()))
         assert not Document.load(stored, clock=FakeClock()).conversation.repair()
@@ -419,7 +414,7 @@ class Batches:
             assert {name for name, _ in found} == said, "all that was approved"
         return [(int(name.partition("_")[2]), name, proposed) for name, proposed in found]
 
-    def _check_delta(self, delta: ConfigDelta, approved: list[tuple[str, Proposed]]) -> None:
+    def _check_delta(self, delta: Any, approved: list[tuple[str, Proposed]]) -> None:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
         sets = {keys for keys, _ in iter_changed_leaves(delta.delta)}
         assert not sets & set(map(parse_path, delta.unsets))
@@ -430,7 +425,7 @@ class Batches:
 
 def _names_what_was_refused(entry: Entry | None) -> bool:
     """Return True if `entry` ends a call after its last rejection, whose paths it names."""
-    return isinstance(entry, ToolCallResponse) and "failed to produce a valid" in entry.content
+    return is_kind(entry, "tool_call_response") and "failed to produce a valid" in entry.content
 
 
 def _batch(name: str) -> int:

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.change_review import EXHAUSTED, REJECTED_BY_USER
-from jp_nb.agent.display import ChangeEnds
-from jp_nb.record.events import ConfigDelta, InquiryRequest, ToolCallResponse
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+import jp_nb as jp
 from tests.agent.proposers import (
     APPLY,
     NAMED,
@@ -28,15 +24,20 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.questions import failure
 from tests.support.fakes import FakePrompter, for_tool, yes
 
-BOGUS = Success("Bogus.", config={"assistant": {"model": {"id": {"provider": "bogus"}}}})
-FORBIDDEN = Success("Hidden.", config={"style": {"tool_call": {"show": False}}})
+EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
+
+
+BOGUS = jp.Success("Bogus.", config={"assistant": {"model": {"id": {"provider": "bogus"}}}})
+FORBIDDEN = jp.Success("Hidden.", config={"style": {"tool_call": {"show": False}}})
 
 
 @pytest.mark.req("R078-79", "R078-83", "R078-84", "R078-88")
 async def test_tool_reads_the_reason_of_each_rejection() -> None:
-    tool = Proposer(BOGUS, FORBIDDEN, Success("Bo.", config=NAMED), Success("It stays."))
+    tool = Proposer(BOGUS, FORBIDDEN, jp.Success("Bo.", config=NAMED), jp.Success("It stays."))
     bench = make_bench(tool, person=FakePrompter(REJECT))
     await bench.run()
     told = tool.rejections
@@ -60,10 +61,10 @@ async def test_tool_reads_the_reason_of_each_rejection() -> None:
 async def test_run_after_a_rejection_keeps_its_answers() -> None:
     """Also the answer to a question that is never remembered: the user is asked once."""
 
-    async def propose(ctx: ToolContext) -> Outcome:
+    async def propose(ctx: jp.ToolContext) -> jp.Outcome:
         if "sure" not in ctx.answers:
-            return NeedsInput(SURE)
-        return Success("Bo.", config=NAMED)
+            return jp.NeedsInput(SURE)
+        return jp.Success("Bo.", config=NAMED)
 
     tool = Proposer(propose)
     config = for_tool("change", options={"depth": 2})
@@ -75,17 +76,17 @@ async def test_run_after_a_rejection_keeps_its_answers() -> None:
     assert [dict(ctx.answers) for ctx in tool.told] == [{}, *[{"sure": True}] * 3]
     assert {json.dumps(dict(ctx.options)) for ctx in tool.told} == {'{"depth": 2}'}
     assert len({ctx.call_id for ctx in tool.told}) == 1
-    assert len(bench.of(InquiryRequest)) == 1
-    assert len(bench.of(ConfigDelta)) == 1
+    assert len(bench.of("inquiry_request")) == 1
+    assert len(bench.of("config_delta")) == 1
 
 
 async def test_rejection_is_passed_to_the_tool_until_the_call_ends() -> None:
     """Also after a question in between; an error ends the call as usual."""
 
-    async def step(ctx: ToolContext) -> Outcome:
+    async def step(ctx: jp.ToolContext) -> jp.Outcome:
         if ctx.delta_rejection is None:
             return BOGUS
-        return Failure("I give up.") if ctx.answers else NeedsInput(SURE)
+        return failure("I give up.") if ctx.answers else jp.NeedsInput(SURE)
 
     tool = Proposer(step)
     bench = make_bench(tool, person=FakePrompter(yes()))
@@ -100,7 +101,7 @@ async def test_fourth_rejection_ends_the_call() -> None:
     bench = make_bench(tool)
     await bench.run()
     assert len(tool.told) == 4
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.is_error
     assert response.content == (
         "Tool 'change' failed to produce a valid config delta after 3 attempts.\n"
@@ -119,31 +120,31 @@ async def test_fourth_rejection_ends_the_call() -> None:
 
 @pytest.mark.req("R078-89", "R078-92")
 async def test_fourth_proposal_may_still_be_applied() -> None:
-    tool = Proposer(BOGUS, BOGUS, BOGUS, Success("Bo.", config=NAMED))
+    tool = Proposer(BOGUS, BOGUS, BOGUS, jp.Success("Bo.", config=NAMED))
     bench = make_bench(tool, person=FakePrompter(APPLY))
     await bench.run()
     assert responses(bench) == {"c0": "Bo."}
-    assert len(bench.of(ConfigDelta)) == 1
+    assert len(bench.of("config_delta")) == 1
     assert bench.app_config().assistant.name == "Bo"
 
 
 @pytest.mark.req("R078-91")
 async def test_rejections_of_all_kinds_are_counted_together() -> None:
-    async def asks(ctx: ToolContext) -> Outcome:
-        return NeedsInput(SURE)
+    async def asks(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.NeedsInput(SURE)
 
-    tool = Proposer(BOGUS, asks, FORBIDDEN, Success("Bo.", config=NAMED), BOGUS)
+    tool = Proposer(BOGUS, asks, FORBIDDEN, jp.Success("Bo.", config=NAMED), BOGUS)
     bench = make_bench(tool, person=FakePrompter(yes(), REJECT))
     await bench.run()
     assert len(tool.told) == 5  # four proposals, and one run that asked
     assert notices(bench)[-1] == EXHAUSTED.format("change")
 
 
-LAST_ERRORS: list[tuple[Success, list[Any], str]] = [
-    (Success("Bo.", config=NAMED), [REJECT] * 4, "declined by the user at assistant.name."),
+LAST_ERRORS: list[tuple[jp.Success, list[Any], str]] = [
+    (jp.Success("Bo.", config=NAMED), [REJECT] * 4, "declined by the user at assistant.name."),
     (FORBIDDEN, [], "not permitted at style.tool_call.show."),
     (
-        Success("x", config={"assistant": {"nam": 1, "nome": 2}}),
+        jp.Success("x", config={"assistant": {"nam": 1, "nome": 2}}),
         [],
         "unknown field at assistant.nam, assistant.nome.",
     ),
@@ -154,7 +155,7 @@ async def test_model_reads_the_last_rejection_in_short() -> None:
     for last, ends, error in LAST_ERRORS:
         bench = make_bench(Proposer(last), person=FakePrompter(*ends))
         await bench.run()
-        [response] = bench.of(ToolCallResponse)
+        [response] = bench.of("tool_call_response")
         assert response.content.endswith(f"\nLast error: {error}")
 
 
@@ -168,7 +169,7 @@ async def test_final_rejection_is_delivered_in_every_result_mode(result: str) ->
 async def test_permission_is_asked_once_for_all_runs_of_a_call() -> None:
     person = FakePrompter(yes("run"))
     await make_bench(
-        Proposer(BOGUS, Success("No.")), person=person, config=for_tool("change", run="ask")
+        Proposer(BOGUS, jp.Success("No.")), person=person, config=for_tool("change", run="ask")
     ).run()
     assert len(person.asked) == 1
 
@@ -191,10 +192,10 @@ async def test_permission_is_asked_once_for_all_runs_of_a_call() -> None:
     ids=["invalid", "not granted"],
 )
 async def test_refused_change_is_shown_to_the_user_without_a_prompt(
-    proposed: Success, lines: str
+    proposed: jp.Success, lines: str
 ) -> None:
     person = FakePrompter()
-    bench = make_bench(Proposer(proposed, Success("No.")), person=person)
+    bench = make_bench(Proposer(proposed, jp.Success("No.")), person=person)
     await bench.run()
     told = f"⚠ Tool 'change' proposed {lines}\nChange not applied, tool re-invoked."
     assert notices(bench) == [told]
@@ -204,21 +205,21 @@ async def test_refused_change_is_shown_to_the_user_without_a_prompt(
 @pytest.mark.req("R078-134")
 async def test_change_that_the_user_rejects_is_shown() -> None:
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED), Success("No.")), person=FakePrompter(REJECT)
+        Proposer(jp.Success("Bo.", config=NAMED), jp.Success("No.")), person=FakePrompter(REJECT)
     )
     await bench.run()
     assert notices(bench) == [REJECTED_BY_USER] == ["Config delta rejected. Tool re-invoked."]
-    [ends] = bench.shown_of(ChangeEnds)
+    [ends] = bench.shown_of("change_ends")
     assert (ends.applied, ends.by, ends.channel) == (False, "person", "form")
 
 
 async def test_change_by_a_hidden_tool_is_shown() -> None:
     person = FakePrompter(APPLY)
     bench = make_bench(
-        Proposer(Success("Bo.", config=NAMED)),
+        Proposer(jp.Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", style={"hidden": True}),
     )
     await bench.run()
     assert "change" in shown_texts(person)[0]
-    assert bench.shown_of(ChangeEnds)
+    assert bench.shown_of("change_ends")

@@ -10,16 +10,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.change_review import NOT_APPLIED
-from jp_nb.agent.display import ToolBegins
-from jp_nb.config.partial import Partial, merge_partials
+import jp_nb as jp
+from jp_nb.config.partial import merge_partials
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
-from jp_nb.record.events import ConfigDelta, ToolCallResponse
-from jp_nb.toolkit.base import Tool, ToolContext
+from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS
 from jp_nb.toolkit.command import CommandTool
-from jp_nb.toolkit.outcome import Outcome, Success
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import (
     EVERYTHING,
@@ -42,12 +38,14 @@ from tests.agent.turn_bench import (
 )
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool
 
+NOT_APPLIED = "Change not applied, tool re-invoked."
+
 
 class Builtin(Tool):
     """A built-in tool that proposes a change without permission."""
 
-    async def run(self, arguments: Any, context: ToolContext, cell: Any) -> Outcome:
-        return Success("Done it.", config=NAMED, unset=["assistant.name"])
+    async def run(self, arguments: Any, context: jp.ToolContext, cell: Any) -> jp.Outcome:
+        return jp.Success("Done it.", config=NAMED, unset=["assistant.name"])
 
 
 @pytest.mark.req("R078-33", "R078-38")
@@ -61,7 +59,7 @@ async def test_proposal_of_a_builtin_is_dropped(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.WARNING):
         await bench.run()
     assert responses(bench) == {"call_1": "Done it."}
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
     assert "meddle may not propose configuration changes: ignored" in caplog.text
 
 
@@ -79,7 +77,7 @@ async def test_error_and_question_change_nothing(printed: Any, tmp_path: Path) -
     (tmp_path / "out").write_text(json.dumps(printed))
     bench = command_bench(tmp_path, "cat out", person=FakePrompter(CANCELLED), rule=UNATTENDED)
     await bench.run()
-    assert not bench.of(ConfigDelta)
+    assert not bench.of("config_delta")
 
 
 def command_bench(
@@ -148,8 +146,8 @@ async def test_formatter_neither_reads_nor_changes_the_configuration(tmp_path: P
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["context"]["action"] == "format_arguments"
     assert not {"config", "delta_rejection"} & set(told["context"])
-    assert not bench.of(ConfigDelta)
-    assert bench.shown_of(ToolBegins)[-1].formatted == "a=1"
+    assert not bench.of("config_delta")
+    assert bench.shown_of("tool_begins")[-1].formatted == "a=1"
 
 
 @pytest.mark.parametrize("printed", [{"config": ["x"]}, {"unset": [1]}], ids=str)
@@ -158,7 +156,7 @@ async def test_malformed_proposal_is_invalid(printed: Any, tmp_path: Path) -> No
     (tmp_path / "out").write_text(json.dumps({"type": "success", "content": "Changed!", **printed}))
     bench = command_bench(tmp_path, "cat out")
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.is_error
     assert response.content.startswith("Tool 'change' failed to produce a valid config delta")
     head, why, end = notices(bench)[0].splitlines()
@@ -219,7 +217,7 @@ async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -
     granted = for_tool("change", access={"config": EVERYTHING})
     people = (FakePrompter(REJECT), "user_rejected"), (FakePrompter(away="x"), UNCONFIRMED)
     for person, reason in people:
-        tool = Proposer(Success("Set.", config=REACHING_OUT[0]), Success("Not set."))
+        tool = Proposer(jp.Success("Set.", config=REACHING_OUT[0]), jp.Success("Not set."))
         bench = make_bench(tool, person=person, rule=None, config=granted)
         before = bench.app_config()
         await bench.run()
@@ -232,15 +230,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "tools.md"
 RULE: dict[str, Any] = {"path": "assistant.model", "read": True, "write": True}
 
 
-def granted_to(source: str) -> Partial:
-    tool: Partial = {"source": source, "access": {"config": [RULE]}}
+def granted_to(source: str) -> dict[str, Any]:
+    tool: dict[str, Any] = {"source": source, "access": {"config": [RULE]}}
     return {"conversation": {"tools": {"t": tool}}}
 
 
 @pytest.mark.req("R078-35", "R078-137")
 @pytest.mark.parametrize("source", ["mcp.s", "mcp.s.t"])
 def test_mcp_tool_cannot_be_granted_configuration(source: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_config(granted_to(source))
     assert str(caught.value) == (
         "conversation.tools.t.access: conversation.tools.t: `access` is only supported on local "

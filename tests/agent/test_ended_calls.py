@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.agent import batch
-from jp_nb.agent.prompts import NotAnswered
-from jp_nb.config.partial import Partial
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
-from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.base import Tool
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.kit.questions import not_answered
 from tests.support.fakes import FakePrompter, until, yes
 
 CALL = reply(call("keep", "c1"))
@@ -34,16 +32,16 @@ class Keeper(Tool):
 
     def __init__(self) -> None:
         self.happened: list[str] = []
-        self.work: Callable[[ToolContext], Any] = lambda context: Success("kept")
+        self.work: Callable[[jp.ToolContext], Any] = lambda context: jp.Success("kept")
 
     async def run(
-        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
-    ) -> Outcome:
+        self, arguments: Mapping[str, JsonValue], context: jp.ToolContext, cell: Any
+    ) -> jp.Outcome:
         self.happened.append(f"run {context.call_id}")
         outcome = self.work(context)
         if asyncio.iscoroutine(outcome):
             outcome = await outcome
-        result: Outcome = outcome
+        result: jp.Outcome = outcome
         return result
 
     def ended(self, call_id: str) -> None:
@@ -52,7 +50,7 @@ class Keeper(Tool):
 
 def make_bench(keeper: Keeper, person: FakePrompter | None = None, *, run: str = "") -> Bench:
     config: Any = interrupt_config()
-    tool: Partial = {"source": "local", "run": run or "unattended"}
+    tool: dict[str, Any] = {"source": "local", "run": run or "unattended"}
     config["conversation"] = {"tools": {"keep": tool}}
     return Bench(
         [CALL, DONE],
@@ -62,17 +60,17 @@ def make_bench(keeper: Keeper, person: FakePrompter | None = None, *, run: str =
     )
 
 
-def ask(context: ToolContext) -> Outcome:
+def ask(context: jp.ToolContext) -> jp.Outcome:
     if context.answers:
-        return Success("answered")
-    return NeedsInput(Question.text("city", "Which city?"))
+        return jp.Success("answered")
+    return jp.NeedsInput(jp.Question.text("city", "Which city?"))
 
 
 async def test_result_and_error_end_a_call() -> None:
-    def fail(context: ToolContext) -> Outcome:
+    def fail(context: jp.ToolContext) -> jp.Outcome:
         raise ValueError("no shelf")
 
-    for work in (lambda context: Success("kept"), fail):
+    for work in (lambda context: jp.Success("kept"), fail):
         keeper = Keeper()
         keeper.work = work
         await make_bench(keeper).run()
@@ -90,15 +88,15 @@ async def test_call_ends_after_its_last_run() -> None:
 async def test_call_that_ends_at_its_question_has_ended(end: Any) -> None:
     keeper = Keeper()
     keeper.work = ask
-    await make_bench(keeper, FakePrompter(NotAnswered(end, "form"))).run()
+    await make_bench(keeper, FakePrompter(not_answered(end, "form"))).run()
     assert keeper.happened[-1] == "end c1"
     assert keeper.happened.count("end c1") == 1
 
 
 async def test_question_without_a_user_ends_the_call() -> None:
     keeper = Keeper()
-    question = Question.text("city", "City?").model_copy(update={"exclusive": True})
-    keeper.work = lambda context: NeedsInput(question)
+    question = jp.Question.text("city", "City?").model_copy(update={"exclusive": True})
+    keeper.work = lambda context: jp.NeedsInput(question)
     await make_bench(keeper, FakePrompter(away="headless")).run()
     assert keeper.happened == ["run c1", "end c1"]
 
@@ -133,10 +131,10 @@ async def test_interrupted_call_has_ended_before_it_starts_again(
     assert keeper.happened == ["run c1", *then]
 
 
-async def wait(gate: asyncio.Event) -> Outcome:
+async def wait(gate: asyncio.Event) -> jp.Outcome:
     await gate.wait()
     await asyncio.sleep(0.01)
-    return Success("kept")
+    return jp.Success("kept")
 
 
 async def test_cancellation_of_the_turn_ends_the_call() -> None:
@@ -158,13 +156,13 @@ async def test_call_that_ignores_its_cancellation_has_ended_once(
     keeper = Keeper()
     released = asyncio.Event()
 
-    async def ignore() -> Outcome:
+    async def ignore() -> jp.Outcome:
         while not released.is_set():
             try:
                 await released.wait()
             except asyncio.CancelledError:
                 continue
-        return Success("late")
+        return jp.Success("late")
 
     keeper.work = lambda context: ignore()
     bench = make_bench(keeper, FakePrompter(yes("stop")))

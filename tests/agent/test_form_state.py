@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
-from jp_nb.agent.prompts import (
-    REFUSED_MARK,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    QuestionPrompt,
-)
-from jp_nb.toolkit.question import Question
+from jp_nb.agent.prompts import REFUSED_MARK, QuestionPrompt
+from tests.kit.questions import answered, form_end, new_prompt, not_answered
 
-COLOUR = Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
-EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
-NAME = Question.text("name", "Which name?")
-SIZE = Question.integer("size", "Which size?", minimum=1)
-CANCELLED = NotAnswered("cancelled", "form")
-DECLINED = NotAnswered("declined", "form")
-REFUSED = NotAnswered("declined", "form", marks=REFUSED_MARK)
-LATE = NotAnswered("timed_out", "form")
+COLOUR = jp.Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
+EXTRAS = jp.Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
+NAME = jp.Question.text("name", "Which name?")
+SIZE = jp.Question.integer("size", "Which size?", minimum=1)
+CANCELLED = not_answered("cancelled", "form")
+DECLINED = not_answered("declined", "form")
+REFUSED = not_answered("declined", "form", marks=REFUSED_MARK)
+LATE = not_answered("timed_out", "form")
 
 
-def draft_of(*questions: Question, partial: bool = False, menu: bool = False) -> FormDraft:
+def draft_of(*questions: jp.Question, partial: bool = False, menu: bool = False) -> FormDraft:
     pages = tuple(map(QuestionPrompt, questions))
-    return FormDraft(FormPrompt(pages, partial=partial, menu=menu), "form")
+    return FormDraft(new_prompt("form_prompt", pages, partial=partial, menu=menu), "form")
 
 
 def answer(value: object) -> PageDraft:
-    return PageDraft(Answered(value, "form"))  # type: ignore[arg-type]  # any JSON
+    return PageDraft(answered(value, "form"))  # any JSON
 
 
 def test_back_and_next_stay_within_the_pages_and_keep_answers() -> None:
@@ -65,7 +60,7 @@ def test_open_questions_are_shown_before_sending() -> None:
     assert (draft.screen, draft.page, draft.can_submit) == ("page", 0, True)
     draft.submit()
     draft.send()
-    assert draft.end == FormEnd((DECLINED, Answered("Ada", "form")))
+    assert draft.end == form_end((DECLINED, answered("Ada", "form")))
 
 
 def test_submit_turns_to_the_first_missing_required_answer() -> None:
@@ -81,7 +76,7 @@ def test_submit_turns_to_the_first_missing_required_answer() -> None:
     draft.submit()  # from where it is
     assert draft.screen == "summary"
     draft.send()
-    assert draft.end == FormEnd((DECLINED, Answered("red", "form"), Answered(3, "form")))
+    assert draft.end == form_end((DECLINED, answered("red", "form"), answered(3, "form")))
 
 
 def test_submit_turns_to_an_invalid_answer() -> None:
@@ -95,14 +90,14 @@ def test_submit_turns_to_an_invalid_answer() -> None:
 @pytest.mark.req("HB-4")
 def test_empty_answer_needs_confirmation() -> None:
     draft = draft_of(EXTRAS, partial=True)
-    draft.store_draft(PageDraft(empty=Answered([], "form")))
+    draft.store_draft(PageDraft(empty=answered([], "form")))
     draft.submit()
     assert draft.screen == "summary"
     step = draft.step
     draft.confirm_empty(0)
     assert draft.step > step  # the summary is another one
     draft.send()
-    assert draft.end == FormEnd((Answered([], "form"),))
+    assert draft.end == form_end((answered([], "form"),))
 
 
 def test_summary_can_be_shown_while_a_required_question_is_open() -> None:
@@ -125,7 +120,7 @@ def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: boo
     if required or first.problem:
         assert (draft.screen, draft.page, draft.must_answer, draft.end) == ("page", 0, True, None)
     else:
-        assert draft.end == FormEnd((DECLINED, REFUSED))
+        assert draft.end == form_end((DECLINED, REFUSED))
 
 
 @pytest.mark.req("RPI-62", "HB-12")
@@ -134,12 +129,12 @@ def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: boo
     [
         (
             lambda draft: draft.reply("Why?"),
-            FormEnd((Answered("red", "form"), CANCELLED, CANCELLED), "reply", "Why?"),
+            form_end((answered("red", "form"), CANCELLED, CANCELLED), "reply", "Why?"),
         ),
-        (FormDraft.stop, FormEnd((CANCELLED,) * 3, "stop")),
+        (FormDraft.stop, form_end((CANCELLED,) * 3, "stop")),
     ],
 )
-def test_menu_resumes_replies_or_stops(leave: Callable[[FormDraft], None], end: FormEnd) -> None:
+def test_menu_resumes_replies_or_stops(leave: Callable[[FormDraft], None], end: Any) -> None:
     draft = draft_of(COLOUR, NAME, SIZE, menu=True)
     draft.store_draft(answer("red"))
     draft.next()
@@ -182,7 +177,7 @@ def test_first_end_of_a_form_is_final() -> None:
         again()
     draft.reply("late")
     assert (draft.end, draft.step) == (ended, step)
-    assert ended == FormEnd((Answered("Ada", "form"),))
+    assert ended == form_end((answered("Ada", "form"),))
 
 
 def test_input_after_the_end_changes_nothing() -> None:
@@ -202,12 +197,12 @@ def test_input_after_the_end_changes_nothing() -> None:
         lambda draft: draft.store_draft(answer(["a"])),
         lambda draft: draft.confirm_empty(1),
         lambda draft: draft.reply("late"),
-        lambda draft: draft.expire(Answered("late", "form")),
+        lambda draft: draft.expire(answered("late", "form")),
     ]
     for late_input in inputs:
         draft = draft_of(NAME, EXTRAS, SIZE)
         draft.next()
-        draft.store_draft(PageDraft(empty=Answered([], "form")))
+        draft.store_draft(PageDraft(empty=answered([], "form")))
         draft.stop()
         ended = state_of(draft)
         late_input(draft)
@@ -224,8 +219,8 @@ def state_of(draft: FormDraft) -> tuple[object, ...]:
 # --- deadlines -------------------------------------------------------------------------------
 
 
-def late(value: object, *marks: str) -> Answered:
-    return Answered(value, "form", marks=frozenset({"timed_out", *marks}))  # type: ignore[arg-type]
+def late(value: object, *marks: str) -> Any:
+    return answered(value, "form", marks=frozenset({"timed_out", *marks}))
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-69", "HB-3")
@@ -233,17 +228,17 @@ def late(value: object, *marks: str) -> Answered:
     ("question", "chosen"),
     [
         (COLOUR, "green"),
-        (Question.select("q", "?", ["x", "y"]), "x"),
-        (Question.select("q", "?", ["x", "y"], recommended=7), "x"),
+        (jp.Question.select("q", "?", ["x", "y"]), "x"),
+        (jp.Question.select("q", "?", ["x", "y"], recommended=7), "x"),
         (EXTRAS, ["a"]),
     ],
 )
 def test_expired_optional_selection_takes_the_recommended_option(
-    question: Question, chosen: object
+    question: jp.Question, chosen: object
 ) -> None:
     draft = draft_of(question.with_required(False))
     draft.expire()
-    assert draft.end == FormEnd((late(chosen, "auto"),))
+    assert draft.end == form_end((late(chosen, "auto"),))
 
 
 @pytest.mark.req("RPI-70", "RPI-82", "HB-3")
@@ -253,29 +248,29 @@ def test_expired_optional_selection_takes_the_recommended_option(
         COLOUR,  # it must be answered
         COLOUR.with_required(False).with_exclusive(),
         NAME.with_required(False),
-        Question.select("q", "?", [], other=True).with_required(False),
+        jp.Question.select("q", "?", [], other=True).with_required(False),
     ],
 )
-def test_nothing_is_chosen_for_other_expired_questions(question: Question) -> None:
+def test_nothing_is_chosen_for_other_expired_questions(question: jp.Question) -> None:
     draft = draft_of(question, partial=True)
     draft.expire()
-    assert draft.end == FormEnd((LATE,))
+    assert draft.end == form_end((LATE,))
 
 
 @pytest.mark.req("RPI-68")
 def test_expired_page_keeps_the_picked_answer() -> None:
     draft = draft_of(EXTRAS, partial=True)
-    draft.expire(Answered(["c", "a"], "form"))
-    assert draft.end == FormEnd((late(["c", "a"]),))
+    draft.expire(answered(["c", "a"], "form"))
+    assert draft.end == form_end((late(["c", "a"]),))
     draft = draft_of(NAME, partial=True)
-    draft.expire(Answered("", "form", marks=frozenset({"empty"})))
-    assert draft.end == FormEnd((late("", "empty"),))
+    draft.expire(answered("", "form", marks=frozenset({"empty"})))
+    assert draft.end == form_end((late("", "empty"),))
 
 
 @pytest.mark.req("RPI-68", "HB-2")
 @pytest.mark.parametrize("question", [COLOUR, COLOUR.with_required(False)])
 def test_expired_page_keeps_its_earlier_answer(
-    question: Question,
+    question: jp.Question,
 ) -> None:
     draft = draft_of(question, NAME, partial=True)
     draft.store_draft(answer("red"))
@@ -283,7 +278,7 @@ def test_expired_page_keeps_its_earlier_answer(
     draft.back()
     draft.expire()
     draft.expire()
-    assert draft.end == FormEnd((Answered("red", "form"), LATE))
+    assert draft.end == form_end((answered("red", "form"), LATE))
 
 
 @pytest.mark.req("RPI-82", "HB-2")
@@ -291,8 +286,8 @@ def test_exclusive_question_takes_no_unsent_answer() -> None:
     draft = draft_of(COLOUR.with_exclusive(), COLOUR.with_exclusive(), partial=True)
     draft.store_draft(answer("red"))
     draft.next()
-    draft.expire(Answered("red", "form"))
-    assert draft.end == FormEnd((Answered("red", "form"), LATE))
+    draft.expire(answered("red", "form"))
+    assert draft.end == form_end((answered("red", "form"), LATE))
 
 
 @pytest.mark.req("RPI-75")
@@ -308,7 +303,7 @@ def test_each_page_has_its_own_deadline() -> None:
     draft.next()
     draft.next()
     draft.expire()
-    assert draft.end == FormEnd((Answered("Ada", "form"), late("green", "auto"), LATE))
+    assert draft.end == form_end((answered("Ada", "form"), late("green", "auto"), LATE))
 
 
 def test_form_without_partial_times_out_as_a_whole() -> None:
@@ -327,7 +322,7 @@ def test_deadline_applies_to_menu_and_summary() -> None:
     draft.submit()
     assert draft.screen == "summary"
     draft.expire()
-    assert draft.end == FormEnd((LATE, late("green", "auto")))
+    assert draft.end == form_end((LATE, late("green", "auto")))
 
 
 # --- random moves -------------------------------------------------------------------------
@@ -354,7 +349,7 @@ class Person:
         if move in ("next", "back", "submit"):
             values = list(self.ticked[self.draft.page])
             self.draft.store_draft(
-                answer(values) if values else PageDraft(empty=Answered([], "form"))
+                answer(values) if values else PageDraft(empty=answered([], "form"))
             )
         getattr(self.draft, move)()
 
@@ -381,5 +376,5 @@ def test_random_moves_submit_the_visible_answers(moves: list[str | int]) -> None
     if draft.screen == "summary":
         assert draft.open_pages == [page for page in range(3) if not person.ticked[page]]
         draft.send()
-    shown = (Answered(list(ticked), "form") if ticked else DECLINED for ticked in person.ticked)
-    assert draft.end == FormEnd(tuple(shown))
+    shown = (answered(list(ticked), "form") if ticked else DECLINED for ticked in person.ticked)
+    assert draft.end == form_end(tuple(shown))

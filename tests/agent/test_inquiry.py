@@ -11,10 +11,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.inquiry import (
-    NO_RESULT_YET,
-    InquiryBackend,
     InquiryError,
     LlmInquiryBackend,
     ModelInquiry,
@@ -22,46 +21,35 @@ from jp_nb.agent.inquiry import (
     remove_addresses,
     with_open_question,
 )
-from jp_nb.agent.provider import (
-    Finished,
-    FinishReason,
-    Flush,
-    ModelParameters,
-    ModelRequest,
-    Provider,
-    ProviderEvent,
-    Retry,
-    TextPart,
-    ToolDefinition,
-    Usage,
-)
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers import create_provider
 from jp_nb.providers.scripted import Script, ScriptedProvider
-from jp_nb.record.context import ContextEntry, RequestContext
-from jp_nb.record.events import ChatRequest, ToolCallResponse
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
 from tests.providers.helpers import answer as model_answer
 from tests.providers.helpers import called, make_context, result, thought, user
 from tests.support.fakes import forever, model_inquiry, until
 from tests.support.loopback import LoopbackServer, Received, Reply
 
+NO_RESULT_YET = "No result yet: this call was made in the same answer as the paused one."
+
+
 ID = "tool_call.rename.call_1"
-SURE = Question.boolean("sure", "Create backups?")
-KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
-NAME = Question.text("name", "Which name?")
-BROKEN = ProviderError("reset", kind="transient")
+SURE = jp.Question.boolean("sure", "Create backups?")
+KEEP = jp.Question.select("keep", "Keep it?", ["keep", "drop"])
+NAME = jp.Question.text("name", "Which name?")
+BROKEN = jp.ProviderError("reset", kind="transient")
 
 
 def inquiry(
-    question: Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
+    question: jp.Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
 ) -> ModelInquiry:
     return model_inquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
-def waiting_context(provider: str = "test") -> RequestContext:
+def waiting_context(provider: str = "test") -> Any:
     """A conversation whose model has just called the tool `rename`."""
     return make_context(
         user("Rename a.txt, with backups."),
@@ -75,7 +63,12 @@ def waiting_context(provider: str = "test") -> RequestContext:
 def structured_events(value: Any) -> list[ProviderEvent]:
     """Events of a structured answer."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return reply([TextPart(0, "structured", text[:3]), TextPart(0, "structured", text[3:])])
+    return reply(
+        [
+            model_event("text", 0, "structured", text[:3]),
+            model_event("text", 0, "structured", text[3:]),
+        ]
+    )
 
 
 def answer_events(answer: Any, *, id_: str = ID) -> list[ProviderEvent]:
@@ -85,37 +78,37 @@ def answer_events(answer: Any, *, id_: str = ID) -> list[ProviderEvent]:
 class Backend:
     """The real backend over a provider. It records waits without waiting."""
 
-    def __init__(self, *scripts: Any, provider: Provider | None = None, **settings: Any) -> None:
+    def __init__(self, *scripts: Any, provider: Any | None = None, **settings: Any) -> None:
         self.provider = EventProvider(*scripts)
         self.slept: list[float] = []
-        self.usage: list[Usage] = []
+        self.usage: list[Any] = []
         model = ChatModel(provider or self.provider, "small", **settings.pop("model", {}))
         self.real = LlmInquiryBackend(model, sleep=self._sleep, **settings)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    async def ask(self, question: Question = SURE, thread: RequestContext | None = None) -> Any:
+    async def ask(self, question: jp.Question = SURE, thread: Any | None = None) -> Any:
         asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
         return await self.real.inquire(thread or waiting_context(), asked)
 
-    async def failure(self, question: Question = SURE) -> str:
+    async def failure(self, question: jp.Question = SURE) -> str:
         with pytest.raises(InquiryError) as caught:
             await self.ask(question)
         return str(caught.value)
 
     @property
-    def requests(self) -> list[ModelRequest]:
+    def requests(self) -> list[Any]:
         return [request for request, _ in self.provider.requests]
 
 
-def entries(thread: RequestContext) -> list[ContextEntry]:
+def entries(thread: Any) -> list[Any]:
     return [item.entry for item in thread]
 
 
-def responses(thread: RequestContext) -> list[tuple[str, str, bool]]:
+def responses(thread: Any) -> list[tuple[str, str, bool]]:
     """The responses to tool calls in `thread`."""
-    found = [entry for entry in entries(thread) if isinstance(entry, ToolCallResponse)]
+    found = [entry for entry in entries(thread) if is_kind(entry, "tool_call_response")]
     return [(entry.id, entry.content, entry.is_error) for entry in found]
 
 
@@ -124,7 +117,7 @@ def responses(thread: RequestContext) -> list[tuple[str, str, bool]]:
 
 @pytest.mark.req("R028-6", "R028-7", "R028-8")
 def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
-    rows: list[tuple[Question, Any]] = [
+    rows: list[tuple[jp.Question, Any]] = [
         (SURE, {"type": "boolean"}),
         (KEEP, {"type": "string", "enum": ["keep", "drop"]}),
         (NAME, {"type": "string"}),
@@ -155,10 +148,10 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
     assert copy.items is not thread.items
     assert copy.items[: len(before)] == before
     response, asked = entries(copy)[len(before) :]
-    assert isinstance(response, ToolCallResponse)
+    assert is_kind(response, "tool_call_response")
     assert (response.id, response.content) == ("call_1", "Tool paused: Create backups?")
     assert not response.is_error
-    assert isinstance(asked, ChatRequest)
+    assert is_kind(asked, "chat_request")
     assert asked.response_schema == answer_schema(inquiry(question))
     assert asked.metadata == {"inquiry": "rename.sure"}
     for part in ("`rename`", "a.txt\nb.txt", "Create backups?", "this conversation"):
@@ -216,8 +209,11 @@ def test_calls_of_earlier_turns_are_not_paused() -> None:
 
 @pytest.mark.req("R028-5", "R028-16", "R028-17", "R028-19")
 async def test_inquiry_is_one_structured_request_with_the_conversation() -> None:
-    tools = (ToolDefinition("rename", "Renames.", {}), ToolDefinition("look", "Looks.", {}))
-    parameters = ModelParameters(temperature=0.5)
+    tools = (
+        request_value("tool_definition", "rename", "Renames.", {}),
+        request_value("tool_definition", "look", "Looks.", {}),
+    )
+    parameters = request_value("parameters", temperature=0.5)
     limits = RequestConfig(stream_idle_timeout_secs=20, max_response_bytes=99)
     backend = Backend(
         answer_events(True),
@@ -229,7 +225,8 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
     assert await backend.ask(thread=thread) is True
     [(request, sent)] = backend.provider.requests
     assert sent[: len(thread)] == entries(thread)
-    assert request == ModelRequest(
+    assert request == request_value(
+        "model_request",
         model="small",
         thread=request.thread,
         system=("Be brief.", "Really."),
@@ -247,7 +244,7 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
 
 @pytest.mark.req("R028-10", "R028-36")
 async def test_answer_has_the_type_of_the_question() -> None:
-    rows: list[tuple[Question, Any]] = [(SURE, True), (SURE, False), (KEEP, "drop"), (NAME, "")]
+    rows: list[tuple[jp.Question, Any]] = [(SURE, True), (SURE, False), (KEEP, "drop"), (NAME, "")]
     for question, answer in rows:
         got = await Backend(answer_events(answer)).ask(question)
         assert (got, type(got)) == (answer, type(answer))
@@ -256,16 +253,22 @@ async def test_answer_has_the_type_of_the_question() -> None:
 
 async def test_first_structured_response_is_the_answer() -> None:
     events = [
-        TextPart(0, "reasoning", "Hm."), Flush(0), TextPart(1, "message", "Well."), Flush(1),
-        TextPart(2, "structured", '{"answer": true}'), Flush(2),
-        TextPart(3, "structured", '{"answer": false}'), Flush(3), Finished(),
-    ]  # fmt: skip
+        model_event("text", 0, "reasoning", "Hm."),
+        model_event("flush", 0),
+        model_event("text", 1, "message", "Well."),
+        model_event("flush", 1),
+        model_event("text", 2, "structured", '{"answer": true}'),
+        model_event("flush", 2),
+        model_event("text", 3, "structured", '{"answer": false}'),
+        model_event("flush", 3),
+        model_event("finished"),
+    ]
     assert await Backend(events).ask() is True
 
 
 @pytest.mark.req("R028-10", "R028-11", "R028-36")
 async def test_invalid_answer_is_a_failure(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Question, Any, str]] = [
+    rows: list[tuple[jp.Question, Any, str]] = [
         (SURE, {"inquiry_id": ID}, "`answer` is missing"),
         (SURE, {"inquiry_id": ID, "answer": "true"}, "`answer` is not a boolean"),
         (SURE, {"inquiry_id": ID, "answer": 1}, "`answer` is not a boolean"),
@@ -296,13 +299,13 @@ async def test_answer_without_structured_data_is_a_failure() -> None:
 
 @pytest.mark.req("R028-11")
 async def test_refused_or_truncated_answer_is_a_failure() -> None:
-    rows: list[tuple[FinishReason, str | None, str]] = [
+    rows: list[tuple[Any, str | None, str]] = [
         ("refused", None, "the model refused to answer"),
         ("refused", "policy", "the model refused to answer: policy"),
         ("max_tokens", None, "the answer reached the token limit and is incomplete"),
     ]
     for reason, detail, told in rows:
-        backend = Backend([*answer_events(True)[:-1], Finished(reason, detail)])
+        backend = Backend([*answer_events(True)[:-1], model_event("finished", reason, detail)])
         assert await backend.failure() == f"LLM provider error: {told}"
         assert backend.slept == []
 
@@ -328,14 +331,14 @@ async def test_transient_errors_are_retried_with_growing_waits() -> None:
 
 @pytest.mark.req("R028-12")
 async def test_inquiry_fails_after_three_retries() -> None:
-    backend = Backend(*[[ProviderError(f"no {n}", kind="timeout")] for n in range(4)])
+    backend = Backend(*[[jp.ProviderError(f"no {n}", kind="timeout")] for n in range(4)])
     assert await backend.failure() == "LLM provider error: no 3. It was tried 4 times."
     assert backend.slept == [1.0, 2.0, 4.0]
 
 
 @pytest.mark.req("R028-12")
 async def test_retry_after_is_honored_up_to_the_cap() -> None:
-    hints = [ProviderError("busy", kind="rate_limit", retry_after=wait) for wait in (7, 400)]
+    hints = [jp.ProviderError("busy", kind="rate_limit", retry_after=wait) for wait in (7, 400)]
     backend = Backend([hints[0]], [hints[1]], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == [7.0, 30.0]
@@ -344,9 +347,9 @@ async def test_retry_after_is_honored_up_to_the_cap() -> None:
 @pytest.mark.req("R028-12")
 async def test_final_errors_are_not_retried() -> None:
     rows: list[tuple[Exception, str]] = [
-        (ProviderError("no money", kind="quota", retry_after=1), "no money"),
-        (ProviderError("bad key"), "bad key"),
-        (ConfigError("no such script"), "no such script"),
+        (jp.ProviderError("no money", kind="quota", retry_after=1), "no money"),
+        (jp.ProviderError("bad key"), "bad key"),
+        (jp.ConfigError("no such script"), "no such script"),
         (ValueError("sk-very-secret-thing"), "ValueError"),
     ]
     for error, told in rows:
@@ -356,7 +359,7 @@ async def test_final_errors_are_not_retried() -> None:
 
 
 async def test_provider_that_corrects_its_request_is_called_again() -> None:
-    backend = Backend([Retry("stale")], answer_events(True))
+    backend = Backend([model_event("retry", "stale")], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == []
 
@@ -364,17 +367,22 @@ async def test_provider_that_corrects_its_request_is_called_again() -> None:
 async def test_unsupported_schema_fails_before_the_request() -> None:
     class Choosy(EventProvider):
         def check_schema(self, schema: Any) -> None:
-            raise UsageError("no structured answers here")
+            raise jp.UsageError("no structured answers here")
 
     backend = Backend(provider=Choosy())
     assert await backend.failure() == "LLM provider error: no structured answers here"
 
 
 async def test_tokens_of_every_attempt_are_counted() -> None:
-    first: list[Any] = [Usage(input_tokens=5), BROKEN]
-    backend = Backend(first, [Usage(input_tokens=5, output_tokens=1), *answer_events(True)])
+    first: list[Any] = [model_event("usage", input_tokens=5), BROKEN]
+    backend = Backend(
+        first, [model_event("usage", input_tokens=5, output_tokens=1), *answer_events(True)]
+    )
     await backend.ask()
-    assert backend.usage == [Usage(input_tokens=5), Usage(input_tokens=5, output_tokens=1)]
+    assert backend.usage == [
+        model_event("usage", input_tokens=5),
+        model_event("usage", input_tokens=5, output_tokens=1),
+    ]
 
 
 # --- cancelled -------------------------------------------------------------------------------
@@ -382,7 +390,7 @@ async def test_tokens_of_every_attempt_are_counted() -> None:
 
 @pytest.mark.req("R028-29")
 async def test_cancelled_inquiry_closes_the_stream() -> None:
-    backend = Backend([TextPart(0, "structured", "{"), forever])
+    backend = Backend([model_event("text", 0, "structured", "{"), forever])
     task = asyncio.create_task(backend.ask())
     await until(lambda: backend.requests)
     task.cancel()
@@ -428,7 +436,7 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
         told = {id_: content for id_, content, _ in responses(request.thread)}
         paused_ones = [id_ for id_, content in told.items() if content.startswith("Tool paused: ")]
         assert paused_ones == [f"call_{tool}"]
-        assert sum(isinstance(entry, ChatRequest) for entry in entries(request.thread)) == 2
+        assert sum(is_kind(entry, "chat_request") for entry in entries(request.thread)) == 2
     assert len(thread) == 4
 
 
@@ -456,7 +464,7 @@ async def test_overrides_apply_by_tool_and_question() -> None:
 
 @pytest.mark.req("R028-18")
 async def test_backends_are_interchangeable() -> None:
-    backends: list[InquiryBackend] = [
+    backends: list[Any] = [
         Backend(answer_events(True)).real,
         MockInquiryBackend({ID: True}),
     ]
@@ -465,7 +473,7 @@ async def test_backends_are_interchangeable() -> None:
 
 
 async def test_script_answers_questions() -> None:
-    rows: list[tuple[str, Question, Any]] = [
+    rows: list[tuple[str, jp.Question, Any]] = [
         ('"rename.sure" = true', SURE, True),
         ('"rename.keep" = "drop"', KEEP, "drop"),
         ('"rename.name" = "b.txt"', NAME, "b.txt"),
@@ -523,7 +531,7 @@ async def test_connection_error_hides_the_address(
 # --- over HTTP -----------------------------------------------------------------------------------
 
 
-def make_http_provider(protocol: str, server: LoopbackServer) -> Provider:
+def make_http_provider(protocol: str, server: LoopbackServer) -> Any:
     return create_provider(protocol, {"base_url": server.url, "base_url_env": None})
 
 
@@ -544,12 +552,15 @@ def texts(message: Any) -> str:
 @pytest.mark.req("R028-5", "R028-9", "R028-16", "R028-17", "R028-20", "R028-21")
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 async def test_request_over_http_starts_like_the_conversations_own(protocol: str) -> None:
-    tools = (ToolDefinition("rename", "Renames.", {}), ToolDefinition("look", "Looks.", {}))
+    tools = (
+        request_value("tool_definition", "rename", "Renames.", {}),
+        request_value("tool_definition", "look", "Looks.", {}),
+    )
     system = ("Be brief.", "Really.")
     main = make_context(user("Rename a.txt."), provider=protocol)
     with LoopbackServer(["Let me.", json.dumps({"inquiry_id": ID, "answer": "drop"})]) as server:
         provider = make_http_provider(protocol, server)
-        request = ModelRequest(model="m", thread=main, system=system, tools=tools)
+        request = request_value("model_request", model="m", thread=main, system=system, tools=tools)
         try:
             async for _ in provider.stream(request):
                 pass

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from jp_nb.agent.interrupts import (
     ESCALATED,
     STOP,
     USER_CONTINUED,
-    Phase,
     Verdict,
     ask_menu,
     decide_without_menu,
@@ -16,12 +16,13 @@ from jp_nb.agent.interrupts import (
     tool_menu,
 )
 from jp_nb.agent.prompt_queue import SafeAsk
-from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd, QuestionPrompt, Unavailable
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from tests.agent.turn_bench import Bench
+from tests.kit.kinds import is_kind
+from tests.kit.questions import not_answered, unavailable
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
-PHASES: list[Phase] = ["streaming", "tool_call"]
+PHASES: list[Any] = ["streaming", "tool_call"]
 
 
 def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
@@ -56,12 +57,12 @@ def test_menu_names_the_interrupted_calls() -> None:
         assert [action.label for action in shown.actions if action.value == "restart"] == [again]
 
 
-ENDS: list[tuple[PromptEnd[Answered], Verdict]] = [
+ENDS: list[tuple[Any, Verdict]] = [
     (CANCELLED, USER_CONTINUED),
-    (NotAnswered("declined", "form"), USER_CONTINUED),
-    (NotAnswered("timed_out", "form"), STOP),
-    (Unavailable("gone"), STOP),
-    (NotAnswered("interrupted", "form"), ESCALATED),
+    (not_answered("declined", "form"), USER_CONTINUED),
+    (not_answered("timed_out", "form"), STOP),
+    (unavailable("gone"), STOP),
+    (not_answered("interrupted", "form"), ESCALATED),
 ]
 
 
@@ -84,5 +85,5 @@ async def test_reply_is_asked_for_as_text() -> None:
     words = Verdict("reply", "Go left.", by="person")
     menu = tool_menu(["slow"])
     assert await ask_menu(SafeAsk(user), "tool_call", InterruptConfig(), menu) == words
-    assert isinstance(user.asked[1], QuestionPrompt)
+    assert is_kind(user.asked[1], "question_prompt")
     assert user.asked[1].question.answer_type.type == "text"

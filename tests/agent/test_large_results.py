@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.events import ToolCallResponse
+import jp_nb as jp
 from jp_nb.toolkit.function_calls import as_outcome
-from jp_nb.toolkit.outcome import (
-    MAX_STRUCTURED_CHARS,
-    MAX_STRUCTURED_ITEMS,
-    MAX_STRUCTURED_LEVELS,
-    STRUCTURED_OMITTED,
-    Failure,
-    Outcome,
-    Success,
-)
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.kit.questions import failure
+
+MAX_STRUCTURED_CHARS = 2_000_000
+MAX_STRUCTURED_ITEMS = 100_000
+MAX_STRUCTURED_LEVELS = 64
+STRUCTURED_OMITTED = (
+    "[The structured value of this result has more than 100,000 items, 2,000,000"
+    " characters, or 64 levels. It is not recorded, so no program can read it.]"
+)
+
 
 NUMBERS = [1_234_567] * 2_000_000
 TEXT = "abcdefghé " * 2_000_000
@@ -42,7 +43,7 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
-async def responses(result: Any) -> tuple[list[ToolCallResponse], int]:
+async def responses(result: Any) -> tuple[list[Any], int]:
     """Return the responses to the calls of a tool with `result`, and the peak of new memory."""
 
     def produce() -> Any:
@@ -58,7 +59,7 @@ async def responses(result: Any) -> tuple[list[ToolCallResponse], int]:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    return bench.of(ToolCallResponse), peak
+    return bench.of("tool_call_response"), peak
 
 
 LARGE: dict[str, Any] = {
@@ -69,16 +70,16 @@ LARGE: dict[str, Any] = {
     "a dictionary": {"numbers": NUMBERS},
     "a text": TEXT,
     "a text in a list": [TEXT],
-    "structured numbers": lambda: Success("ok", structured=NUMBERS),
-    "structured objects": lambda: Success("ok", structured={"rows": ROWS}),
-    "a structured text": lambda: Success("ok", structured=TEXT),
-    "a structured key": lambda: Success("ok", structured={TEXT: 1}),
-    "structured data with shared parts": lambda: Success("ok", structured=SHARED),
-    "structured data of a failure": lambda: Failure("no", structured=NUMBERS),
-    "a change of the configuration": lambda: Success("ok", config={"user": {"name": NUMBERS}}),
-    "paths to unset": lambda: Success("ok", unset=PATHS),
-    "a trace": lambda: Failure("no", trace=("at line 1 of the program",) * 300_000),
-    "a content": lambda: Success(TEXT),
+    "structured numbers": lambda: jp.Success("ok", structured=NUMBERS),
+    "structured objects": lambda: jp.Success("ok", structured={"rows": ROWS}),
+    "a structured text": lambda: jp.Success("ok", structured=TEXT),
+    "a structured key": lambda: jp.Success("ok", structured={TEXT: 1}),
+    "structured data with shared parts": lambda: jp.Success("ok", structured=SHARED),
+    "structured data of a failure": lambda: failure("no", structured=NUMBERS),
+    "a change of the configuration": lambda: jp.Success("ok", config={"user": {"name": NUMBERS}}),
+    "paths to unset": lambda: jp.Success("ok", unset=PATHS),
+    "a trace": lambda: failure("no", trace=("at line 1 of the program",) * 300_000),
+    "a content": lambda: jp.Success(TEXT),
 }
 
 
@@ -109,7 +110,7 @@ async def test_long_text_of_an_exception_is_copied_a_few_times(error: Exception)
         nested(MAX_STRUCTURED_LEVELS + 1),
     ],
 )
-@pytest.mark.parametrize("kind", [Success, Failure])
+@pytest.mark.parametrize("kind", [jp.Success, failure])
 async def test_large_structured_value_is_omitted_with_a_note(kind: Any, value: Any) -> None:
     found, _ = await responses(kind("The text.", structured=value))
     assert found[0].content == f"The text.\n\n{STRUCTURED_OMITTED}"
@@ -125,7 +126,7 @@ async def test_large_structured_value_is_omitted_with_a_note(kind: Any, value: A
     ],
 )
 async def test_structured_value_at_its_limit_is_recorded(value: Any) -> None:
-    found, _ = await responses(Success("The text.", structured=value))
+    found, _ = await responses(jp.Success("The text.", structured=value))
     assert found[0].content == "The text."
     assert found[0].metadata["structured"] == value
 
@@ -140,14 +141,14 @@ async def test_structured_value_at_its_limit_is_recorded(value: Any) -> None:
 )
 def test_large_value_is_described(value: list[Any], begin: str) -> None:
     outcome = as_outcome(value)
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     assert outcome.content.startswith(begin)
     assert len(outcome.content) < 60_000
 
 
 def test_proposal_with_many_values_is_refused_before_it_is_copied() -> None:
-    proposal: Outcome = Success("ok", config={"user": {"name": NUMBERS}})
-    assert isinstance(proposal, Success)
+    proposal: jp.Outcome = jp.Success("ok", config={"user": {"name": NUMBERS}})
+    assert isinstance(proposal, jp.Success)
     assert proposal.proposes
     assert proposal.config is None
     assert proposal.malformed == "one change has at most 1000 paths and 250000 characters"

@@ -7,21 +7,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.answer_attempt import CUT_CALL, MAX_ANSWER_CONTINUATIONS
-from jp_nb.agent.display import DiscardText, EndOfText, Notice, ShowText, ToolBegins
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    KeepAlive,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
+import jp_nb as jp
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
-from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
@@ -34,53 +22,83 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import list_kinds, select_kind
+from tests.kit.models import model_event
+from tests.kit.screens import display_event
 from tests.support.fakes import FakePrompter, forever, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
+CUT_CALL = (
+    "The answer reached its token limit within this call. The arguments are incomplete,"
+    " so the call did not run. Call again with shorter arguments, or split the work into"
+    " several calls."
+)
+MAX_ANSWER_CONTINUATIONS = 5
+
 
 async def test_refused_answer_is_discarded() -> None:
-    events: list[Any] = [*say("I will"), *call("t"), Finished("refused", "policy")]
+    events: list[Any] = [*say("I will"), *call("t"), model_event("finished", "refused", "policy")]
     bench = Bench([events], tools=[make_result_tool("x")])
     end = await bench.run()
     assert end.status == "completed"
     assert bench.kinds() == ["turn_start", "chat_request"]
-    assert bench.shown[-2:] == [DiscardText(), Notice("⚠ The model refused to answer: policy")]
+    assert bench.shown[-2:] == [
+        display_event("discard_text"),
+        display_event("notice", "⚠ The model refused to answer: policy"),
+    ]
 
 
 async def test_texts_are_kept_and_unfinished_calls_dropped_at_the_token_limit() -> None:
-    cut: list[Any] = [ToolCallStart(1, "c", "t"), ToolCallArguments(1, '{"a')]
-    bench = Bench([[TextPart(0, "message", "So far"), *cut, Finished("max_tokens")]])
+    cut: list[Any] = [
+        model_event("call_start", 1, "c", "t"),
+        model_event("call_arguments", 1, '{"a'),
+    ]
+    bench = Bench(
+        [[model_event("text", 0, "message", "So far"), *cut, model_event("finished", "max_tokens")]]
+    )
     await bench.run()
     assert bench.turn.text == "So far"
-    assert bench.of(ToolCallRequest) == []
-    assert [notice.text for notice in bench.shown_of(Notice)] == [
+    assert bench.of("tool_call_request") == []
+    assert [notice.text for notice in bench.shown_of("notice")] == [
         "⚠ The call of t is incomplete and did not run",
         "⚠ The answer reached the token limit and is incomplete",
     ]
 
 
 async def test_other_finish_reason_is_shown() -> None:
-    bench = Bench([[*say("Hm."), Finished("other", "pause_turn")]])
+    bench = Bench([[*say("Hm."), model_event("finished", "other", "pause_turn")]])
     await bench.run()
-    assert bench.shown_of(Notice) == [Notice("⚠ The model stopped: pause_turn")]
+    assert bench.shown_of("notice") == [display_event("notice", "⚠ The model stopped: pause_turn")]
     assert bench.turn.text == "Hm."
 
 
-@pytest.mark.parametrize("thought", [(), (TextPart(0, "reasoning", "Hm."), Flush(0))])
+@pytest.mark.parametrize(
+    "thought", [(), (model_event("text", 0, "reasoning", "Hm."), model_event("flush", 0))]
+)
 async def test_empty_answer_is_a_notice(thought: tuple[Any, ...]) -> None:
-    bench = Bench([[*thought, Finished()]])
+    bench = Bench([[*thought, model_event("finished")]])
     assert (await bench.run()).status == "completed"
     said = "⚠ The model returned an empty answer. `%jp retry` sends the request again"
-    assert bench.shown_of(Notice) == [Notice(said)]
+    assert bench.shown_of("notice") == [display_event("notice", said)]
 
 
 async def test_blank_messages_and_keep_alives_are_ignored() -> None:
-    bench = Bench([[KeepAlive(), *say(" \n"), *say("x", index=1), KeepAlive(), Finished()]])
+    bench = Bench(
+        [
+            [
+                model_event("keep_alive"),
+                *say(" \n"),
+                *say("x", index=1),
+                model_event("keep_alive"),
+                model_event("finished"),
+            ]
+        ]
+    )
     await bench.run()
-    assert [r.message for r in bench.of(ChatResponse)] == ["x"]
+    assert [r.message for r in bench.of("chat_response")] == ["x"]
 
 
-LIMIT = Finished("max_tokens")
+LIMIT = model_event("finished", "max_tokens")
 
 
 def truncated(*parts: Any) -> list[Any]:
@@ -88,11 +106,11 @@ def truncated(*parts: Any) -> list[Any]:
 
 
 def messages(bench: Bench) -> list[str | None]:
-    return [r.message for r in bench.of(ChatResponse) if r.kind == "message"]
+    return [r.message for r in bench.of("chat_response") if r.kind == "message"]
 
 
 def notices(bench: Bench) -> list[str]:
-    return [notice.text for notice in bench.shown_of(Notice)]
+    return [notice.text for notice in bench.shown_of("notice")]
 
 
 def shown(bench: Bench) -> str:
@@ -127,9 +145,13 @@ async def test_continuation_ends_after_the_maximum() -> None:
     ("response", "continues_answers", "limits"),
     [
         (truncated(say("So far")), False, {}),
-        (truncated([TextPart(0, "reasoning", "hm"), Flush(0)]), True, {}),
+        (truncated([model_event("text", 0, "reasoning", "hm"), model_event("flush", 0)]), True, {}),
         (truncated(say("So far"), call("t")), True, {}),
-        (truncated([Usage(output_tokens=9)], say("So far")), True, {"max_total_tokens": 8}),
+        (
+            truncated([model_event("usage", output_tokens=9)], say("So far")),
+            True,
+            {"max_total_tokens": 8},
+        ),
     ],
     ids=["switched off", "nothing said", "a call", "too many tokens"],
 )
@@ -143,20 +165,26 @@ async def test_answers_that_are_not_continued(
     )
     await bench.run()
     assert "⚠ The answer reached the token limit and is incomplete" in notices(bench)
-    assert len(bench.provider.requests) == 1 + bool(bench.of(ToolCallRequest))
+    assert len(bench.provider.requests) == 1 + bool(bench.of("tool_call_request"))
 
 
 async def test_continuation_omits_reasoning_and_repeated_text() -> None:
     again: list[Any] = [
-        *[TextPart(0, "reasoning", "Where was I?"), Flush(0, {"signature": "s"})],
-        *[TextPart(1, "message", piece) for piece in ("once ", "upon ", "a time", " there")],
-        Flush(1),
-        Finished(),
+        *[
+            model_event("text", 0, "reasoning", "Where was I?"),
+            model_event("flush", 0, {"signature": "s"}),
+        ],
+        *[
+            model_event("text", 1, "message", piece)
+            for piece in ("once ", "upon ", "a time", " there")
+        ],
+        model_event("flush", 1),
+        model_event("finished"),
     ]
     bench = Bench([truncated(say("It was once upon a time")), again], continues_answers=True)
     await bench.run()
     assert bench.turn.text == shown(bench) == "It was once upon a time there"
-    assert [r.kind for r in bench.of(ChatResponse)] == ["message", "message"]
+    assert [r.kind for r in bench.of("chat_response")] == ["message", "message"]
 
 
 async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
@@ -177,30 +205,36 @@ async def test_continuation_may_call_tools() -> None:
     )
     await bench.run()
     assert bench.turn.text == "Let me look.\n\nDone."
-    assert len(bench.of(ToolCallResponse)) == 1
+    assert len(bench.of("tool_call_response")) == 1
 
 
 async def test_interrupted_continuation_keeps_all_parts() -> None:
-    broken: list[Any] = [TextPart(0, "message", "two "), ProviderError("reset", kind="transient")]
+    broken: list[Any] = [
+        model_event("text", 0, "message", "two "),
+        jp.ProviderError("reset", kind="transient"),
+    ]
     bench = Bench([truncated(say("one ")), broken, reply(say("three"))], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "one two three"
 
 
 async def test_refused_continuation_shows_the_recorded_text() -> None:
-    refused: list[Any] = [TextPart(0, "message", " and bad"), Finished("refused")]
+    refused: list[Any] = [
+        model_event("text", 0, "message", " and bad"),
+        model_event("finished", "refused"),
+    ]
     bench = Bench([truncated(say("Good")), refused], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "Good"
-    assert bench.shown_of(DiscardText)
+    assert bench.shown_of("discard_text")
     assert shown(bench).splitlines() == ["Good", "⚠ The model refused to answer"]
 
 
 async def test_aborted_continuation_keeps_the_first_part() -> None:
-    bench = Bench([truncated(say("one ")), [TextPart(0, "message", "two "), forever]],
+    bench = Bench([truncated(say("one ")), [model_event("text", 0, "message", "two "), forever]],
                   person=FakePrompter(yes("abort")), continues_answers=True)  # fmt: skip
     task = asyncio.create_task(bench.run())
-    await until(lambda: ShowText("message", "two ") in bench.shown)
+    await until(lambda: display_event("show_text", "message", "two ") in bench.shown)
     bench.loop.interrupt()
     assert (await task).status == "interrupted"
     assert bench.turn.text == "one "
@@ -211,13 +245,18 @@ async def test_aborted_continuation_keeps_the_first_part() -> None:
 async def test_truncated_call_does_not_run(text: str) -> None:
     ran: list[int] = []
     tool = PythonTool(lambda a="": ran.append(1), name="t")
-    arguments = [ToolCallArguments(2, text)] if text else []
-    cut_call: list[Any] = [ToolCallStart(2, "c2", "t"), *arguments, Flush(2), LIMIT]
+    arguments = [model_event("call_arguments", 2, text)] if text else []
+    cut_call: list[Any] = [
+        model_event("call_start", 2, "c2", "t"),
+        *arguments,
+        model_event("flush", 2),
+        LIMIT,
+    ]
     whole = call("t", "c1", index=1)
     bench = Bench([[*say("Now."), *whole, *cut_call], DONE], tools=[tool], continues_answers=True)
     await bench.run()
     assert ran == [1]
-    last = bench.of(ToolCallResponse)[1]
+    last = bench.of("tool_call_response")[1]
     assert (last.id, last.content, last.is_error) == ("c2", CUT_CALL, True)
     assert "⚠ The call of t is incomplete and did not run" in notices(bench)
 
@@ -226,14 +265,14 @@ async def test_complete_call_at_the_token_limit_runs() -> None:
     tool = PythonTool(lambda: "x", name="t")
     bench = Bench([truncated(say("Now."), call("t")), DONE], tools=[tool])
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["x"]
+    assert [r.content for r in bench.of("tool_call_response")] == ["x"]
 
 
 async def test_separate_texts_stay_separate() -> None:
     bench = Bench([reply(say("One."), say("Two.", index=1))])
     await bench.run()
-    ends = [event for event in bench.shown if isinstance(event, ShowText | EndOfText)]
-    assert [type(event) for event in ends] == [ShowText, EndOfText] * 2
+    ends = select_kind(bench.shown, "show_text", "end_of_text")
+    assert list_kinds(ends) == ["show_text", "end_of_text"] * 2
     assert shown(bench) == "One.\nTwo."
 
 
@@ -265,11 +304,11 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
     assert said.replace(" ", "") == "Thequickbrownfox."
 
 
-def make_stream_error() -> ProviderError:
-    return ProviderError("reset", kind="transient")
+def make_stream_error() -> jp.ProviderError:
+    return jp.ProviderError("reset", kind="transient")
 
 
-PART = TextPart(0, "message", "ick brown")
+PART = model_event("text", 0, "message", "ick brown")
 
 
 async def test_continuation_that_breaks_off_stays_one_text() -> None:
@@ -286,7 +325,10 @@ async def test_continuation_that_breaks_off_stays_one_text() -> None:
         ([[PART, make_stream_error()]], "ick brown"),
         ([truncated(say("The qu")), [PART, make_stream_error()]], "The quick brown"),
         (
-            [[PART, make_stream_error()], [TextPart(0, "message", "fox"), make_stream_error()]],
+            [
+                [PART, make_stream_error()],
+                [model_event("text", 0, "message", "fox"), make_stream_error()],
+            ],
             "ick brown\n\nfox",
         ),
     ],
@@ -294,7 +336,7 @@ async def test_continuation_that_breaks_off_stays_one_text() -> None:
 async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
     scripts: list[Any], kept: str
 ) -> None:
-    bench = Bench([*scripts, [Finished("refused")]], continues_answers=True)
+    bench = Bench([*scripts, [model_event("finished", "refused")]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == kept
     assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")
@@ -312,9 +354,10 @@ async def test_calls_of_one_answer_are_limited(
     bench = Bench([reply(calls(made)), DONE], tools=[tool], request=request)
     assert (await bench.run()).status == "completed"
     assert len(runs) == ran
-    assert [len(bench.of(kind)) for kind in (ToolCallRequest, ToolCallResponse)] == [listed] * 2
+    assert len(bench.of("tool_call_request")) == listed
+    assert len(bench.of("tool_call_response")) == listed
     _, seen = bench.provider.requests[1]
-    answers = [entry for entry in seen if isinstance(entry, ToolCallResponse)]
+    answers = select_kind(seen, "tool_call_response")
     assert [answer.is_error for answer in answers] == [False] * ran + [True] * (listed - ran)
     limit = "assistant.request.max_tool_calls"
     if more is None:
@@ -360,4 +403,4 @@ async def test_surplus_call_with_bad_arguments_is_reported_as_surplus() -> None:
     bench = Bench([reply(calls(1), broken), DONE], [tool], request=RequestConfig(max_tool_calls=1))
     await bench.run()
     assert contents_of(bench)[1].startswith("This call did not run")
-    assert [event.call_id for event in bench.shown_of(ToolBegins)] == ["c0"]
+    assert [event.call_id for event in bench.shown_of("tool_begins")] == ["c0"]

@@ -7,19 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import (
-    DiscardText,
-    DisplayEvent,
-    EndOfText,
-    InterruptReceived,
-    Notice,
-    ShowText,
-    UserMessage,
-)
-from jp_nb.agent.prompts import Answered, PromptEnd
-from jp_nb.agent.provider import TextPart, Usage
-from jp_nb.errors import ProviderError
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
+import jp_nb as jp
 from jp_nb.record.stream import NoAnswer, read_no_answer
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
@@ -38,6 +26,8 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.models import model_event
+from tests.kit.screens import display_event
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 STREAMING = [
@@ -55,7 +45,7 @@ async def test_continue_keeps_the_same_stream() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: InterruptReceived("continue") in bench.passing)
+    await until(lambda: display_event("interrupt_received", "continue") in bench.passing)
     gate.set()
     assert (await task).status == "completed"
     assert bench.turn.text == "So far and more"
@@ -67,9 +57,9 @@ async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> 
     gate = asyncio.Event()
     chosen = asyncio.Event()
 
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         gate.set()
-        await until(lambda: ShowText("message", " and more") in bench.shown)
+        await until(lambda: display_event("show_text", "message", " and more") in bench.shown)
         for _ in range(5):
             await asyncio.sleep(0)
         assert bench.kinds() == ["turn_start", "chat_request"]
@@ -86,18 +76,18 @@ async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> 
 async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> None:
     gate = asyncio.Event()
     loop = asyncio.get_running_loop()
-    heard: list[DisplayEvent] = []
+    heard: list[Any] = []
 
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         gate.set()
-        await until(lambda: ShowText("message", " and more") in bench.shown)
+        await until(lambda: display_event("show_text", "message", " and more") in bench.shown)
         for _ in range(5):
             await asyncio.sleep(0)
         return yes("continue")
 
-    def show(event: DisplayEvent) -> None:
+    def show(event: Any) -> None:
         bench.show(event)
-        if event == InterruptReceived("continue") and not heard:
+        if event == display_event("interrupt_received", "continue") and not heard:
             heard.append(event)
             loop.call_soon(bench.loop.interrupt)  # before the answer may continue
 
@@ -113,9 +103,9 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
 async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> None:
     gate = asyncio.Event()
     response = gated_reply(gate)
-    response[2:] = [ProviderError("reset", kind="transient")]
+    response[2:] = [jp.ProviderError("reset", kind="transient")]
 
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         gate.set()
         await until(lambda: bench.provider.closed)
         for _ in range(5):
@@ -143,14 +133,14 @@ async def test_reply_is_sent_with_the_partial_answer() -> None:
         "chat_request",
         "chat_response",
     ]
-    assert bench.of(ChatRequest)[1].content == "Shorter, please."
+    assert bench.of("chat_request")[1].content == "Shorter, please."
     _, seen = bench.provider.requests[1]
-    assert [getattr(entry, "content", None) or entry.message for entry in seen] == [  # type: ignore[union-attr]
+    assert [getattr(entry, "content", None) or entry.message for entry in seen] == [
         "Go.",
         "So far",
         "Shorter, please.",
     ]
-    assert bench.shown_of(UserMessage) == [UserMessage("Shorter, please.")]
+    assert bench.shown_of("user_message") == [display_event("user_message", "Shorter, please.")]
     assert bench.provider.closed == 2
 
 
@@ -172,8 +162,8 @@ async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
     assert end.status == "interrupted"
     assert bench.turn.text == "Before."
     assert bench.kinds()[-1] == "tool_call_response"
-    assert DiscardText() in bench.shown
-    assert "discarded" in bench.shown_of(Notice)[-1].text
+    assert display_event("discard_text") in bench.shown
+    assert "discarded" in bench.shown_of("notice")[-1].text
 
 
 async def test_interrupt_of_the_stream_menu_ends_the_turn() -> None:
@@ -226,14 +216,14 @@ async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
         waiting.set()
         await gate.wait()
 
-    async def choose() -> PromptEnd[Answered]:
+    async def choose() -> Any:
         gate.set()
         for _ in range(5):
             await asyncio.sleep(0)
         assert len(bench.provider.requests) == 1, "nothing is sent while the menu is open"
         return yes("continue")
 
-    broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
+    broken: list[Any] = [*say("So far")[:1], jp.ProviderError("reset", kind="transient")]
     bench = Bench([broken, DONE], person=FakePrompter(choose), config=interrupt_config())
     bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
@@ -265,13 +255,13 @@ async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> N
         waiting.set()
         await forever()
 
-    broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
+    broken: list[Any] = [*say("So far")[:1], jp.ProviderError("reset", kind="transient")]
     bench = Bench([broken], person=FakePrompter(yes("abort")), config=interrupt_config())
     bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("interrupted", "So far")
-    assert DiscardText() not in bench.shown
-    assert "before the retry." in bench.shown_of(Notice)[-1].text
+    assert display_event("discard_text") not in bench.shown
+    assert "before the retry." in bench.shown_of("notice")[-1].text
 
 
 async def test_second_interrupt_before_a_reply_is_sent_stops_the_turn() -> None:
@@ -310,7 +300,7 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: InterruptReceived("stop") in bench.passing)
+    await until(lambda: display_event("interrupt_received", "stop") in bench.passing)
     await asyncio.sleep(0.01)
     assert not task.done()
     bench.loop.interrupt()
@@ -321,17 +311,26 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
 
 
 async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
-    arrived: list[Any] = [*say("All of it"), TextPart(1, "reasoning", "Hm"), *call("t", index=2)]
-    bench = Bench([[Usage(output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]])
-    await interrupt_twice(
-        bench, lambda: bench.shown_of(ShowText)[-1:] == [ShowText("message", "and mo")]
+    arrived: list[Any] = [
+        *say("All of it"),
+        model_event("text", 1, "reasoning", "Hm"),
+        *call("t", index=2),
+    ]
+    bench = Bench(
+        [[model_event("usage", output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]]
     )
-    texts = [r.message or r.reasoning for r in bench.of(ChatResponse)]
+    await interrupt_twice(
+        bench,
+        lambda: (
+            bench.shown_of("show_text")[-1:] == [display_event("show_text", "message", "and mo")]
+        ),
+    )
+    texts = [r.message or r.reasoning for r in bench.of("chat_response")]
     assert texts == ["All of it", "Hm", "and mo"]
-    assert bench.of(ToolCallRequest) == []
+    assert bench.of("tool_call_request") == []
     assert bench.loop.turn.tokens.usage.output_tokens == 4
     assert bench.provider.closed == 1
-    assert bench.shown[-1] == EndOfText()
+    assert bench.shown[-1] == display_event("end_of_text")
 
 
 async def test_interrupt_before_any_content_marks_the_request_as_unanswered() -> None:

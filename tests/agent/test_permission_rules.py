@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display import ToolBegins
-from jp_nb.agent.permission_rules import KeptRule, SessionRules
-from jp_nb.agent.prompts import (
-    Answered,
-    FormPrompt,
-    NotAnswered,
-    QuestionPrompt,
-)
+import jp_nb as jp
+from jp_nb.agent.permission_rules import SessionRules
 from jp_nb.config.partial import merge_partials
-from jp_nb.errors import StorageError
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.outcome import Success
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, not_answered
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 GET = {"when": {"method": "GET"}, "run": "unattended"}
@@ -75,8 +68,8 @@ class Fetch:
         return self.bench.person.asked
 
     @property
-    def responses(self) -> list[ToolCallResponse]:
-        return self.bench.of(ToolCallResponse)
+    def responses(self) -> list[Any]:
+        return self.bench.of("tool_call_response")
 
 
 def method(name: str, **others: Any) -> dict[str, Any]:
@@ -100,7 +93,7 @@ async def test_first_rule_that_matches_decides() -> None:
     assert turn.responses[1].content == (
         'Tool skipped by user: a rule does not allow this call (method = "DELETE").'
     )
-    shown = [event.rule for event in turn.bench.shown_of(ToolBegins)]
+    shown = [event.rule for event in turn.bench.shown_of("tool_begins")]
     assert shown == ['method = "GET"', None]
 
 
@@ -156,7 +149,7 @@ async def test_rules_judge_the_arguments_with_which_the_tool_runs() -> None:
 
 async def test_edited_arguments_are_judged_again() -> None:
     edit: JsonValue = {"method": "DELETE", "path": "", "limit": "1"}
-    ends = (yes("edit"), Answered(edit, "form"))
+    ends = (yes("edit"), answered(edit, "form"))
     turn = await Fetch(method("POST"), run="ask", rules=[DELETE], ends=ends).run()
     assert turn.seen == []
     assert "a rule does not allow this call" in turn.responses[0].content
@@ -216,7 +209,7 @@ async def test_user_changes_the_conditions_before_the_rule_is_kept() -> None:
     ends = (
         yes("always"),
         yes("change"),
-        Answered(answer, "form"),
+        answered(answer, "form"),
         yes("session"),
         yes("skip"),
         yes("skip"),
@@ -246,15 +239,15 @@ async def test_user_changes_the_conditions_before_the_rule_is_kept() -> None:
     ],
 )
 async def test_own_condition_is_checked(custom: str, problem: str) -> None:
-    forms: list[FormPrompt] = []
+    forms: list[Any] = []
 
     async def look() -> Any:
         return CANCELLED
 
     ends = (yes("always"), yes("change"), look, yes("back"), yes("skip"))
     turn = await Fetch({"path": "a"}, run="ask", ends=ends).run()
-    forms = [each for each in turn.asked if isinstance(each, FormPrompt)]
-    page: QuestionPrompt = forms[0].pages[0]
+    forms = [each for each in turn.asked if is_kind(each, "form_prompt")]
+    page: Any = forms[0].pages[0]
     answer: JsonValue = {
         "argument path": {"selected": [], "custom": custom},
         "other arguments": "none",
@@ -269,9 +262,9 @@ async def test_going_back_keeps_nothing(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, ...]] = [
         (yes("always"), yes("back"), yes("skip")),
         (yes("always"), CANCELLED, yes("skip")),
-        (yes("always"), NotAnswered("timed_out", "form")),
-        (yes("always"), NotAnswered("interrupted", "form")),
-        (yes("always"), yes("change"), NotAnswered("interrupted", "form")),
+        (yes("always"), not_answered("timed_out", "form")),
+        (yes("always"), not_answered("interrupted", "form")),
+        (yes("always"), yes("change"), not_answered("interrupted", "form")),
         (yes("always"), yes("change"), CANCELLED, yes("back"), yes("skip")),
     ]
     for ends in rows:
@@ -282,8 +275,8 @@ async def test_going_back_keeps_nothing(subtests: pytest.Subtests) -> None:
 
 async def test_rule_that_cannot_be_stored_is_shown_again() -> None:
     class Full(SessionRules):
-        def keep(self, rule: KeptRule) -> None:
-            raise StorageError("the disk is full")
+        def keep(self, rule: Any) -> None:
+            raise jp.StorageError("the disk is full")
 
     ends = (*KEEP, yes("back"), yes("skip"))
     turn = await Fetch({"path": "a"}, run="ask", ends=ends, kept=Full()).run()
@@ -361,9 +354,9 @@ async def test_other_calls_of_the_response_follow_a_rule_that_was_just_kept() ->
 
 
 async def test_tool_that_proposes_a_rule_for_itself_needs_the_user() -> None:
-    def grow() -> Success:
+    def grow() -> jp.Success:
         rules = [{"when": {}, "run": "unattended"}]
-        return Success("ok", config={"conversation": {"tools": {"grow": {"rules": rules}}}})
+        return jp.Success("ok", config={"conversation": {"tools": {"grow": {"rules": rules}}}})
 
     access = {"config": [{"path": "conversation.tools", "write": "insecure_allow"}]}
     bench = Bench(

@@ -9,23 +9,10 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.change_review import approval_prompt
-from jp_nb.agent.display import ChangeEnds, ToolBegins, ToolEnds
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    ProposedChange,
-    QuestionPrompt,
-    SimplePrompt,
-    Unavailable,
-)
 from jp_nb.config.partial import merge_partials
-from jp_nb.record.events import ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.prompt_text import format_asking_tool
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import (
@@ -36,10 +23,12 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, failure, new_prompt, not_answered, unavailable
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 DELFT = '{"city": "Delft"}'
-TIMED_OUT = NotAnswered("timed_out", "form")
+TIMED_OUT = not_answered("timed_out", "form")
 TOO_LATE = "Tool not run: the user did not answer in time."
 
 
@@ -49,7 +38,7 @@ class Weather:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-        def weather(city: str, days: int = 1, ctx: ToolContext | None = None) -> str:
+        def weather(city: str, days: int = 1, ctx: jp.ToolContext | None = None) -> str:
             self.seen.append({"city": city, "days": days})
             return f"rain in {city}"
 
@@ -72,12 +61,12 @@ async def run_with_decisions(
     return bench, weather
 
 
-def response(bench: Bench) -> ToolCallResponse:
-    return bench.of(ToolCallResponse)[0]
+def response(bench: Bench) -> Any:
+    return bench.of("tool_call_response")[0]
 
 
-def texts(prompts: list[SimplePrompt]) -> list[str]:
-    return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in prompts]
+def texts(prompts: list[Any]) -> list[str]:
+    return [p.text if is_kind(p, "decision_prompt") else p.question.text for p in prompts]
 
 
 ASK = "Run the tool `weather`?"
@@ -93,8 +82,8 @@ WHY = "Why should weather not run? (sent to the model)"
 async def test_permission_prompt_shows_arguments_and_choices() -> None:
     bench, _ = await run_with_decisions(yes("run"))
     [prompt] = bench.person.asked
-    assert isinstance(prompt, ActionPrompt)
-    assert prompt.exhibits == (PromptDetail("Arguments", {"city": "Delft"}),)
+    assert is_kind(prompt, "decision_prompt")
+    assert prompt.exhibits == (new_prompt("prompt_detail", "Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Run weather", True),
         ("Y", "Allow weather for this turn", True),
@@ -117,7 +106,7 @@ async def test_reason_of_a_skipped_call_is_reported_to_the_model() -> None:
     assert texts(bench.person.asked) == [ASK, WHY]
     assert response(bench).content == "Tool skipped by user: It is dry."
     assert (response(bench).is_error, weather.seen) == (False, [])
-    assert bench.shown_of(ToolEnds)[0].skipped
+    assert bench.shown_of("tool_ends")[0].skipped
     assert response(bench).metadata == {"skipped": True}
 
 
@@ -131,7 +120,7 @@ async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None
         ([yes("edit"), CANCELLED, yes("skip")], "Tool skipped by user."),
         ([yes("edit"), TIMED_OUT], TOO_LATE),
         ([TIMED_OUT], TOO_LATE),
-        ([NotAnswered("interrupted", "form")], "Tool not run: an interrupt came first."),
+        ([not_answered("interrupted", "form")], "Tool not run: an interrupt came first."),
     ]
     for ends, content in rows:
         with subtests.test(ends=ends):
@@ -145,19 +134,19 @@ async def test_edited_arguments_run_and_are_recorded() -> None:
     edited = {"city": "Gouda", "days": "3"}
     bench, weather = await run_with_decisions(yes("edit"), yes(edited))
     prompt = bench.person.asked[1]
-    assert isinstance(prompt, QuestionPrompt)
+    assert is_kind(prompt, "question_prompt")
     assert prompt.question.default == {"city": "Delft"}
     assert prompt.submit == "Run with these arguments"
     assert weather.seen == [{"city": "Gouda", "days": 3}]
-    assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
+    assert bench.of("tool_call_request")[0].arguments == {"city": "Delft"}
     assert response(bench).metadata == {
         "edited_arguments": {"city": "Gouda", "days": 3},
         "edited_by": "person",
         "channel": "form",
     }
-    shown = [begins.arguments for begins in bench.shown_of(ToolBegins)]
+    shown = [begins.arguments for begins in bench.shown_of("tool_begins")]
     assert shown == [{"city": "Delft"}, {"city": "Gouda", "days": 3}]
-    assert [begins.edited for begins in bench.shown_of(ToolBegins)] == [False, True]
+    assert [begins.edited for begins in bench.shown_of("tool_begins")] == [False, True]
 
 
 async def test_unchanged_arguments_are_not_recorded_as_edited() -> None:
@@ -205,7 +194,7 @@ async def test_closed_edit_skips_the_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "end"), [("ask", Unavailable("no page")), ("edit", RuntimeError("gone"))]
+    ("mode", "end"), [("ask", unavailable("no page")), ("edit", RuntimeError("gone"))]
 )
 async def test_failed_permission_prompt_is_an_error(mode: str, end: Any) -> None:
     bench, weather = await run_with_decisions(end, mode=mode)
@@ -220,7 +209,7 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
     )
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
     assert not any(map(format_asking_tool, bench.person.asked))  # the tool has not even begun
-    contents = [r.content for r in bench.of(ToolCallResponse)]
+    contents = [r.content for r in bench.of("tool_call_response")]
     assert contents == ["rain in Delft", "Tool skipped by user: No."]
 
 
@@ -228,9 +217,9 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
 
 
 async def delivered(
-    *ends: Any, mode: str = "ask", outcome: Outcome | None = None, away: str | None = None
-) -> tuple[Bench, ToolCallResponse]:
-    made = outcome or Success("a secret")
+    *ends: Any, mode: str = "ask", outcome: jp.Outcome | None = None, away: str | None = None
+) -> tuple[Bench, Any]:
+    made = outcome or jp.Success("a secret")
     bench = Bench(
         [reply(call("t")), DONE],
         tools=[PythonTool(lambda: made, name="t")],
@@ -244,9 +233,9 @@ async def delivered(
 async def test_delivery_prompt_shows_the_whole_result() -> None:
     bench, delivered_ = await delivered(yes("deliver"))
     [prompt] = bench.person.asked
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     assert prompt.text == "Deliver t result to assistant?"
-    assert prompt.exhibits == (PromptDetail("Result", "a secret"),)
+    assert prompt.exhibits == (new_prompt("prompt_detail", "Result", "a secret"),)
     assert [(a.key, a.label) for a in prompt.actions] == [
         ("y", "Deliver the result"),
         ("n", "Withhold the result"),
@@ -262,7 +251,7 @@ async def test_user_decides_which_result_the_model_reads(subtests: pytest.Subtes
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
         ("ask", [yes("edit"), yes(" "), yes("deliver")], "a secret"),
         ("ask", [yes("edit"), CANCELLED, yes("skip")], "Result delivery skipped by user."),
-        ("ask", [yes("edit"), Unavailable("gone")], "Result edit cancelled."),
+        ("ask", [yes("edit"), unavailable("gone")], "Result edit cancelled."),
         ("edit", [yes("no secret")], "no secret"),
         ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
         ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
@@ -278,7 +267,7 @@ async def test_user_decides_which_result_the_model_reads(subtests: pytest.Subtes
 async def test_edit_of_a_result_starts_with_its_text() -> None:
     bench, _ = await delivered(yes("x"), mode="edit")
     [prompt] = bench.person.asked
-    assert isinstance(prompt, QuestionPrompt)
+    assert is_kind(prompt, "question_prompt")
     assert prompt.question.default == "a secret"
     assert prompt.submit == "Deliver this text"
 
@@ -292,16 +281,16 @@ async def test_edit_of_a_result_starts_with_its_text() -> None:
     ],
 )
 async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_error: bool) -> None:
-    _, got = await delivered(*ends, mode="edit", outcome=Failure("failed: x"))
+    _, got = await delivered(*ends, mode="edit", outcome=failure("failed: x"))
     assert (got.content, got.is_error) == (content, is_error)
 
 
 # --- configuration changes -----------------------------------------------------------------------
 
 CHANGES = (
-    ProposedChange("assistant.model.id", '"a/opus"', '"a/sonnet"'),
-    ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
-    ProposedChange("assistant.model.parameters.temperature", "0.5", None),
+    new_prompt("proposed_change", "assistant.model.id", '"a/opus"', '"a/sonnet"'),
+    new_prompt("proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+    new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
 )
 
 
@@ -320,27 +309,27 @@ def test_one_prompt_about_all_changes_names_the_tool() -> None:
 async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) -> None:
     no = yes("reject")
     rows: list[tuple[list[Any], tuple[object, ...]]] = [
-        ([Answered("apply", "form")], (True, "person", "form", None)),
-        ([Answered("reject", "stdin")], (False, "person", "stdin", None)),
-        ([Answered("a value of no button", "form")], (False, "person", "form", None)),
-        ([NotAnswered("cancelled", "terminal")], (False, "person", "terminal", None)),
-        ([NotAnswered("declined", "form")], (False, "person", "form", None)),
-        ([NotAnswered("interrupted", "stdin"), no], (False, "person", "form", None)),
+        ([answered("apply", "form")], (True, "person", "form", None)),
+        ([answered("reject", "stdin")], (False, "person", "stdin", None)),
+        ([answered("a value of no button", "form")], (False, "person", "form", None)),
+        ([not_answered("cancelled", "terminal")], (False, "person", "terminal", None)),
+        ([not_answered("declined", "form")], (False, "person", "form", None)),
+        ([not_answered("interrupted", "stdin"), no], (False, "person", "form", None)),
         (
-            [NotAnswered("timed_out", "stdin")],
+            [not_answered("timed_out", "stdin")],
             (False, "nobody", None, "the user did not answer in time"),
         ),
-        ([Unavailable("headless")], (False, "nobody", None, "headless")),
+        ([unavailable("headless")], (False, "nobody", None, "headless")),
     ]
     for ends, decided in rows:
         with subtests.test(end=ends[0]):
             person = FakePrompter(*ends)
-            bench = make_bench(Proposer(Success("", config=TO_GPT), "done"), person=person)
+            bench = make_bench(Proposer(jp.Success("", config=TO_GPT), "done"), person=person)
             await bench.run()
-            (shown,) = bench.shown_of(ChangeEnds)
+            (shown,) = bench.shown_of("change_ends")
             assert (shown.applied, shown.by, shown.channel, shown.reason) == decided
             assert len(person.asked) == len(ends)
-            assert len(bench.of(ConfigDelta)) == shown.applied
+            assert len(bench.of("config_delta")) == shown.applied
 
 
 # --- display -------------------------------------------------------------------------------------
@@ -350,7 +339,7 @@ async def test_call_is_shown_before_its_permission_prompt() -> None:
     shown: list[str] = []
 
     async def run() -> Any:
-        shown.extend(begins.name for begins in bench.shown_of(ToolBegins))
+        shown.extend(begins.name for begins in bench.shown_of("tool_begins"))
         return yes("run")
 
     bench = Bench(
@@ -361,7 +350,7 @@ async def test_call_is_shown_before_its_permission_prompt() -> None:
     )
     await bench.run()
     assert shown == ["t"]
-    assert len(bench.shown_of(ToolBegins)) == 1
+    assert len(bench.shown_of("tool_begins")) == 1
 
 
 @pytest.mark.parametrize(
@@ -372,7 +361,7 @@ async def test_call_is_shown_before_its_permission_prompt() -> None:
     ],
 )
 async def test_result_without_a_decision_is_not_delivered(how: Any, why: str, mode: Any) -> None:
-    bench, got = await delivered(NotAnswered(how, "form"), mode=mode)
+    bench, got = await delivered(not_answered(how, "form"), mode=mode)
     assert got.content == f"The tool ran. Its result is not delivered: {why}."
     assert "a secret" not in json.dumps(bench.stream.raw)
 
@@ -387,7 +376,7 @@ async def tools_asked_about(change: Any) -> list[str]:
     """The tools that are asked about: `cmd`, approved for the turn, and again after `change`."""
 
     def changes() -> Any:
-        return Success("Changed.", config=change)
+        return jp.Success("Changed.", config=change)
 
     made = for_tool("cmd", **COMMAND)
     rules = [CONFIGURES, {"path": "assistant", "write": True}]
@@ -434,9 +423,9 @@ async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> 
 
         tools["greet"] = PythonTool(greet)
 
-    def redefine() -> Success:
+    def redefine() -> jp.Success:
         define("new")
-        return Success("Done.", config={"assistant": {"name": "Bo"}})
+        return jp.Success("Done.", config={"assistant": {"name": "Bo"}})
 
     define("old")
     tools["redefine"] = PythonTool(redefine)
@@ -520,7 +509,7 @@ async def test_permission_for_the_turn_covers_one_command_line() -> None:
     assert [
         prompt.exhibits[0].value
         for prompt in bench.person.asked
-        if isinstance(prompt, ActionPrompt)
+        if is_kind(prompt, "decision_prompt")
     ] == ["sh -c 'echo a'", "sh -c 'echo b'"]
 
 
@@ -534,7 +523,7 @@ async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) 
         await asyncio.sleep(0.05)
         return "done"
 
-    async def thinks() -> Answered:
+    async def thinks() -> Any:
         await asyncio.sleep(0.5)
         return yes("run")
 
@@ -543,7 +532,7 @@ async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) 
         [reply(call("slow")), reply(say("Done."))], tools=[tool], person=FakePrompter(thinks)
     )
     await bench.run()
-    [ends] = bench.shown_of(ToolEnds)
+    [ends] = bench.shown_of("tool_ends")
     assert 0.05 <= ends.seconds < 0.45
 
 
@@ -573,7 +562,7 @@ async def test_decision_for_the_turn_also_answers_waiting_prompts(
         config=for_tool("t", run="ask"),
     )
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == contents
+    assert [r.content for r in bench.of("tool_call_response")] == contents
     assert len(person.asked) == 1
 
 
@@ -589,7 +578,7 @@ async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, conte
         [reply(call("t")), DONE], tools=[make_result_tool("secret")], config=for_tool("t", **config)
     )
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.is_error) == (content, False)
     assert "secret" not in repr(bench.shown)
 
@@ -603,7 +592,7 @@ async def test_decision_without_a_user_is_an_error_that_names_its_setting(settin
         config=for_tool("t", **{setting: "ask"}),
     )
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.is_error
     what = "did not run: it needs the user's permission"
     if setting == "result":
@@ -625,6 +614,6 @@ async def test_failed_delivery_prompt_withholds_the_result() -> None:
     )
     async with asyncio.timeout(5):
         await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.is_error
     assert "the prompt failed: RuntimeError: gone" in response.content

@@ -16,19 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    PromptEnd,
-    QuestionPrompt,
-    SimplePrompt,
-)
+import jp_nb as jp
 from jp_nb.json_values import make_storable
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.question_text import spell_option_labels
@@ -42,9 +33,10 @@ from jp_nb.text import (
     unspell,
 )
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.templates import TemplateError, render
 from tests.agent.turn_bench import Bench, call, reply, say
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, new_prompt
 from tests.support.exact_blocks import SPELLED, blocks, parse_object, parse_text
 from tests.support.fakes import FakePrompter, for_tool, yes
 
@@ -208,13 +200,13 @@ class Reader:
         return self.typed.pop(0)
 
 
-def on_stdin(prompt: SimplePrompt) -> dict[str, list[str]]:
+def on_stdin(prompt: Any) -> dict[str, list[str]]:
     reader = Reader("y")
-    assert isinstance(ask_on_stdin(prompt, reader, "stdin"), Answered)
+    assert is_kind(ask_on_stdin(prompt, reader, "stdin"), "answered")
     return blocks(reader.shown)
 
 
-async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[str, Any]]:
+async def ran_with(arguments: dict[str, JsonValue]) -> tuple[Any, dict[str, Any]]:
     """Return the prompt, and the arguments that the tool then ran with."""
     seen: list[dict[str, Any]] = []
 
@@ -230,7 +222,7 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[
     )
     await bench.run()
     [prompt] = bench.person.asked
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     [value] = seen
     return prompt, {"value": value}
 
@@ -250,7 +242,7 @@ PRINTS_ITS_WORDS = "import json,os,sys; print(json.dumps([sys.argv[1:], os.getcw
 
 async def run_command(
     folder: Path, command: JsonValue, *ends: Any, text: str = "{}", **settings: Any
-) -> tuple[list[SimplePrompt], ToolCallResponse]:
+) -> tuple[list[Any], Any]:
     """The prompts about a call of the tool `cmd`, and its response."""
     config: Any = {"source": "local", "command": command, "run": "ask"} | settings
     bench = Bench(
@@ -260,7 +252,7 @@ async def run_command(
     )
     bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     return bench.person.asked, response
 
 
@@ -320,9 +312,9 @@ async def test_edited_arguments_of_a_command_are_used_after_another_decision(
         parameters={"x": {"type": "string"}},
     )
     edits, again = prompts[1:]
-    assert isinstance(edits, QuestionPrompt)
+    assert is_kind(edits, "question_prompt")
     assert edits.submit == "Use these arguments …"
-    assert isinstance(again, ActionPrompt)
+    assert is_kind(again, "decision_prompt")
     assert again.exhibits[0].value == "echo c"
     assert response.content.strip() == "c"
 
@@ -415,9 +407,9 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     seen: list[Any] = []
     expected = make_storable(arguments)
 
-    async def submit() -> PromptEnd[FormEnd]:
+    async def submit() -> Any:
         form = bench.person.asked[-1]
-        assert isinstance(form, FormPrompt)
+        assert is_kind(form, "form_prompt")
         [prompt] = form.pages[0].fields
         box = prompt_text.make_editable_text(prompt)
         assert_all_is_seen(box.shown.replace("\n", ""))
@@ -425,7 +417,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         if on_a_console:
             return ask_form_on_stdin(form, Reader("=", "s"), "stdin")
         typed: JsonValue = {"n": box.unspell_edited(box.shown)}
-        return FormEnd((Answered(typed, "form"),))
+        return form_end((answered(typed, "form"),))
 
     bench = Bench(
         [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
@@ -436,7 +428,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     await bench.run()
     [value] = seen
     assert same(value, expected)
-    assert bench.of(ToolCallResponse)[0].metadata == {}
+    assert bench.of("tool_call_response")[0].metadata == {}
 
 
 @pytest.mark.parametrize(("typed", "runs"), [("true", True), ("1.0", 1.0)])
@@ -462,18 +454,18 @@ def _notes(seen: list[Any]) -> Any:
 
 @given(texts.filter(str.strip))
 async def test_result_is_shown_and_edited_exactly(content: str) -> None:
-    prompts: list[SimplePrompt] = []
+    prompts: list[Any] = []
 
-    async def edit() -> PromptEnd[Answered]:
+    async def edit() -> Any:
         prompts.append(bench.person.asked[-1])
-        return Answered("edit", "form")
+        return answered("edit", "form")
 
-    async def submit() -> PromptEnd[Answered]:
+    async def submit() -> Any:
         prompt = bench.person.asked[-1]
-        assert isinstance(prompt, QuestionPrompt)
+        assert is_kind(prompt, "question_prompt")
         box = prompt_text.make_editable_text(prompt)
         assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
-        return Answered(box.unspell_edited(f"{box.shown}!"), "form")
+        return answered(box.unspell_edited(f"{box.shown}!"), "form")
 
     bench = Bench(
         [reply(call("tool")), reply(say("Done."))],
@@ -484,7 +476,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     await bench.run()
     [(caption, lines)] = prompt_text.list_exhibits(prompts[0])
     assert parse_text(count_in(caption), lines) == content
-    assert bench.of(ToolCallResponse)[0].content == f"{content}!"
+    assert bench.of("tool_call_response")[0].content == f"{content}!"
 
 
 def test_options_with_invisible_characters_look_different() -> None:
@@ -499,14 +491,17 @@ def test_options_with_invisible_characters_look_different() -> None:
         "a b",
         "a ⟨U+0020⟩b",
     ]
-    asked = QuestionPrompt(
-        Question.select("q", "Which?", list(options)), label="Bot\u200b", tool="t\u3164"
+    asked = new_prompt(
+        "question_prompt",
+        jp.Question.select("q", "Which?", list(options)),
+        label="Bot\u200b",
+        tool="t\u3164",
     )
-    assert summarize_prompt(asked, Answered("delete\u200b", "form")).plain == (
+    assert summarize_prompt(asked, answered("delete\u200b", "form")).plain == (
         "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
     )
     reader = Reader("2")
-    assert ask_on_stdin(asked, reader, "stdin") == Answered("delete\u200b", "stdin")
+    assert ask_on_stdin(asked, reader, "stdin") == answered("delete\u200b", "stdin")
     assert "  2  delete⟨U+200B⟩" in reader.shown
 
 

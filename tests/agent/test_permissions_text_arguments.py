@@ -8,22 +8,15 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    QuestionPrompt,
-    Unavailable,
-)
+import jp_nb as jp
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.transcript import render_call
 from jp_nb.toolkit.parameters import TextArgument, text_arguments
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, new_prompt
+from tests.kit.screens import display_event
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 CODE = "print(1)\nif x:\n\treturn \u202e2 \n"
@@ -62,9 +55,9 @@ async def run_with_decisions(
     return bench, runner
 
 
-def exhibits(bench: Bench, number: int = 0) -> tuple[PromptDetail, ...]:
+def exhibits(bench: Bench, number: int = 0) -> Any:
     prompt = bench.person.asked[number]
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     return prompt.exhibits
 
 
@@ -72,9 +65,9 @@ async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
     given = {"times": 2, "code": CODE, "page": "<b>"}
     bench, runner = await run_with_decisions("many", given, yes("run"))
     assert exhibits(bench) == (
-        PromptDetail("code (python)", CODE, "python"),
-        PromptDetail("page (html)", "<b>", "html"),
-        PromptDetail("Arguments", {"times": 2}),
+        new_prompt("prompt_detail", "code (python)", CODE, "python"),
+        new_prompt("prompt_detail", "page (html)", "<b>", "html"),
+        new_prompt("prompt_detail", "Arguments", {"times": 2}),
     )
     assert runner.seen == [(CODE, "<b>", 2)]
 
@@ -83,26 +76,26 @@ async def test_edited_text_argument_runs() -> None:
     ends = yes("edit"), yes({"code": "print(2)"})
     bench, runner = await run_with_decisions("run", {"code": CODE}, *ends)
     edit = bench.person.asked[1]
-    assert isinstance(edit, QuestionPrompt)
+    assert is_kind(edit, "question_prompt")
     [field] = edit.fields
     assert (field.question.text, field.question.default) == ("code (python)", CODE)
     assert field.is_code
     assert edit.consents
     assert runner.seen == ["print(2)"]
-    assert '{"code": "print(2)"}' in json.dumps(bench.of(ToolCallResponse)[0].metadata)
-    assert bench.shown_of(ToolBegins)[-1].arguments == {"code": "print(2)"}
+    assert '{"code": "print(2)"}' in json.dumps(bench.of("tool_call_response")[0].metadata)
+    assert bench.shown_of("tool_begins")[-1].arguments == {"code": "print(2)"}
 
 
 async def test_cancelled_edit_asks_again() -> None:
     ends = yes("edit"), CANCELLED, yes("run")
     bench, runner = await run_with_decisions("run", {"code": "1"}, *ends)
     assert runner.seen == ["1"]
-    assert exhibits(bench, 2) == (PromptDetail("code (python)", "1", "python"),)
+    assert exhibits(bench, 2) == (new_prompt("prompt_detail", "code (python)", "1", "python"),)
 
 
 async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
     bench, _ = await run_with_decisions("run", {"code": CODE}, yes("run"))
-    asked, runs = bench.shown_of(ToolBegins)
+    asked, runs = bench.shown_of("tool_begins")
     assert "print(1)" not in render_call(asked, None).text
     assert "run(code=…3 lines)" in render_call(asked, None).text
     assert render_call(runs, None).text.split("\n") == [
@@ -116,8 +109,8 @@ async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
 
 async def test_code_of_a_skipped_call_is_shown() -> None:
     bench, runner = await run_with_decisions("run", {"code": "rm()"}, yes("skip"))
-    (asked,) = bench.shown_of(ToolBegins)
-    assert "    rm()" in render_call(asked, bench.shown_of(ToolEnds)[0]).text
+    (asked,) = bench.shown_of("tool_begins")
+    assert "    rm()" in render_call(asked, bench.shown_of("tool_ends")[0]).text
     assert runner.seen == []
 
 
@@ -126,7 +119,9 @@ async def test_code_of_a_skipped_call_is_shown() -> None:
     ["```\n<b>x</b>\n````\n$a$", "\x1b[31mred\x1b]0;title\x07", "x" * 200_000, "a\n" * 60_000],
 )
 def test_hostile_code_stays_in_its_block(text: str) -> None:
-    begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
+    begins = display_event(
+        "tool_begins", "c", "run", {"code": text}, texts=(TextArgument("code", "python"),)
+    )
     markdown = render_call(begins, None).markdown
     assert len(markdown) < 110_000
     fence = next(line for line in markdown.split("\n") if line.startswith("```"))
@@ -138,7 +133,9 @@ def test_hostile_code_stays_in_its_block(text: str) -> None:
 @pytest.mark.parametrize(("lines", "folded"), [(40, False), (41, True)])
 def test_long_code_is_folded(lines: int, folded: bool) -> None:
     text = "\n".join(["x"] * lines)
-    begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
+    begins = display_event(
+        "tool_begins", "c", "run", {"code": text}, texts=(TextArgument("code", "python"),)
+    )
     markdown = render_call(begins, None).markdown
     assert ("<details><summary>41 lines of python</summary>" in markdown) is folded
     assert render_call(begins, None).text.count("\n    x") == lines
@@ -190,18 +187,20 @@ class Lines:
     ],
 )
 def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> None:
-    question = Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
+    question = jp.Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
     console = Lines(*lines)
-    end = ask_on_stdin(QuestionPrompt(question, consents=True, is_code=True), console, "stdin")
-    assert end == Answered(text, "stdin")
+    end = ask_on_stdin(
+        new_prompt("question_prompt", question, consents=True, is_code=True), console, "stdin"
+    )
+    assert end == answered(text, "stdin")
     assert console.written[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
 
 
 def test_invisible_characters_are_spelled_on_stdin() -> None:
-    question = Question.text("arguments", "code:").with_default("a\u200b")
+    question = jp.Question.text("arguments", "code:").with_default("a\u200b")
     console = Lines("b⟨U+200B⟩", ".")
-    end: Answered | NotAnswered | Unavailable = ask_on_stdin(
-        QuestionPrompt(question, consents=True, is_code=True), console, "stdin"
+    end: Any | Any | Any = ask_on_stdin(
+        new_prompt("question_prompt", question, consents=True, is_code=True), console, "stdin"
     )
-    assert end == Answered("b\u200b", "stdin")
+    assert end == answered("b\u200b", "stdin")
     assert "│ 1 a⟨U+200B⟩" in console.written

@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
-from jp_nb.agent.prepared_answers import GivenAnswer
-from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.record.events import InquiryResponse, ToolCallResponse
+import jp_nb as jp
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, call, reply, say
+from tests.kit.questions import prompt_end
 from tests.support.fakes import FakePrompter, for_tool, yes
 
-SURE = Question.boolean("sure", "Sure?")
-GIVEN = GivenAnswer(True, "a.toml, line 1")
+SURE = jp.Question.boolean("sure", "Sure?")
+GIVEN = prompt_end("given_answer", True, "a.toml, line 1")
 
 
 def answers(tmp_path: Path, text: str) -> SessionAnswers:
@@ -35,14 +30,14 @@ def answers(tmp_path: Path, text: str) -> SessionAnswers:
 def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> Bench:
     """A turn in which the model calls a tool that asks and then changes the configuration."""
 
-    def deploy(ctx: ToolContext) -> Success | NeedsInput:
+    def deploy(ctx: jp.ToolContext) -> jp.Success | jp.NeedsInput:
         if "sure" not in ctx.answers:
-            return NeedsInput(SURE.with_exclusive())
+            return jp.NeedsInput(SURE.with_exclusive())
         if ctx.delta_rejection is not None:
-            return Success(f"not changed: {ctx.delta_rejection.reason}")
-        return Success("deployed", config={"assistant": {"name": "Ada"}})
+            return jp.Success(f"not changed: {ctx.delta_rejection.reason}")
+        return jp.Success("deployed", config={"assistant": {"name": "Ada"}})
 
-    tool = PythonTool(deploy, access=[ConfigRule("assistant.name", write=True)])
+    tool = PythonTool(deploy, access=[jp.ConfigRule("assistant.name", write=True)])
     bench = Bench(
         [reply(call("deploy", "c1")), reply(say("Done."))],
         tools=[tool],
@@ -59,10 +54,6 @@ ALL = (
 )
 
 
-def events_of(bench: Bench, kind: type[Any]) -> list[Any]:
-    return [event for event in bench.shown if isinstance(event, kind)]
-
-
 @pytest.mark.parametrize("away", [None, "it runs headless"])
 async def test_answers_file_decides_with_and_without_a_user(
     tmp_path: Path, away: str | None
@@ -71,11 +62,11 @@ async def test_answers_file_decides_with_and_without_a_user(
     bench = make_deploy_bench(tmp_path, ALL, person)
     await bench.run()
     assert person.asked == []
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.is_error) == ("deployed", False)
-    assert [end.outcome.channel for end in events_of(bench, QuestionEnds)] == ["answers"]
-    assert [end.channel for end in events_of(bench, ChangeEnds)] == ["answers"]
-    assert [notice.text for notice in events_of(bench, Notice)] == [
+    assert [end.outcome.channel for end in bench.shown_of("question_ends")] == ["answers"]
+    assert [end.channel for end in bench.shown_of("change_ends")] == ["answers"]
+    assert [notice.text for notice in bench.shown_of("notice")] == [
         "▸ a.toml, line 2 allows deploy to run",
         "▸ a.toml, line 8 allows the model to read the result of deploy",
     ]
@@ -98,7 +89,7 @@ async def test_answers_file_may_skip_each_step(tmp_path: Path, section: str, con
     )
     await bench.run()
     assert person.asked == []
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.content == content
     applied = "Ada" if section == "results" else None
     assert bench.app_config().assistant.name == applied
@@ -110,13 +101,13 @@ async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> 
     bench = make_deploy_bench(tmp_path, without, person)
     await bench.run()
     assert [prompt.question.id for prompt in person.asked] == ["sure"]
-    [end] = bench.of(InquiryResponse)
+    [end] = bench.of("inquiry_response")
     assert end.metadata["channel"] == "form"
 
 
 def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     found = answers(tmp_path, "[questions.t]\nsure = true\n")
-    assert found.answer("t", SURE) == GivenAnswer(True, "a.toml, line 2")
+    assert found.answer("t", SURE) == prompt_end("given_answer", True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
     found.load("a.toml", ConfigFiles(tmp_path))
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, InvalidAnswer
-from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
+import jp_nb as jp
+from jp_nb.agent.question_route import Refuse, UseAnswer, select_route
 from jp_nb.config.tree.tool_settings import QuestionConfig
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import prompt_end
 
-SURE = Question.boolean("sure", "Sure?")
+SURE = jp.Question.boolean("sure", "Sure?")
 
 
 TO_MODEL = QuestionConfig.model_validate({"target": "assistant"})
@@ -18,16 +18,16 @@ TO_MODEL = QuestionConfig.model_validate({"target": "assistant"})
 SET = QuestionConfig.model_validate({"answer": False})
 
 
-GIVEN = GivenAnswer(True, "a.toml, line 1")
+GIVEN = prompt_end("given_answer", True, "a.toml, line 1")
 
 
-PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
+PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Any]] = [
     (SET, None, GIVEN, UseAnswer(False, "configured")),
     (None, False, GIVEN, UseAnswer(True, "answers")),
     (TO_MODEL, None, GIVEN, UseAnswer(True, "answers")),
     (TO_MODEL, None, None, "model"),
     (None, None, GIVEN, UseAnswer(True, "answers")),
-    (None, None, DeclinedByFile("a.toml, line 1"), "decline"),
+    (None, None, prompt_end("declined_by_file", "a.toml, line 1"), "decline"),
     (None, None, None, "user"),
 ]
 
@@ -46,7 +46,7 @@ def test_invalid_prepared_answer_is_refused() -> None:
         (SURE.with_exclusive(), "it runs headless"),
         (SURE.with_required(False), "it runs headless"),
     ]:
-        prepared = InvalidAnswer("a.toml, line 1: no")
+        prepared = prompt_end("invalid_answer", "a.toml, line 1: no")
         found = select_route(
             "t",
             question,
@@ -59,7 +59,7 @@ def test_invalid_prepared_answer_is_refused() -> None:
         assert found.open == "a.toml, line 1: no"
 
 
-OPEN = Question.boolean("sure", "Sure?")
+OPEN = jp.Question.boolean("sure", "Sure?")
 
 
 def test_remembered_answer_applies_without_a_user() -> None:

@@ -10,23 +10,22 @@ from typing import Any, Literal
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb import agent
-from jp_nb.agent.display import QuestionEnds
-from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.config.layers import Layer, merge_layers
-from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate_config
-from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
-from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import Bench, MockInquiryBackend, call, reply, say
+from tests.kit.questions import failure, not_answered, unavailable
 from tests.support.entries import without_ids
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+
+MAX_QUESTIONS = 50
+
 
 ASK = '{"question": "Ship it?", "answer_type": "boolean"}'
 E_NOTTY = (
@@ -40,7 +39,7 @@ E_ASSISTANT = (
 
 
 def ask_user_bench(
-    arguments: str = ASK, *, person: FakePrompter, answer: Partial | None = None
+    arguments: str = ASK, *, person: FakePrompter, answer: dict[str, Any] | None = None
 ) -> Bench:
     """A turn in which the model calls ask_user and then says that it is done."""
     config = for_tool("ask_user", questions={"answer": answer}) if answer else {}
@@ -49,22 +48,22 @@ def ask_user_bench(
 
 
 def make_asking_tool(
-    question: Question, *, name: str = "deploy", runs: list[Any] | None = None
+    question: jp.Question, *, name: str = "deploy", runs: list[Any] | None = None
 ) -> PythonTool:
     """A tool that asks `question` and returns the answer it was given."""
 
-    def function(ctx: ToolContext) -> Outcome:
+    def function(ctx: jp.ToolContext) -> jp.Outcome:
         if runs is not None:
             runs.append(dict(ctx.answers))
         if question.id not in ctx.answers:
-            return NeedsInput(question)
-        return Success(f"got {ctx.answers[question.id]!r}")
+            return jp.NeedsInput(question)
+        return jp.Success(f"got {ctx.answers[question.id]!r}")
 
     return PythonTool(function, name=name)
 
 
 def tool_bench(
-    question: Question,
+    question: jp.Question,
     *,
     person: FakePrompter,
     config: dict[str, JsonValue] | None = None,
@@ -78,13 +77,13 @@ def tool_bench(
     return Bench([*scripts, reply(say("Done."))], tools=[tool], person=person, config=partial)
 
 
-def only_response(bench: Bench) -> ToolCallResponse:
-    [response] = bench.of(ToolCallResponse)
+def only_response(bench: Bench) -> Any:
+    [response] = bench.of("tool_call_response")
     return response
 
 
 def only_end(bench: Bench) -> tuple[str, str | None]:
-    [entry] = bench.of(InquiryResponse)
+    [entry] = bench.of("inquiry_response")
     return entry.outcome, entry.reason
 
 
@@ -113,14 +112,14 @@ async def test_answer_is_the_result_and_the_turn_continues() -> None:
 
 @pytest.mark.parametrize("end", [yes(True), CANCELLED])
 async def test_collaborator_who_answered_is_recorded_and_not_sent(
-    end: Answered | NotAnswered,
+    end: Any | Any,
 ) -> None:
     benches = [ask_user_bench(person=FakePrompter(replace(end, by=by))) for by in ("Bo", None)]
     for bench in benches:
         await bench.run()
-    named, unnamed = (bench.of(InquiryResponse)[0].metadata for bench in benches)
+    named, unnamed = (bench.of("inquiry_response")[0].metadata for bench in benches)
     assert named == {**unnamed, "by": "Bo"}
-    assert [bench.shown_of(QuestionEnds)[0].outcome.by for bench in benches] == ["Bo", None]
+    assert [bench.shown_of("question_ends")[0].outcome.by for bench in benches] == ["Bo", None]
     read = [only_response(bench).content for bench in benches]
     assert read[0] == read[1]
 
@@ -130,7 +129,7 @@ async def test_collaborator_who_answered_is_recorded_and_not_sent(
 @pytest.mark.parametrize("label", [None, "Bot"])
 async def test_question_is_recorded_as_declared_under_every_label(label: str | None) -> None:
     text = '{"question": "Which?", "context": "a\\nb", "answer_type": "select", "options": ["x"]}'
-    answer: Partial | None = {"prompt_label": label} if label else None
+    answer: dict[str, Any] | None = {"prompt_label": label} if label else None
     bench = ask_user_bench(text, person=FakePrompter(yes("x")), answer=answer)
     await bench.run()
     [prompt] = bench.person.asked
@@ -167,8 +166,10 @@ async def test_transcript_shows_the_question_alone() -> None:
 
 @pytest.mark.req("R083-59")
 def test_prompt_labels_merge_across_layers() -> None:
-    def label(*partials: Partial) -> str | None:
-        registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
+    def label(*partials: dict[str, Any]) -> str | None:
+        registered: dict[str, Any] = {
+            name: dict(tool.registration) for name, tool in BUILTINS.items()
+        }
         layers = [Layer("builtin", {"conversation": {"tools": registered}})]
         config = validate_config(
             merge_layers([*layers, *(Layer("", partial) for partial in partials)])
@@ -197,14 +198,14 @@ async def test_builtin_under_another_name_is_not_found() -> None:
 
 # --- precedence ----------------------------------------------------------------------------------
 
-EXCLUSIVE = Question.boolean("sure", "Sure?").with_exclusive()
-OPEN = Question.boolean("sure", "Sure?")
-SECRET = Question.secret("sure", "Password?")
+EXCLUSIVE = jp.Question.boolean("sure", "Sure?").with_exclusive()
+OPEN = jp.Question.boolean("sure", "Sure?")
+SECRET = jp.Question.secret("sure", "Password?")
 
 
 @pytest.mark.req("R083-47", "R083-80", "R083-91")
 async def test_configured_answer_wins_over_everything() -> None:
-    rows: list[tuple[Question, bool, str, str | None]] = [
+    rows: list[tuple[jp.Question, bool, str, str | None]] = [
         (EXCLUSIVE, True, "user", None),
         (EXCLUSIVE, False, "assistant", AWAY),
         (OPEN, False, "user", AWAY),
@@ -218,17 +219,17 @@ async def test_configured_answer_wins_over_everything() -> None:
         await bench.run()
         assert only_response(bench).content == f"got {answer}"
         assert (person.asked, runs) == ([], [{}, {"sure": answer}])
-        [entry] = bench.of(InquiryResponse)
+        [entry] = bench.of("inquiry_response")
         assert (entry.outcome, entry.answer) == ("answered", answer)
         assert entry.metadata["channel"] == "configured"
 
 
 @pytest.mark.req("R083-18", "R083-74", "R083-91", "R083-92", "R083-93", "R083-94")
 async def test_invalid_configured_answer_ends_the_call_and_names_its_setting() -> None:
-    rows: list[tuple[Question, JsonValue, str]] = [
+    rows: list[tuple[jp.Question, JsonValue, str]] = [
         (EXCLUSIVE, "yes", "does not match the question's answer_type"),
-        (Question.select("sure", "?", ["a"]), 1, "does not match the question's answer_type"),
-        (Question.select("sure", "?", ["a"]), "b", "is not one of the question's options"),
+        (jp.Question.select("sure", "?", ["a"]), 1, "does not match the question's answer_type"),
+        (jp.Question.select("sure", "?", ["a"]), "b", "is not one of the question's options"),
     ]
     for question, answer, what in rows:
         runs: list[Any] = []
@@ -246,7 +247,7 @@ async def test_invalid_configured_answer_ends_the_call_and_names_its_setting() -
 
 @pytest.mark.req("R028-28", "R083-51", "R083-75", "R083-76", "R083-77")
 async def test_human_only_question_fails_at_once_without_a_user() -> None:
-    optional = Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()
+    optional = jp.Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()
     for question in (EXCLUSIVE, SECRET, optional):
         person = FakePrompter(away=AWAY)
         runs = list[Any]()
@@ -256,14 +257,14 @@ async def test_human_only_question_fails_at_once_without_a_user() -> None:
         response = only_response(bench)
         assert (response.content, response.is_error) == (E_NOTTY.format("deploy"), True)
         assert only_end(bench) == ("cancelled", "no_prompt_backend")
-        assert bench.of(InquiryResponse)[0].metadata == {"end": "unavailable"}
+        assert bench.of("inquiry_response")[0].metadata == {"end": "unavailable"}
         assert (person.asked, model.asked, runs) == ([], [], [{}])
         assert bench.turn.text == "Done."
 
 
 @pytest.mark.req("R028-28", "R083-49", "R083-51", "R083-78", "R083-79")
 async def test_human_only_question_is_never_routed_to_a_model() -> None:
-    rows: list[tuple[Question, JsonValue, str | None]] = [
+    rows: list[tuple[jp.Question, JsonValue, str | None]] = [
         (EXCLUSIVE, "assistant", None),
         (SECRET, {"system_prompt": "Be brief."}, None),
         (SECRET, "assistant", AWAY),
@@ -303,9 +304,9 @@ async def test_question_for_a_model_without_a_backend_is_an_error(
 async def test_presence_of_a_user_is_checked_for_each_question() -> None:
     person = FakePrompter()
 
-    def leave(ctx: ToolContext) -> Outcome:
+    def leave(ctx: jp.ToolContext) -> jp.Outcome:
         person.away = AWAY  # between the start of the turn and the question
-        return NeedsInput(EXCLUSIVE)
+        return jp.NeedsInput(EXCLUSIVE)
 
     tool = PythonTool(leave, name="deploy")
     bench = Bench([reply(call("deploy")), reply(say("Done."))], tools=[tool], person=person)
@@ -315,7 +316,7 @@ async def test_presence_of_a_user_is_checked_for_each_question() -> None:
 
 
 async def test_unavailable_prompt_is_routed_again() -> None:
-    person = FakePrompter(Unavailable("the page went away"))
+    person = FakePrompter(unavailable("the page went away"))
     bench = tool_bench(EXCLUSIVE, person=person)
     await bench.run()
     assert only_response(bench).content == E_NOTTY.format("deploy")
@@ -352,12 +353,12 @@ ENDS: list[tuple[Literal["declined", "cancelled", "timed_out", "interrupted"], s
 async def test_model_reads_why_a_question_has_no_answer() -> None:
     for end, told in ENDS:
         runs: list[Any] = []
-        bench = tool_bench(EXCLUSIVE, person=FakePrompter(NotAnswered(end, "stdin")), runs=runs)
+        bench = tool_bench(EXCLUSIVE, person=FakePrompter(not_answered(end, "stdin")), runs=runs)
         await bench.run()
         response = only_response(bench)
         assert (response.content, response.is_error) == (told, False)
         assert only_end(bench) == ("cancelled", "user")
-        assert bench.of(InquiryResponse)[0].metadata == {"end": end, "channel": "stdin"}
+        assert bench.of("inquiry_response")[0].metadata == {"end": end, "channel": "stdin"}
         assert runs == [{}]
         assert bench.turn.text == "Done."
 
@@ -365,11 +366,11 @@ async def test_model_reads_why_a_question_has_no_answer() -> None:
 async def test_secret_answer_reaches_the_tool_alone() -> None:
     runs: list[Any] = []
     person = FakePrompter(yes("hunter2", remember=True))
-    question = Question.secret("pass", "Password?")
+    question = jp.Question.secret("pass", "Password?")
 
-    def login(ctx: ToolContext) -> Outcome:
+    def login(ctx: jp.ToolContext) -> jp.Outcome:
         runs.append(dict(ctx.answers))
-        return NeedsInput(question) if not ctx.answers else Success("in")
+        return jp.NeedsInput(question) if not ctx.answers else jp.Success("in")
 
     tool = PythonTool(login, name="login")
     bench = Bench([reply(call("login")), reply(say("Done."))], tools=[tool], person=person)
@@ -387,7 +388,7 @@ SECRET_FIELD = {"id": "pass", "text": "P?", "answer_type": {"type": "secret"}}
     "question",
     [
         SECRET.with_default("hunter2"),
-        Question.model_validate(
+        jp.Question.model_validate(
             {
                 "id": "login",
                 "text": "Login?",
@@ -398,11 +399,11 @@ SECRET_FIELD = {"id": "pass", "text": "P?", "answer_type": {"type": "secret"}}
     ],
     ids=["alone", "in a form"],
 )
-async def test_default_of_a_secret_question_is_not_recorded(question: Question) -> None:
-    person = FakePrompter(NotAnswered("cancelled", "form"))
+async def test_default_of_a_secret_question_is_not_recorded(question: jp.Question) -> None:
+    person = FakePrompter(not_answered("cancelled", "form"))
     bench = tool_bench(question, person=person)
     await bench.run()
-    assert [entry.question.text for entry in bench.of(InquiryRequest)] == [question.text]
+    assert [entry.question.text for entry in bench.of("inquiry_request")] == [question.text]
     assert "hunter2" not in repr([bench.stream.raw, bench.provider.requests])
 
 
@@ -415,9 +416,9 @@ async def test_answer_for_the_turn_is_used_again_and_recorded() -> None:
         person = FakePrompter(yes(answer, remember=True))
         bench = tool_bench(OPEN, person=person, cycles=2)
         await bench.run()
-        assert [r.content for r in bench.of(ToolCallResponse)] == [f"got {answer!r}"] * 2
+        assert [r.content for r in bench.of("tool_call_response")] == [f"got {answer!r}"] * 2
         assert len(person.asked) == 1
-        channels = [(r.answer, r.metadata["channel"]) for r in bench.of(InquiryResponse)]
+        channels = [(r.answer, r.metadata["channel"]) for r in bench.of("inquiry_response")]
         assert channels == [(answer, "form"), (answer, "remembered")]
 
 
@@ -425,7 +426,7 @@ async def test_answer_that_is_not_remembered_is_asked_again() -> None:
     person = FakePrompter(yes(True), yes(False))
     bench = tool_bench(OPEN, person=person, cycles=2)
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["got True", "got False"]
+    assert [r.content for r in bench.of("tool_call_response")] == ["got True", "got False"]
 
 
 @pytest.mark.req("R083-95", "R083-96")
@@ -434,7 +435,7 @@ async def test_question_without_persistence_is_not_remembered() -> None:
     person = FakePrompter(yes(True, remember=True), yes(False))
     bench = tool_bench(question, person=person, cycles=2)
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["got True", "got False"]
+    assert [r.content for r in bench.of("tool_call_response")] == ["got True", "got False"]
     assert [p.remember for p in person.asked if isinstance(p, QuestionPrompt)] == [False, False]
 
 
@@ -444,8 +445,8 @@ def test_remembered_answers_belong_to_tool_and_question() -> None:
     state.remember("deploy", OPEN, True)
     assert state.remembered("deploy", OPEN) is True
     assert state.remembered("other", OPEN) is None
-    assert state.remembered("deploy", Question.boolean("else", "?")) is None
-    assert state.remembered("deploy", Question.text("sure", "?")) is None
+    assert state.remembered("deploy", jp.Question.boolean("else", "?")) is None
+    assert state.remembered("deploy", jp.Question.text("sure", "?")) is None
     assert state.remembered("deploy", OPEN.with_persistence("none")) is None
     state.remember("a", OPEN.with_persistence("none"), True)
     state.remember("b", SECRET, "x")
@@ -462,11 +463,11 @@ async def test_remembered_answer_ends_with_its_turn() -> None:
 
 
 async def test_answers_of_select_questions_are_not_remembered() -> None:
-    question = Question.select("sure", "Which?", ["a", "b"])
+    question = jp.Question.select("sure", "Which?", ["a", "b"])
     person = FakePrompter(yes("a", remember=True), yes("b"))
     bench = tool_bench(question, person=person, cycles=2)
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["got 'a'", "got 'b'"]
+    assert [r.content for r in bench.of("tool_call_response")] == ["got 'a'", "got 'b'"]
 
 
 # --- recording -------------------------------------------------------------------------------
@@ -474,7 +475,7 @@ async def test_answers_of_select_questions_are_not_remembered() -> None:
 
 @pytest.mark.req("R083-30", "R083-68", "R083-72")
 async def test_plain_question_is_recorded_without_defaults() -> None:
-    bench = tool_bench(Question.text("why", "Why?"), person=FakePrompter(yes("so")))
+    bench = tool_bench(jp.Question.text("why", "Why?"), person=FakePrompter(yes("so")))
     await bench.run()
     raw = bench.stream.raw[3]
     assert raw["source"] == {"source": "tool", "name": "deploy"}
@@ -499,43 +500,51 @@ async def test_every_route_records_one_request_and_one_response(subtests: pytest
                 fresh = FakePrompter(*person._ends, away=person.away)
                 bench = tool_bench(question, person=fresh, config=config)
                 await bench.run()
-                assert [e.id for e in bench.of(InquiryRequest)] == ["c1.sure.1"]
-                assert [e.id for e in bench.of(InquiryResponse)] == ["c1.sure.1"]
+                assert [e.id for e in bench.of("inquiry_request")] == ["c1.sure.1"]
+                assert [e.id for e in bench.of("inquiry_response")] == ["c1.sure.1"]
 
 
 async def test_attempts_are_numbered_across_calls_with_one_id() -> None:
-    def stubborn(ctx: ToolContext) -> Outcome:
-        return Success("ok") if ctx.answers.get("sure") else NeedsInput(OPEN)
+    def stubborn(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success("ok") if ctx.answers.get("sure") else jp.NeedsInput(OPEN)
 
     tool = PythonTool(stubborn, name="deploy")
     person = FakePrompter(yes(False), yes(True), yes(True))
     scripts = [reply(call("deploy", "same")), reply(call("deploy", "same")), reply(say("Done."))]
     bench = Bench(scripts, tools=[tool], person=person)
     await bench.run()
-    assert [e.id for e in bench.of(InquiryRequest)] == ["same.sure.1", "same.sure.2", "same.sure.3"]
+    assert [e.id for e in bench.of("inquiry_request")] == [
+        "same.sure.1",
+        "same.sure.2",
+        "same.sure.3",
+    ]
 
 
 async def test_questions_of_one_run_are_answered_in_order() -> None:
     runs: list[dict[str, JsonValue]] = []
-    questions = Question.text("a", "a?"), Question.secret("b", "b?"), Question.text("c", "c: 1234?")
+    questions = (
+        jp.Question.text("a", "a?"),
+        jp.Question.secret("b", "b?"),
+        jp.Question.text("c", "c: 1234?"),
+    )
 
-    def three(ctx: ToolContext) -> Outcome:
+    def three(ctx: jp.ToolContext) -> jp.Outcome:
         runs.append(dict(ctx.answers))
-        return Success("ok") if ctx.answers else NeedsInput(*questions)
+        return jp.Success("ok") if ctx.answers else jp.NeedsInput(*questions)
 
     tool = PythonTool(three, name="three")
     person = FakePrompter(yes("1"), yes("1234"), yes("3"))
     bench = Bench([reply(call("three", "c1")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert runs == [{}, {"a": "1", "b": "1234", "c": "3"}]
-    opened = [(e.id, e.question.text) for e in bench.of(InquiryRequest)]
+    opened = [(e.id, e.question.text) for e in bench.of("inquiry_request")]
     assert opened == [("c1.a.1", "a?"), ("c1.b.1", "b?"), ("c1.c.1", "c: 1234?")]
-    assert [e.id for e in bench.of(InquiryResponse)] == [name for name, _ in opened]
+    assert [e.id for e in bench.of("inquiry_response")] == [name for name, _ in opened]
 
 
 async def test_cancelled_question_ends_a_call_with_several_questions() -> None:
-    def two(ctx: ToolContext) -> Outcome:
-        return NeedsInput(Question.text("a", "a?"), Question.text("b", "b?"))
+    def two(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.NeedsInput(jp.Question.text("a", "a?"), jp.Question.text("b", "b?"))
 
     tool = PythonTool(two, name="two")
     person = FakePrompter(CANCELLED)
@@ -546,10 +555,10 @@ async def test_cancelled_question_ends_a_call_with_several_questions() -> None:
 
 
 async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
-    questions = [Question.text(f"q{n}", "?") for n in range(MAX_QUESTIONS)]
+    questions = [jp.Question.text(f"q{n}", "?") for n in range(MAX_QUESTIONS)]
 
-    def many(ctx: ToolContext) -> Outcome:
-        return Success(str(len(ctx.answers))) if ctx.answers else NeedsInput(*questions)
+    def many(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success(str(len(ctx.answers))) if ctx.answers else jp.NeedsInput(*questions)
 
     tool = PythonTool(many, name="many")
     config = for_tool("many", questions={q.id: {"answer": "x"} for q in questions})
@@ -560,8 +569,8 @@ async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
 
 @pytest.mark.req("R083-98")
 async def test_transient_flag_of_a_failure_is_not_recorded() -> None:
-    def function() -> Outcome:
-        return Failure("Disk full. Try again later.", transient=True)
+    def function() -> Any:
+        return failure("Disk full. Try again later.", transient=True)
 
     tool = PythonTool(function, name="deploy")
     bench = Bench([reply(call("deploy")), reply(say("Done."))], tools=[tool])
@@ -582,7 +591,7 @@ def test_missing_builtin_does_not_ask_as_the_assistant() -> None:
 async def test_end_of_a_question_is_shown() -> None:
     bench = tool_bench(OPEN, person=FakePrompter(yes(True)), config={"prompt_label": "Ops"})
     await bench.run()
-    [shown] = bench.shown_of(QuestionEnds)
+    [shown] = bench.shown_of("question_ends")
     assert (shown.call_id, shown.tool, shown.outcome, shown.answer, shown.label) == (
         "c1",
         "deploy",

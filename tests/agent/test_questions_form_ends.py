@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.call_decisions import STOPPED_FIRST
-from jp_nb.agent.display import InterruptReceived, QuestionEnds, UserMessage
-from jp_nb.agent.interrupts import LEFT_RUNNING, LEFT_UNRUN, USER_STOPPED, stopped_call_text
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
-from jp_nb.agent.questions import STOPPED_BY_USER
-from jp_nb.agent.result_delivery import UNDELIVERED
-from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
+import jp_nb as jp
+from jp_nb.agent.interrupts import USER_STOPPED, stopped_call_text
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,
@@ -33,20 +25,30 @@ from tests.agent.ask_turns import (
     structured_result,
 )
 from tests.agent.turn_bench import Bench, call
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.screens import display_event
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
-LEFT_OPEN = NotAnswered("declined", "form")
+STOPPED_FIRST = "the user stopped the turn first"
+LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
+LEFT_UNRUN = "It did not run: the user stopped the turn first."
+STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
+UNDELIVERED = "The tool ran. Its result is not delivered: {}."
 
 
-LATE = NotAnswered("timed_out", "form")
+LEFT_OPEN = not_answered("declined", "form")
 
 
-OUT = NotAnswered("cancelled", "form")
+LATE = not_answered("timed_out", "form")
+
+
+OUT = not_answered("cancelled", "form")
 
 
 @pytest.mark.req("RPI-34", "RPI-61", "HB-1", "HB-4")
 async def test_question_left_open_is_declined() -> None:
-    person = FakePrompter(FormEnd((LEFT_OPEN, yes([]), LEFT_OPEN)))
+    person = FakePrompter(form_end((LEFT_OPEN, yes([]), LEFT_OPEN)))
     bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     await bench.run()
     assert responses(bench) == [
@@ -63,7 +65,7 @@ async def test_question_left_open_is_declined() -> None:
 
 @pytest.mark.req("RPI-62", "HB-12")
 async def test_reply_is_sent_with_the_answers_so_far() -> None:
-    person = FakePrompter(FormEnd((yes("pg"), OUT), "reply", "What is a part?"))
+    person = FakePrompter(form_end((yes("pg"), OUT), "reply", "What is a part?"))
     bench = make_bench(person, ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "completed"
     assert responses(bench) == [
@@ -80,15 +82,15 @@ async def test_reply_is_sent_with_the_answers_so_far() -> None:
         ("call_1.parts.1", "cancelled", "user", "cancelled"),
     ]
     assert structured_result(bench)["reply"] == "What is a part?"
-    assert bench.shown_of(UserMessage) == [UserMessage("What is a part?")]
+    assert bench.shown_of("user_message") == [display_event("user_message", "What is a part?")]
     assert bench.turn.text == "Done."
 
 
-STOP = FormEnd((OUT, OUT), "stop")
+STOP = form_end((OUT, OUT), "stop")
 
 
 @pytest.mark.req("RPI-39", "RPI-62", "RPI-76", "HB-12")
-@pytest.mark.parametrize("end", [STOP, FormEnd((yes("pg"), OUT), "stop"), OUT])
+@pytest.mark.parametrize("end", [STOP, form_end((yes("pg"), OUT), "stop"), OUT])
 async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
     bench = make_bench(FakePrompter(end), ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "stopped"
@@ -96,13 +98,13 @@ async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
     assert ends(bench) == [
         (f"call_1.{name}.1", "cancelled", "user", "cancelled") for name in ("database", "parts")
     ]
-    assert [e.metadata["channel"] for e in bench.of(InquiryResponse)] == ["form", "form"]
+    assert [e.metadata["channel"] for e in bench.of("inquiry_response")] == ["form", "form"]
     assert len(bench.provider.requests) == 1
-    assert [event for event in bench.passing if isinstance(event, InterruptReceived)] == []
+    assert [event for event in bench.passing if is_kind(event, "interrupt_received")] == []
 
 
 async def test_stop_keeps_answers_from_before_the_form() -> None:
-    person = FakePrompter(FormEnd((OUT,), "stop"))
+    person = FakePrompter(form_end((OUT,), "stop"))
     bench = make_bench(person, ask_call(PARTS, DATABASE), config=answers_config(parts=["Page"]))
     assert (await bench.run()).status == "stopped"
     assert ends(bench) == [
@@ -133,7 +135,7 @@ class Slow:
 async def test_stop_closes_the_other_calls_of_the_batch() -> None:
     slow = Slow()
 
-    async def stop() -> FormEnd:
+    async def stop() -> Any:
         await slow.running.wait()
         return STOP
 
@@ -148,26 +150,26 @@ async def test_stop_closes_the_other_calls_of_the_batch() -> None:
     async with asyncio.timeout(10):
         assert (await bench.run()).status == "stopped"
     assert slow.cut
-    assert [(each.id, each.content) for each in bench.of(ToolCallResponse)] == [
+    assert [(each.id, each.content) for each in bench.of("tool_call_response")] == [
         ("c1", STOPPED_BY_USER),
         ("c2", LEFT_RUNNING),
         ("c3", LEFT_RUNNING),
     ]
-    asked = {entry.id for entry in bench.of(InquiryRequest)}
+    asked = {entry.id for entry in bench.of("inquiry_request")}
     assert [(key, end) for key, _, _, end in ends(bench)] == [
         (key, "cancelled") for key in ("c1.database.1", "c1.parts.1", "c3.name.1")
     ]
     assert asked == {key for key, *_ in ends(bench)}
-    assert {x.id for x in bench.of(ToolCallRequest)} == {"c1", "c2", "c3"}
-    assert "interrupt" not in "".join(each.content for each in bench.of(ToolCallResponse))
+    assert {x.id for x in bench.of("tool_call_request")} == {"c1", "c2", "c3"}
+    assert "interrupt" not in "".join(each.content for each in bench.of("tool_call_response"))
     assert len(person.asked) == 1
 
 
 @pytest.mark.req("HB-12")
 async def test_stop_reports_finished_calls_as_undelivered() -> None:
-    async def stop() -> FormEnd:
+    async def stop() -> Any:
         await until(lambda: any(text.startswith("your decision on") for text in bench.waits()))
-        return FormEnd((OUT,), "stop")
+        return form_end((OUT,), "stop")
 
     bench = make_bench(
         FakePrompter(stop),
@@ -190,7 +192,7 @@ def test_stopped_call_is_reported_as_run_or_not_run() -> None:
 
 @pytest.mark.req("HB-11")
 async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
-    person = FakePrompter(FormEnd((yes("pg"),)), FormEnd((yes("Ada"), yes([]))))
+    person = FakePrompter(form_end((yes("pg"),)), form_end((yes("Ada"), yes([]))))
     bench = make_bench(
         person, ask_call(DATABASE, call_id="c1"), ask_call(NAME, PARTS, call_id="c2", index=2)
     )
@@ -206,13 +208,13 @@ async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
     ]
 
 
-def late(value: JsonValue, *marks: Any) -> Answered:
-    return Answered(value, "form", marks=frozenset({"timed_out", *marks}))
+def late(value: JsonValue, *marks: Any) -> Any:
+    return answered(value, "form", marks=frozenset({"timed_out", *marks}))
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-68", "RPI-69", "HB-2", "HB-3")
 async def test_answers_taken_at_the_deadline_are_marked() -> None:
-    person = FakePrompter(FormEnd((LATE, late(["API"], "auto"), late("a\nb"))))
+    person = FakePrompter(form_end((LATE, late(["API"], "auto"), late("a\nb"))))
     free = {**NAME, "required": False}
     bench = make_bench(person, ask_call(DATABASE, PARTS, free))
     await bench.run()
@@ -226,7 +228,7 @@ async def test_answers_taken_at_the_deadline_are_marked() -> None:
             False,
         )
     ]
-    marks = [entry.metadata for entry in bench.of(InquiryResponse)]
+    marks = [entry.metadata for entry in bench.of("inquiry_response")]
     assert marks == [
         {"end": "timed_out", "channel": "form"},
         {"end": "answered", "channel": "form", "auto": True, "timed_out": True},
@@ -263,19 +265,21 @@ async def test_expired_required_question_is_an_error() -> None:
 
 
 async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         if ctx.answers:
-            return Success(json.dumps(dict(ctx.answers)))
-        size = Question.select("size", "Size?", ["S", "M"], recommended=1)
-        name = Question.text("name", "Name?")
-        return NeedsInput(size.with_required(False), name.with_required(False))
+            return jp.Success(json.dumps(dict(ctx.answers)))
+        size = jp.Question.select("size", "Size?", ["S", "M"], recommended=1)
+        name = jp.Question.text("name", "Name?")
+        return jp.NeedsInput(size.with_required(False), name.with_required(False))
 
     bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     assert responses(bench) == [('{"size": "M", "name": null}', False)]
 
-    def must(ctx: ToolContext) -> Outcome:
-        return NeedsInput(Question.select("size", "Size?", ["S", "M"]), Question.text("a", "A?"))
+    def must(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.NeedsInput(
+            jp.Question.select("size", "Size?", ["S", "M"]), jp.Question.text("a", "A?")
+        )
 
     bench = make_bench(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
     await bench.run()
@@ -285,12 +289,12 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
 
 @pytest.mark.req("RPI-82", "HB-9")
 async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
-    size = Question.select("size", "Size?", ["S", "M"]).with_required(False).with_exclusive()
+    size = jp.Question.select("size", "Size?", ["S", "M"]).with_required(False).with_exclusive()
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         if ctx.ends:
-            return Success(json.dumps(dict(ctx.answers)))
-        return NeedsInput(size, Question.text("a", "A?"), partial=True)
+            return jp.Success(json.dumps(dict(ctx.answers)))
+        return jp.NeedsInput(size, jp.Question.text("a", "A?"), partial=True)
 
     bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
@@ -299,10 +303,10 @@ async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
 
 
 async def test_question_is_recorded_with_default_and_required() -> None:
-    asked = Question.select("size", "Size?", ["S", "M"]).with_default("M").with_required(False)
+    asked = jp.Question.select("size", "Size?", ["S", "M"]).with_default("M").with_required(False)
 
-    def plan(ctx: ToolContext) -> Outcome:
-        return Success() if ctx.ends else NeedsInput(asked)
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.Success() if ctx.ends else jp.NeedsInput(asked)
 
     bench = make_bench(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
@@ -321,14 +325,16 @@ async def test_tool_that_takes_partial_answers_reads_each_end(
 ) -> None:
     seen: list[Any] = []
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         if not ctx.ends:
-            return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"), partial=True)
+            return jp.NeedsInput(
+                jp.Question.text("a", "A?"), jp.Question.text("b", "B?"), partial=True
+            )
         seen.append((dict(ctx.answers), {key: x.end for key, x in ctx.ends.items()}))
-        return Success("")
+        return jp.Success("")
 
     bench = make_bench(
-        FakePrompter(NotAnswered(how, "form")), call("plan"), tools=[PythonTool(plan)]
+        FakePrompter(not_answered(how, "form")), call("plan"), tools=[PythonTool(plan)]
     )
     await bench.run()
     assert seen == [({}, {"a": how, "b": how})]
@@ -359,7 +365,7 @@ async def test_interrupt_closes_the_form() -> None:
 
 
 def structured_or_none(bench: Bench) -> Any:
-    return bench.of(ToolCallResponse)[0].metadata.get("structured")
+    return bench.of("tool_call_response")[0].metadata.get("structured")
 
 
 @pytest.mark.req("RPI-77", "RPI-78")
@@ -376,7 +382,7 @@ async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     first, second = (text for text, _ in responses(bench))
     assert first == END_WORDS["interrupted"].response
     assert second == bench.offer().tools["dig"].cancellation_response
-    assert [event.then for event in bench.passing if isinstance(event, InterruptReceived)] == [
+    assert [event.then for event in bench.passing if is_kind(event, "interrupt_received")] == [
         *(None, "menu", "stop")
     ]
 
@@ -389,7 +395,7 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
         await forever()
         return ""
 
-    person = FakePrompter(yes(choice), FormEnd((yes("pg"),)))
+    person = FakePrompter(yes(choice), form_end((yes("pg"),)))
     bench = make_bench(
         person,
         call("press", "c1"),
@@ -399,11 +405,11 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
     task = asyncio.create_task(bench.run())
     if choice == "continue":
         await until(lambda: len(person.asked) == 2)
-        await until(lambda: bench.of(InquiryResponse))
+        await until(lambda: bench.of("inquiry_response"))
         bench.loop.interrupt()
     async with asyncio.timeout(10):
         assert (await task).status == "interrupted"
-    kinds = [isinstance(prompt, FormPrompt) for prompt in person.asked]
+    kinds = [is_kind(prompt, "form_prompt") for prompt in person.asked]
     assert kinds == ([False] if choice == "stop" else [False, True])
 
 
@@ -411,10 +417,10 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
 async def test_configured_label_changes_the_display_alone() -> None:
     config = for_tool("ask", questions={"database": {"prompt_label": "deploy"}})
     bench = make_bench(
-        FakePrompter(FormEnd((yes("pg"), yes([])))), ask_call(DATABASE, PARTS), config=config
+        FakePrompter(form_end((yes("pg"), yes([])))), ask_call(DATABASE, PARTS), config=config
     )
     await bench.run()
     [prompt] = bench.person.asked
     assert [page.label for page in prompt.pages] == ["deploy", "Assistant"]
-    assert {entry.source.source for entry in bench.of(InquiryRequest)} == {"assistant"}
-    assert [event.label for event in bench.shown_of(QuestionEnds)] == ["deploy", "Assistant"]
+    assert {entry.source.source for entry in bench.of("inquiry_request")} == {"assistant"}
+    assert [event.label for event in bench.shown_of("question_ends")] == ["deploy", "Assistant"]

@@ -8,17 +8,10 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
+import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
-from jp_nb.agent.provider import Flush, TextPart
-from jp_nb.config.partial import Partial
-from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.toolkit.answer_types import Option
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -26,6 +19,10 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.questions import answered, not_answered
+from tests.kit.questions import form_end as kit_form_end
 from tests.support.fakes import FakePrompter, for_tool
 
 
@@ -48,24 +45,24 @@ class Login(BaseModel):
     password: SecretStr
 
 
-TRIP = Question.form("trip", Trip)
+TRIP = jp.Question.form("trip", Trip)
 GOOD = {"city": "Delft", "days": 2, "with_whom": ["family"]}
 
 
-def make_form_tool(*questions: Question, got: list[Any] | None = None) -> PythonTool:
+def make_form_tool(*questions: jp.Question, got: list[Any] | None = None) -> PythonTool:
     """A tool that asks all `questions` at once, and returns the answers."""
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         if questions[0].id not in ctx.answers:
-            return NeedsInput(*questions)
+            return jp.NeedsInput(*questions)
         if got is not None:
             got.extend(each.validated(ctx.answers[each.id]) for each in questions)
-        return Success(json.dumps(ctx.answers))
+        return jp.Success(json.dumps(ctx.answers))
 
     return PythonTool(plan)
 
 
-def turn(person: FakePrompter, *questions: Question, **more: Any) -> Bench:
+def turn(person: FakePrompter, *questions: jp.Question, **more: Any) -> Bench:
     got = more.pop("got", None)
     return Bench(
         [reply(call("plan")), DONE],
@@ -76,26 +73,28 @@ def turn(person: FakePrompter, *questions: Question, **more: Any) -> Bench:
 
 
 def result(bench: Bench) -> tuple[str, bool]:
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 
 
-def form_end(*answers: Any) -> FormEnd:
-    return FormEnd(tuple(x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers))
+def form_end(*answers: Any) -> Any:
+    return kit_form_end(
+        tuple(x if is_kind(x, "not_answered") else answered(x, "form") for x in answers)
+    )
 
 
 async def test_form_and_other_questions_are_one_prompt() -> None:
     got: list[Any] = []
     person = FakePrompter(form_end(GOOD, True))
-    bench = turn(person, TRIP, Question.boolean("sure", "Sure?"), got=got)
+    bench = turn(person, TRIP, jp.Question.boolean("sure", "Sure?"), got=got)
     await bench.run()
     assert got == [Trip(city="Delft", days=2, with_whom=["family"]), True]
     [prompt] = person.asked
-    assert isinstance(prompt, FormPrompt)
+    assert is_kind(prompt, "form_prompt")
     assert [page.question.id for page in prompt.pages] == ["trip", "sure"]
-    asked, _ = bench.of(InquiryRequest)
+    asked, _ = bench.of("inquiry_request")
     assert asked.question.answer_type.type == "form"
-    [first, second] = bench.of(InquiryResponse)
+    [first, second] = bench.of("inquiry_response")
     assert (first.id, first.answer) == ("call_1.trip.1", GOOD)
     assert (second.id, second.answer) == ("call_1.sure.1", True)
     assert "check" not in json.dumps([entry.to_raw() for entry in bench.entries])
@@ -103,8 +102,8 @@ async def test_form_and_other_questions_are_one_prompt() -> None:
 
 async def test_open_optional_form_is_none() -> None:
     got: list[Any] = []
-    person = FakePrompter(form_end(True, NotAnswered("declined", "form")))
-    questions = [Question.boolean("sure", "Sure?"), TRIP.with_required(False)]
+    person = FakePrompter(form_end(True, not_answered("declined", "form")))
+    questions = [jp.Question.boolean("sure", "Sure?"), TRIP.with_required(False)]
     bench = turn(person, *questions, got=got)
     await bench.run()
     assert got == [True, None]
@@ -113,20 +112,20 @@ async def test_open_optional_form_is_none() -> None:
 async def test_secret_field_reaches_the_tool_alone() -> None:
     got: list[Any] = []
     person = FakePrompter(form_end({"user": "ada", "password": "hunter2"}))
-    bench = turn(person, Question.form("login", Login), got=got)
+    bench = turn(person, jp.Question.form("login", Login), got=got)
     await bench.run()
     assert got == [Login(user="ada", password=SecretStr("hunter2"))]
     assert "hunter2" not in json.dumps([entry.to_raw() for entry in bench.entries])
-    [response] = bench.of(InquiryResponse)
+    [response] = bench.of("inquiry_response")
     assert response.answer == {"user": "ada", "password": "(secret)"}
     assert result(bench) == ('{"login": {"user": "ada", "password": "(secret)"}}', False)
 
 
 async def test_later_form_hides_a_secret_everywhere() -> None:
-    password = Question.secret("password", "Password?")
-    later = Question.form("later", Login, "Is it hunter2?").with_header("hunter2").model_copy()
-    select = Question.select(
-        "which", "Which?", [Option(value="a", description="hunter2"), "b"]
+    password = jp.Question.secret("password", "Password?")
+    later = jp.Question.form("later", Login, "Is it hunter2?").with_header("hunter2").model_copy()
+    select = jp.Question.select(
+        "which", "Which?", [jp.Option(value="a", description="hunter2"), "b"]
     ).with_default("hunter2")
 
     class Told(BaseModel):
@@ -134,15 +133,15 @@ async def test_later_form_hides_a_secret_everywhere() -> None:
 
         x: str = Field("hunter2", title="Not hunter2", description="hunter2 is out")
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         if "password" not in ctx.answers:
-            return NeedsInput(password)
+            return jp.NeedsInput(password)
         if "later" not in ctx.answers:
-            return NeedsInput(later, select, Question.form("told", Told))
-        return Success("ok")
+            return jp.NeedsInput(later, select, jp.Question.form("told", Told))
+        return jp.Success("ok")
 
     person = FakePrompter(
-        Answered("hunter2", "form"), form_end({"user": "a", "password": "b"}, "a", {"x": "y"})
+        answered("hunter2", "form"), form_end({"user": "a", "password": "b"}, "a", {"x": "y"})
     )
     bench = Bench([reply(call("plan")), DONE], tools=[PythonTool(plan)], person=person)
     await bench.run()
@@ -154,7 +153,9 @@ async def test_later_form_hides_a_secret_everywhere() -> None:
 
 def by_model(answer: Any) -> tuple[LlmInquiryBackend, EventProvider]:
     text = json.dumps({"inquiry_id": "tool_call.plan.call_1", "answer": answer})
-    provider = EventProvider(reply([TextPart(0, "structured", text), Flush(0)]))
+    provider = EventProvider(
+        reply([model_event("text", 0, "structured", text), model_event("flush", 0)])
+    )
     return LlmInquiryBackend(ChatModel(provider, "small")), provider
 
 
@@ -164,7 +165,7 @@ async def test_model_fills_in_the_form_without_a_user() -> None:
     await bench.run()
     assert result(bench) == (json.dumps({"trip": GOOD}), False)
     [(_, seen)] = provider.requests
-    assert isinstance(seen[-1], ChatRequest)
+    assert is_kind(seen[-1], "chat_request")
     schema: Any = seen[-1].response_schema
     city = schema["properties"]["answer"]["properties"]["city"]
     assert city == {"title": "City", "description": "As on a map.", "type": "string"}
@@ -186,7 +187,7 @@ async def test_invalid_form_of_a_model_is_refused(answer: Any, why: str) -> None
     assert why in text
 
 
-def answers_config(answer: Any) -> Partial:
+def answers_config(answer: Any) -> dict[str, Any]:
     return for_tool("plan", questions={"trip": {"answer": answer}})
 
 
@@ -211,10 +212,10 @@ async def test_optional_form_takes_its_defaults_without_a_user() -> None:
         days: int = 3
 
     got: list[Any] = []
-    optional = [Question.form(name, what).with_required(False)
+    optional = [jp.Question.form(name, what).with_required(False)
                 for name, what in (("a", Defaults), ("b", Trip))]  # fmt: skip
     bench = turn(FakePrompter(away="a test"), *optional, got=got)
     await bench.run()
     assert got == [Defaults(), None]
-    assert [entry.outcome for entry in bench.of(InquiryResponse)] == ["answered", "cancelled"]
-    assert bench.of(InquiryResponse)[0].metadata["auto"] is True
+    assert [entry.outcome for entry in bench.of("inquiry_response")] == ["answered", "cancelled"]
+    assert bench.of("inquiry_response")[0].metadata["auto"] is True

@@ -14,20 +14,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.call_runner import UNAVAILABLE
-from jp_nb.agent.display import ToolEnds
+import jp_nb as jp
 from jp_nb.agent.inquiry import InquiryError
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
-from jp_nb.agent.questions import IGNORES_ANSWERS, MAX_AUTOMATIC_ANSWERS
-from jp_nb.agent.tool_set import NEEDS_USER
-from jp_nb.errors import PromptUnavailable
-from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.builtin.ask import SCHEMA_NAME
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,
@@ -46,20 +36,36 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, not_answered
 from tests.support.fakes import FakePrompter, for_tool, until, yes
 
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation"
+    " but is no longer enabled. Do not retry this tool until it is available again in the"
+    " list of enabled tools."
+)
+IGNORES_ANSWERS = (
+    "{} asked the question '{}' {} times and got an outcome each time, but it does not"
+    " use the outcome. Do not retry this tool call in this turn."
+)
+MAX_AUTOMATIC_ANSWERS = 20
+NEEDS_USER = "it needs a user, and no user is available"
+SCHEMA_NAME = "jp_nb.ask"
+
+
 AWAY = "the kernel's client takes no input"
-LEFT_OPEN = NotAnswered("declined", "form")
-LATE = NotAnswered("timed_out", "form")
+LEFT_OPEN = not_answered("declined", "form")
+LATE = not_answered("timed_out", "form")
 
 
 @pytest.mark.req("RPI-1", "RPI-24", "RPI-28", "HB-7", "HB-16", "RCP-32", "RCP-34")
 async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
-    person = FakePrompter(FormEnd((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
+    person = FakePrompter(form_end((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
     bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     assert (await bench.run()).status == "completed"
     [prompt] = person.asked
-    assert isinstance(prompt, FormPrompt)
+    assert is_kind(prompt, "form_prompt")
     assert [page.question.id for page in prompt.pages] == ["database", "parts", "name"]
     assert {(page.label, page.tool, page.remember) for page in prompt.pages} == {
         ("Assistant", None, False)
@@ -72,7 +78,7 @@ async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
         "name: custom input:\n   Ada\n  "
     )
     assert responses(bench) == [(told, False)]
-    assert bench.provider.requests[1][1][-1] == bench.of(ToolCallResponse)[0]
+    assert bench.provider.requests[1][1][-1] == bench.of("tool_call_response")[0]
     assert (structured_result(bench)["schema"], structured_result(bench)["version"]) == (
         SCHEMA_NAME,
         1,
@@ -89,17 +95,17 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
     recorded: list[tuple[int, int]] = []
 
     def note() -> None:
-        recorded.append((len(bench.of(InquiryRequest)), len(bench.of(InquiryResponse))))
+        recorded.append((len(bench.of("inquiry_request")), len(bench.of("inquiry_response"))))
 
-    async def answer() -> FormEnd:
+    async def answer() -> Any:
         note()
-        return FormEnd((yes("one"), yes("two")))
+        return form_end((yes("one"), yes("two")))
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         note()
         if ctx.answers:
-            return Success("")
-        return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
+            return jp.Success("")
+        return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
 
     bench = make_bench(FakePrompter(answer), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
@@ -110,7 +116,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
 async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
     label = " <b>$x$</b> {y} "
     question = {**DATABASE, "options": [{"label": label, "description": "d"}], "header": "Store"}
-    bench = make_bench(FakePrompter(FormEnd((yes(label),))), ask_call(question))
+    bench = make_bench(FakePrompter(form_end((yes(label),))), ask_call(question))
     await bench.run()
     raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
     assert raw["source"] == {"source": "assistant"}
@@ -128,7 +134,7 @@ async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
 
 
 async def test_cell_shows_the_questions_and_not_the_call() -> None:
-    bench = make_bench(FakePrompter(FormEnd((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
+    bench = make_bench(FakePrompter(form_end((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
     await bench.run()
     transcript = Transcript()
     for event in bench.shown:
@@ -137,7 +143,7 @@ async def test_cell_shows_the_questions_and_not_the_call() -> None:
     assert "Which database?" in shown
     assert "PostgreSQL" in shown
     assert "{" not in shown
-    assert [event.hidden for event in bench.shown_of(ToolEnds)] == [True]
+    assert [event.hidden for event in bench.shown_of("tool_ends")] == [True]
 
 
 @pytest.mark.req("RPI-6", "RPI-7", "RPI-47", "HB-13")
@@ -150,14 +156,14 @@ async def test_invalid_call_is_an_error_without_a_form() -> None:
         [(text, is_error)] = responses(bench)
         assert is_error
         assert text.startswith("Nothing was shown to the user because this call is not valid.")
-        assert (person.asked, bench.of(InquiryRequest)) == ([], [])
+        assert (person.asked, bench.of("inquiry_request")) == ([], [])
         assert structured_result(bench)["outcome"] == "invalid"
         assert bench.turn.text == "Done."
 
 
 async def test_long_answer_is_truncated_for_the_model_alone() -> None:
     long = "x" * 60_000
-    bench = make_bench(FakePrompter(FormEnd((yes(long),))), ask_call(NAME))
+    bench = make_bench(FakePrompter(form_end((yes(long),))), ask_call(NAME))
     await bench.run()
     [(text, _)] = responses(bench)
     assert len(text) < 55_000
@@ -165,10 +171,10 @@ async def test_long_answer_is_truncated_for_the_model_alone() -> None:
 
 
 async def test_edited_result_has_no_structured_data() -> None:
-    person = FakePrompter(FormEnd((yes("Ada"),)), yes("edit"), yes("User said nothing."))
+    person = FakePrompter(form_end((yes("Ada"),)), yes("edit"), yes("User said nothing."))
     bench = make_bench(person, ask_call(NAME), config=for_tool("ask", result="ask"))
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.content == "User said nothing."
     assert "structured" not in response.metadata
 
@@ -182,12 +188,12 @@ async def test_ask_is_not_offered_without_a_user() -> None:
     assert "ask" not in names
     assert "ask_user" in names
     assert responses(bench) == [(UNAVAILABLE.format("ask"), True)]
-    assert bench.of(InquiryRequest) == []
+    assert bench.of("inquiry_request") == []
 
 
 @pytest.mark.req("RCP-30")
 async def test_presence_of_a_user_is_checked_for_each_turn() -> None:
-    person = FakePrompter(FormEnd((yes("pg"),)))
+    person = FakePrompter(form_end((yes("pg"),)))
     bench = Bench([DONE, reply(ask_call(DATABASE)), DONE], person=person)
     person.away = AWAY
     await bench.run()
@@ -245,7 +251,7 @@ async def test_required_question_without_a_user_fails_the_call(strict: bool) -> 
         FakePrompter(away=AWAY), ask_call(PARTS, DATABASE, NAME), config=config, strict=strict
     )
     if strict:
-        with pytest.raises(PromptUnavailable, match="needs a user, and no user is available"):
+        with pytest.raises(jp.PromptUnavailable, match="needs a user, and no user is available"):
             await bench.run()
     else:
         assert (await bench.run()).status == "completed"
@@ -280,13 +286,13 @@ async def test_optional_questions_are_answered_automatically_or_left_open() -> N
             False,
         )
     ]
-    marks = [entry.metadata for entry in bench.of(InquiryResponse)]
+    marks = [entry.metadata for entry in bench.of("inquiry_response")]
     assert marks[0] == {"end": "answered", "auto": True}
 
 
 @pytest.mark.req("RPI-81")
 async def test_failed_form_is_recorded_as_unavailable() -> None:
-    async def breaks() -> FormEnd:
+    async def breaks() -> Any:
         raise RuntimeError("the page is gone")
 
     bench = make_bench(FakePrompter(breaks), ask_call(DATABASE))
@@ -295,7 +301,7 @@ async def test_failed_form_is_recorded_as_unavailable() -> None:
 
 
 async def test_configured_questions_are_omitted_from_the_form() -> None:
-    person = FakePrompter(FormEnd((yes("pg"), yes("Ada"))))
+    person = FakePrompter(form_end((yes("pg"), yes("Ada"))))
     bench = make_bench(
         person, ask_call(DATABASE, PARTS, NAME), config=answers_config(parts=["Page"])
     )
@@ -316,7 +322,7 @@ async def test_configured_questions_are_omitted_from_the_form() -> None:
 async def test_optional_question_may_be_answered_by_a_model() -> None:
     config = for_tool("ask", questions={"parts": {"target": "assistant"}})
     backend = MockInquiryBackend({"call_1.parts.1": ["API"]})
-    person = FakePrompter(FormEnd((yes("pg"),)))
+    person = FakePrompter(form_end((yes("pg"),)))
     bench = make_bench(person, ask_call(PARTS, DATABASE), config=config, inquiry=backend)
     await bench.run()
     assert responses(bench) == [
@@ -335,11 +341,11 @@ class Asks:
     def __init__(self, **more: Any) -> None:
         self.runs: list[dict[str, JsonValue]] = []
 
-        def plan(ctx: ToolContext) -> Outcome:
+        def plan(ctx: jp.ToolContext) -> jp.Outcome:
             self.runs.append(dict(ctx.answers))
             if ctx.answers or ctx.ends:
-                return Success(json.dumps(dict(ctx.answers)))
-            return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"), **more)
+                return jp.Success(json.dumps(dict(ctx.answers)))
+            return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"), **more)
 
         self.tool = PythonTool(plan)
 
@@ -347,7 +353,7 @@ class Asks:
 async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -> None:
     config = for_tool("plan", questions={"a": {"target": "assistant"}})
     asks = Asks()
-    person = FakePrompter(FormEnd((yes("two"),)))
+    person = FakePrompter(form_end((yes("two"),)))
     backend = MockInquiryBackend({"call_1.a.1": "one"})
     bench = make_bench(person, call("plan"), config=config, tools=[asks.tool], inquiry=backend)
     await bench.run()
@@ -370,10 +376,10 @@ async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -
 async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None) -> None:
     runs: list[int] = []
 
-    def plan(ctx: ToolContext) -> Outcome:
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
         runs.append(len(runs))
         assert len(runs) < 100
-        return NeedsInput(Question.text("a", "A?").with_required(False), partial=True)
+        return jp.NeedsInput(jp.Question.text("a", "A?").with_required(False), partial=True)
 
     person = FakePrompter(*[LATE] * 30, away=away)
     bench = make_bench(person, call("plan"), tools=[PythonTool(plan)])
@@ -385,13 +391,13 @@ async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None
 @pytest.mark.parametrize("late", ["two", InquiryError("too late")])
 async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
     async def answer() -> Any:
-        await until(lambda: bench.of(InquiryResponse))
+        await until(lambda: bench.of("inquiry_response"))
         if isinstance(late, Exception):
             raise late
         return late
 
     async def look() -> str:
-        await until(lambda: bench.of(InquiryResponse) and not backend.running)
+        await until(lambda: bench.of("inquiry_response") and not backend.running)
         return "seen"
 
     config = for_tool("plan", questions={key: {"target": "assistant"} for key in "ab"})
@@ -409,12 +415,12 @@ async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
         (f"call_1.{name}.1", "cancelled", "backend_error", None) for name in "ab"
     ]
     assert [is_error for _, is_error in responses(bench)] == [True, False]
-    assert len(bench.shown_of(ToolEnds)) == 2  # each call ends once
+    assert len(bench.shown_of("tool_ends")) == 2  # each call ends once
 
 
 async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None:
-    def plan(ctx: ToolContext) -> Outcome:
-        return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
+    def plan(ctx: jp.ToolContext) -> jp.Outcome:
+        return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
 
     config = for_tool("plan", questions={key: {"answer": "x"} for key in "ab"})
     bench = make_bench(FakePrompter(), call("plan"), config=config, tools=[PythonTool(plan)])
@@ -428,5 +434,5 @@ async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None
     assert ends(bench)[-1][1:3] == ("cancelled", "backend_error")
 
 
-def late(value: JsonValue, *marks: Any) -> Answered:
-    return Answered(value, "form", marks=frozenset({"timed_out", *marks}))
+def late(value: JsonValue, *marks: Any) -> Any:
+    return answered(value, "form", marks=frozenset({"timed_out", *marks}))

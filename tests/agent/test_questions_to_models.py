@@ -9,27 +9,16 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.display import QuestionEnds, ShowText, ToolEnds
 from jp_nb.agent.inquiry import InquiryError, LlmInquiryBackend
-from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
-from jp_nb.config.partial import Partial, merge_partials
-from jp_nb.errors import ProviderError
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.config.partial import merge_partials
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ChatRequest,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-)
 from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -39,14 +28,16 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.support.entries import open_inquiries
 from tests.support.fakes import FakePrompter, for_tool, forever, until
 
 AWAY = "headless"
-SURE = Question.boolean("sure", "Create backups?")
-KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
-NAME = Question.text("name", "Which name?")
-BY_MODEL: Partial = {"target": "assistant"}
+SURE = jp.Question.boolean("sure", "Create backups?")
+KEEP = jp.Question.select("keep", "Keep it?", ["keep", "drop"])
+NAME = jp.Question.text("name", "Which name?")
+BY_MODEL: dict[str, Any] = {"target": "assistant"}
 FAILED = (
     "The tool 'rename' asked a follow-up question (\"Create backups?\") that was routed to a "
     "secondary assistant for resolution, but the secondary assistant failed to provide a valid "
@@ -55,24 +46,24 @@ FAILED = (
 
 
 def make_asking_tool(
-    *questions: Question, name: str = "rename", runs: list[Any] | None = None
+    *questions: jp.Question, name: str = "rename", runs: list[Any] | None = None
 ) -> PythonTool:
     """A tool that asks one question after the other and returns the answers."""
 
-    def function(ctx: ToolContext, path: str = "") -> Outcome:
+    def function(ctx: jp.ToolContext, path: str = "") -> jp.Outcome:
         if runs is not None:
             runs.append((path, dict(ctx.answers)))
         for question in questions:
             if question.id not in ctx.answers:
-                return NeedsInput(question)
-        return Success(json.dumps(ctx.answers))
+                return jp.NeedsInput(question)
+        return jp.Success(json.dumps(ctx.answers))
 
     return PythonTool(function, name=name)
 
 
-def by_model(*names: str, **questions: Partial) -> Partial:
+def by_model(*names: str, **questions: dict[str, Any]) -> dict[str, Any]:
     """A partial in which a model answers these questions of all `names`."""
-    partial: Partial = {}
+    partial: dict[str, Any] = {}
     for name in names:
         partial = merge_partials(partial, for_tool(name, questions=dict(questions)))
     return partial
@@ -81,8 +72,11 @@ def by_model(*names: str, **questions: Partial) -> Partial:
 def answer_events(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> list[Any]:
     """Events of a structured answer with a thought before it."""
     text = json.dumps({"inquiry_id": f"tool_call.{tool}.{call_id}", "answer": answer})
-    thought: list[ProviderEvent] = [TextPart(0, "reasoning", "Hm, let me think."), Flush(0)]
-    return reply(thought, [TextPart(1, "structured", text), Flush(1)])
+    thought: list[ProviderEvent] = [
+        model_event("text", 0, "reasoning", "Hm, let me think."),
+        model_event("flush", 0),
+    ]
+    return reply(thought, [model_event("text", 1, "structured", text), model_event("flush", 1)])
 
 
 def make_llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
@@ -93,11 +87,11 @@ def make_llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
 
 def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
     """Return the outcome, answer and reason of each inquiry."""
-    return [(e.outcome, e.answer, e.reason) for e in bench.of(InquiryResponse)]
+    return [(e.outcome, e.answer, e.reason) for e in bench.of("inquiry_response")]
 
 
 def list_results(bench: Bench) -> list[tuple[str, bool]]:
-    return [(response.content, response.is_error) for response in bench.of(ToolCallResponse)]
+    return [(response.content, response.is_error) for response in bench.of("tool_call_response")]
 
 
 @pytest.mark.req("R028-1", "R028-2", "R028-4", "R028-13", "R028-16", "R028-23")
@@ -113,7 +107,7 @@ async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
     assert (await bench.run("Rename a.txt, with backups.")).status == "completed"
     assert runs == [("a.txt", {}), ("a.txt", {"sure": True})]
     assert list_results(bench) == [('{"sure": true}', False)]
-    assert len(bench.of(ToolCallRequest)) == 1
+    assert len(bench.of("tool_call_request")) == 1
     # The main model was asked twice, and saw one request and one response of the call.
     [(_, before), (_, after)] = bench.provider.requests
     added = [entry.type for entry in after[len(before) :]]
@@ -138,7 +132,7 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     )
     await bench.run()
     [(_, seen)] = other.requests
-    assert isinstance(seen[-1], ChatRequest)  # the question was put, and:
+    assert is_kind(seen[-1], "chat_request")  # the question was put, and:
     assert bench.kinds() == [
         "turn_start", "chat_request", "tool_call_request", "inquiry_request", "inquiry_response",
         "tool_call_response", "chat_response",
@@ -160,7 +154,7 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     for text in everything:
         for unwanted in ("Tool paused", "is paused and asks", "tool_call.rename", "let me think"):
             assert unwanted not in text
-    [question] = bench.of(InquiryRequest)
+    [question] = bench.of("inquiry_request")
     assert question.id == "call_1.sure.1"
     assert "Create backups?" in transcript.parts[-1].bundle()["text/plain"]
 
@@ -169,34 +163,34 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
 async def test_inquiry_shows_the_question_and_its_answer_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def bench(question: Partial) -> Bench:
+    def bench(question: dict[str, Any]) -> Bench:
         return Bench(
             [reply(call("rename")), DONE],
             tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure=question),
-            inquiry=make_llm([ProviderError("x", retry_after=0)], answer_events(True))[0],
+            inquiry=make_llm([jp.ProviderError("x", retry_after=0)], answer_events(True))[0],
         )
 
     asked = bench(BY_MODEL)
     configured = bench({"answer": True})
     await asked.run()
     await configured.run()
-    [ended] = asked.shown_of(QuestionEnds)
+    [ended] = asked.shown_of("question_ends")
     assert (ended.outcome.channel, ended.answer) == ("model", True)
 
     def comparable(bench: Bench) -> list[Any]:
         """Return the display events without the channel and the duration."""
         shown: list[Any] = []
         for event in bench.shown:
-            if isinstance(event, QuestionEnds):
+            if is_kind(event, "question_ends"):
                 event = replace(event, outcome=replace(event.outcome, channel=None))
-            if isinstance(event, ToolEnds):
+            if is_kind(event, "tool_ends"):
                 event = replace(event, seconds=0.0)
             shown.append(event)
         return shown
 
     assert comparable(asked) == comparable(configured)
-    assert not any("Hm" in event.text for event in asked.shown_of(ShowText))
+    assert not any("Hm" in event.text for event in asked.shown_of("show_text"))
     assert capsys.readouterr() == ("", "")
 
 
@@ -212,7 +206,7 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
         if self.items:
             made.append(self)
 
-    rows: list[tuple[Partial, int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
+    rows: list[tuple[dict[str, Any], int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
     for question, copies in rows:
         backend, other = make_llm(answer_events(True))
         bench = Bench(
@@ -252,9 +246,9 @@ async def test_questions_of_one_call_are_asked_one_by_one() -> None:
     assert len(other.requests) == 3
     for request, seen in other.requests:
         assert request.schema is not None
-        assert set(request.schema["properties"]) == {"inquiry_id", "answer"}  # type: ignore[arg-type]
-        assert sum(isinstance(entry, ChatRequest) for entry in seen) == 2
-    ids = [entry.id for entry in bench.of(InquiryRequest)]
+        assert set(request.schema["properties"]) == {"inquiry_id", "answer"}
+        assert sum(is_kind(entry, "chat_request") for entry in seen) == 2
+    ids = [entry.id for entry in bench.of("inquiry_request")]
     assert ids == ["call_1.sure.1", "call_1.keep.1", "call_1.name.1"]
     assert [answer for _, answer, _ in ends(bench)] == [True, "drop", "b.txt"]
 
@@ -319,7 +313,7 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     assert list_results(bench) == [
         ('{"sure": true}', False), ('{"keep": "drop"}', False), ('{"name": "x"}', False),
     ]  # fmt: skip
-    assert sorted(end.id for end in bench.of(InquiryResponse)) == [
+    assert sorted(end.id for end in bench.of("inquiry_response")) == [
         "c1.sure.1", "c2.keep.1", "c3.name.1",
     ]  # fmt: skip
 
@@ -388,7 +382,7 @@ async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
 @pytest.mark.req("R028-29")
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
 async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
-    closed = EventProvider([TextPart(0, "structured", "{"), forever], [forever])
+    closed = EventProvider([model_event("text", 0, "structured", "{"), forever], [forever])
     bench = Bench(
         [reply(call("one", "c1"), call("two", "c2", index=2))],
         tools=[make_asking_tool(SURE, name="one"), make_asking_tool(SURE, name="two")],
@@ -406,6 +400,6 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
             await task
     assert closed.closed == 2
     assert ends(bench) == [("cancelled", None, "user")] * 2
-    assert len(bench.of(ToolCallResponse)) == 2
+    assert len(bench.of("tool_call_response")) == 2
     assert not bench.stream.open_tool_calls()
     assert not open_inquiries(bench.stream)

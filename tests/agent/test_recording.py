@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.exchanges import NormalizedRequest, RequestNormalizer
-from jp_nb.agent.prompts import UNSET_VALUE
-from jp_nb.record.events import ChatRequest
+from jp_nb.agent.exchanges import RequestNormalizer
 from jp_nb.rendering.cassette_miss import format_mismatch
+from tests.kit.records import new_event
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
+
+UNSET_VALUE = "(unset)"
+
 
 PLACES = list(places(SPEC))
 LABELS = {
@@ -79,7 +82,7 @@ def test_earlier_messages_are_not_read_again() -> None:
     asks = RequestNormalizer("anthropic")
     request = model_request(SPEC)
     first = asks.normalize(request)
-    request.thread.add(ChatRequest(content="More."), "anthropic")
+    request.thread.add(new_event("chat_request", content="More."), "anthropic")
     second = asks.normalize(request)
     assert second.messages[: len(first.messages)] == first.messages
     assert all(a is b for a, b in zip(first.messages, second.messages, strict=False))
@@ -107,7 +110,7 @@ def test_difference_hides_keys(distance: int) -> None:
     other = "sk-zyxwvuts1234567890123"
     place = next(p for p in PLACES if p[0] == "message")
 
-    def request_with(secret: str, word: str) -> NormalizedRequest:
+    def request_with(secret: str, word: str) -> Any:
         text = f"{'x' * 300} {secret} {'y' * distance} {word} {'z' * 300}"
         return asked(changed(SPEC, place, text))
 

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice, Waits
-from jp_nb.agent.provider import Finished, Flush, Retry, TextPart
+import jp_nb as jp
 from jp_nb.agent.response import backoff
-from jp_nb.agent.turn import REQUEST_FAILED
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError, ProviderErrorKind
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from tests.agent.turn_bench import (
     BROKEN,
     DONE,
@@ -24,11 +20,17 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.screens import display_event
 
-FINAL: list[ProviderErrorKind] = ["quota", "output_limit", "other"]
+REQUEST_FAILED = "⚠ The request failed. Run the cell again, or `%jp resume`."
 
 
-WORDS: dict[ProviderErrorKind, str] = {
+FINAL: list[Any] = ["quota", "output_limit", "other"]
+
+
+WORDS: dict[Any, str] = {
     "timeout": "no answer in time",
     "connect": "no connection",
     "rate_limit": "rate limit",
@@ -38,29 +40,29 @@ WORDS: dict[ProviderErrorKind, str] = {
 
 async def test_transient_errors_are_retried_and_shown_while_waiting() -> None:
     for kind, words in WORDS.items():
-        bench = Bench([[ProviderError("x", kind=kind)], DONE])
+        bench = Bench([[jp.ProviderError("x", kind=kind)], DONE])
         await bench.run()
         name = "test/test-model"
         assert bench.waits() == [name, f"{name}: {words}, attempt 2 of 6", name, ""]
-        [wait] = [event for event in bench.passing if isinstance(event, Waits) and event.until]
+        [wait] = [event for event in bench.passing if is_kind(event, "waits") and event.until]
         assert wait.until is not None
         assert wait.until - monotonic() <= bench.slept[0]
-        assert bench.shown_of(Notice) == []  # a wait leaves nothing on screen
+        assert bench.shown_of("notice") == []  # a wait leaves nothing on screen
         assert bench.turn.text == "Done."
         assert len(bench.slept) == 1
 
 
 async def test_final_errors_are_raised_at_once() -> None:
     for kind in FINAL:
-        bench = Bench([[*say("So far")[:1], ProviderError("x", kind=kind)]])
-        with pytest.raises(ProviderError):
+        bench = Bench([[*say("So far")[:1], jp.ProviderError("x", kind=kind)]])
+        with pytest.raises(jp.ProviderError):
             await bench.run()
         assert (bench.turn.text, bench.slept) == ("So far", [])
         assert is_well_formed(bench.stream)
 
 
 async def test_retry_after_is_honored() -> None:
-    bench = Bench([[ProviderError("x", kind="other", retry_after=7.0)], DONE])
+    bench = Bench([[jp.ProviderError("x", kind="other", retry_after=7.0)], DONE])
     await bench.run()
     assert bench.slept == [7.0]
 
@@ -68,13 +70,13 @@ async def test_retry_after_is_honored() -> None:
 async def test_error_is_raised_after_the_configured_retries() -> None:
     request = RequestConfig(max_retries=2, base_backoff_ms=1000)
     bench = Bench([[BROKEN]] * 3, request=request)
-    with pytest.raises(ProviderError, match="reset"):
+    with pytest.raises(jp.ProviderError, match="reset"):
         await bench.run()
     assert [text.partition(": ")[2] for text in bench.waits() if ":" in text] == [
         "server error, attempt 2 of 3",
         "server error, attempt 3 of 3",
     ]
-    assert bench.shown_of(Notice)[-1] == Notice(REQUEST_FAILED)
+    assert bench.shown_of("notice")[-1] == display_event("notice", REQUEST_FAILED)
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
 
 
@@ -85,12 +87,12 @@ async def test_error_is_raised_after_the_configured_retries() -> None:
 async def test_final_error_has_the_number_of_attempts(
     attempts: str, retries: int, times: str
 ) -> None:
-    def busy() -> ProviderError:
-        return ProviderError("slow down. Wait.", kind="rate_limit", status=429)
+    def busy() -> jp.ProviderError:
+        return jp.ProviderError("slow down. Wait.", kind="rate_limit", status=429)
 
     scripts: list[Any] = [[*say("a")[: each == "a"], busy()] for each in attempts]
     bench = Bench(scripts, request=RequestConfig(max_retries=retries))
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         await bench.run()
     assert str(caught.value) == f"slow down. Wait. It was tried {times}."
     assert caught.value.status == 429
@@ -100,10 +102,10 @@ async def test_final_error_has_the_number_of_attempts(
 async def test_answer_that_breaks_off_again_and_again_is_bounded_by_the_retries(
     max_retries: int,
 ) -> None:
-    broken = ProviderError("reset", kind="transient")
+    broken = jp.ProviderError("reset", kind="transient")
     scripts: list[Any] = [[*say("a")[:1], broken] for _ in range(40)]
     bench = Bench(scripts, request=RequestConfig(max_retries=max_retries))
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         await bench.run()
     attempts = max_retries + 1
     assert len(bench.provider.requests) == attempts
@@ -113,9 +115,9 @@ async def test_answer_that_breaks_off_again_and_again_is_bounded_by_the_retries(
 
 async def test_continuations_share_the_retries_of_their_answer() -> None:
     def cut(text: str) -> list[Any]:
-        return [*say(text), Finished("max_tokens")]
+        return [*say(text), model_event("finished", "max_tokens")]
 
-    broken = ProviderError("reset", kind="transient")
+    broken = jp.ProviderError("reset", kind="transient")
     scripts: list[Any] = [
         [broken],
         cut("One "),
@@ -124,7 +126,7 @@ async def test_continuations_share_the_retries_of_their_answer() -> None:
         [broken],
     ]
     bench = Bench(scripts, request=RequestConfig(max_retries=2), continues_answers=True)
-    with pytest.raises(ProviderError, match="It was tried 3 times"):
+    with pytest.raises(jp.ProviderError, match="It was tried 3 times"):
         await bench.run()
     assert len(bench.provider.requests) == 5
     assert bench.waits().count("test/test-model: server error, attempt 3 of 3") == 1
@@ -136,19 +138,23 @@ async def test_partial_answer_is_kept_and_sent_with_the_retry() -> None:
         [[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[make_result_tool("x")]
     )
     await bench.run()
-    assert [r.message for r in bench.of(ChatResponse)] == ["Once upon", " a time."]
-    assert bench.of(ToolCallRequest) == []
-    assert bench.provider.requests[1][1][-1] == bench.of(ChatResponse)[0]
-    assert len(bench.of(ChatRequest)) == 1
+    assert [r.message for r in bench.of("chat_response")] == ["Once upon", " a time."]
+    assert bench.of("tool_call_request") == []
+    assert bench.provider.requests[1][1][-1] == bench.of("chat_response")[0]
+    assert len(bench.of("chat_request")) == 1
 
 
 async def test_partial_structured_answer_is_not_kept() -> None:
-    half: list[Any] = [TextPart(0, "structured", '{"a": '), BROKEN]
-    whole: list[Any] = [TextPart(0, "structured", '{"a": 1}'), Flush(0), Finished()]
+    half: list[Any] = [model_event("text", 0, "structured", '{"a": '), BROKEN]
+    whole: list[Any] = [
+        model_event("text", 0, "structured", '{"a": 1}'),
+        model_event("flush", 0),
+        model_event("finished"),
+    ]
     bench = Bench([half, whole])
     await bench.run()
     assert bench.turn.data == {"a": 1}
-    assert len(bench.of(ChatResponse)) == 1
+    assert len(bench.of("chat_response")) == 1
 
 
 async def test_stream_without_an_end_is_a_transient_error() -> None:
@@ -160,11 +166,11 @@ async def test_stream_without_an_end_is_a_transient_error() -> None:
 
 
 async def test_provider_that_corrects_its_request_is_called_again_within_limits() -> None:
-    bench = Bench([*[[Retry("bad signature")]] * 10, DONE])
+    bench = Bench([*[[model_event("retry", "bad signature")]] * 10, DONE])
     await bench.run()
     assert (bench.turn.text, bench.slept) == ("Done.", [])
-    bench = Bench([[Retry("bad signature")]] * 11)
-    with pytest.raises(ProviderError, match="keeps rejecting the conversation: bad signature"):
+    bench = Bench([[model_event("retry", "bad signature")]] * 11)
+    with pytest.raises(jp.ProviderError, match="keeps rejecting the conversation: bad signature"):
         await bench.run()
 
 

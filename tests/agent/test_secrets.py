@@ -10,15 +10,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display import ToolEnds
-from jp_nb.agent.prompts import QuestionPrompt
-from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.answer_types import Option
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+import jp_nb as jp
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.secret_answers import SecretAnswers
 from tests.agent.turn_bench import (
     DONE,
@@ -26,22 +19,27 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import FakePrompter, for_tool, yes
 
+SECRET_ANSWER = "(secret)"
+
+
 PASSWORD = 'hunter2 "é"'
-ASKED = Question.secret("pass", "Password?")
+ASKED = jp.Question.secret("pass", "Password?")
 
 
-def make_login_tool(then: Callable[[str], Outcome]) -> PythonTool:
+def make_login_tool(then: Callable[[str], jp.Outcome]) -> PythonTool:
     """A tool that asks for a password and does `then` with it."""
 
-    def login(ctx: ToolContext) -> Outcome:
-        return then(str(ctx.answers["pass"])) if "pass" in ctx.answers else NeedsInput(ASKED)
+    def login(ctx: jp.ToolContext) -> jp.Outcome:
+        return then(str(ctx.answers["pass"])) if "pass" in ctx.answers else jp.NeedsInput(ASKED)
 
     return PythonTool(login, name="login")
 
 
-def make_bench(then: Callable[[str], Outcome], *answers: Any) -> Bench:
+def make_bench(then: Callable[[str], jp.Outcome], *answers: Any) -> Bench:
     return Bench(
         [reply(call("login")), DONE],
         tools=[make_login_tool(then)],
@@ -49,8 +47,8 @@ def make_bench(then: Callable[[str], Outcome], *answers: Any) -> Bench:
     )
 
 
-def response(bench: Bench) -> str:
-    [made] = bench.of(ToolCallResponse)
+def response(bench: Bench) -> Any:
+    [made] = bench.of("tool_call_response")
     return made.content
 
 
@@ -59,7 +57,7 @@ def everything(bench: Bench) -> str:
     return repr(seen) + json.dumps(bench.stream.raw) + json.dumps(seen[0], ensure_ascii=False)
 
 
-def fail(password: str) -> Outcome:
+def fail(password: str) -> jp.Outcome:
     raise ValueError(f"no such user: {password}")
 
 
@@ -67,39 +65,41 @@ def fail(password: str) -> Outcome:
     ("then", "read"),
     [
         (
-            lambda p: Success(f"in with {p}, and {p}"),
+            lambda p: jp.Success(f"in with {p}, and {p}"),
             f"in with {SECRET_ANSWER}, and {SECRET_ANSWER}",
         ),
-        (lambda p: Success(json.dumps({"got": p})), f'{{"got": "{SECRET_ANSWER}"}}'),
-        (lambda p: Success(json.dumps([p], ensure_ascii=False)), f'["{SECRET_ANSWER}"]'),
-        (lambda p: Success(repr({"got": p + "'"})), f"{{'got': '{SECRET_ANSWER}\\''}}"),
+        (lambda p: jp.Success(json.dumps({"got": p})), f'{{"got": "{SECRET_ANSWER}"}}'),
+        (lambda p: jp.Success(json.dumps([p], ensure_ascii=False)), f'["{SECRET_ANSWER}"]'),
+        (lambda p: jp.Success(repr({"got": p + "'"})), f"{{'got': '{SECRET_ANSWER}\\''}}"),
         (
-            lambda p: Failure(f"{p}?", trace=("at 1", f"at {p}")),
+            lambda p: failure(f"{p}?", trace=("at 1", f"at {p}")),
             f"{SECRET_ANSWER}?\n\nTrace:\nat 1\nat {SECRET_ANSWER}",
         ),
         (fail, f"ValueError: no such user: {SECRET_ANSWER}"),
     ],
     ids=["text", "json", "json as it is", "repr", "failure", "exception"],
 )
-async def test_secret_is_hidden_in_every_outcome(then: Callable[[str], Outcome], read: str) -> None:
+async def test_secret_is_hidden_in_every_outcome(
+    then: Callable[[str], jp.Outcome], read: str
+) -> None:
     bench = make_bench(then)
     assert (await bench.run()).status == "completed"
     assert response(bench) == read
     assert "hunter2" not in everything(bench)
     if then is fail:
-        [shown] = bench.shown_of(ToolEnds)
+        [shown] = bench.shown_of("tool_ends")
         assert f"no such user: {SECRET_ANSWER}" in (shown.traceback or "")
 
 
 async def test_secret_is_hidden_in_later_questions() -> None:
-    def then(password: str) -> Outcome:
-        question = Question.select("keep", f"Keep {password}?", ["yes", "no"])
-        return NeedsInput(question.with_context(f"It is {password}.").with_default(password))
+    def then(password: str) -> jp.Outcome:
+        question = jp.Question.select("keep", f"Keep {password}?", ["yes", "no"])
+        return jp.NeedsInput(question.with_context(f"It is {password}.").with_default(password))
 
     bench = make_bench(then, yes("no"), *[yes("no")] * 30)
     await bench.run()
     asked = bench.person.asked[1]
-    assert isinstance(asked, QuestionPrompt)
+    assert is_kind(asked, "question_prompt")
     assert asked.question.text == f"Keep {SECRET_ANSWER}?"
     assert asked.question.context == f"It is {SECRET_ANSWER}."
     assert asked.question.default is None
@@ -108,15 +108,17 @@ async def test_secret_is_hidden_in_later_questions() -> None:
 
 @pytest.mark.parametrize("where", ["id", "option", "value", "label"])
 async def test_question_with_a_secret_in_its_id_or_options_is_refused(where: str) -> None:
-    def then(password: str) -> Outcome:
+    def then(password: str) -> jp.Outcome:
         if where == "id":
-            return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
-        options: dict[str, Option | str] = {
+            return jp.NeedsInput(jp.Question.boolean(password, f"Sure of {password}?"))
+        options: dict[str, jp.Option | str] = {
             "option": password,
-            "value": Option(value=password, label="yes"),
-            "label": Option(value="yes", label=password),
+            "value": jp.Option(value=password, label="yes"),
+            "label": jp.Option(value="yes", label=password),
         }
-        return NeedsInput(Question.select("x", f"Sure of {password}?", [options[where], "no"]))
+        return jp.NeedsInput(
+            jp.Question.select("x", f"Sure of {password}?", [options[where], "no"])
+        )
 
     bench = make_bench(then)
     await bench.run()
@@ -143,13 +145,13 @@ async def test_configuration_change_with_a_secret_is_rejected(
     rights = {"config": [{"path": p, "read": True, "write": True, "delete": True} for p in paths]}
     runs: list[Any] = []
 
-    def login(ctx: ToolContext) -> Outcome:
+    def login(ctx: jp.ToolContext) -> jp.Outcome:
         runs.append(ctx.delta_rejection)
         if "pass" not in ctx.answers:
-            return NeedsInput(ASKED)
+            return jp.NeedsInput(ASKED)
         if ctx.delta_rejection is not None:
-            return Success("left alone")
-        return Success("done", **change)
+            return jp.Success("left alone")
+        return jp.Success("done", **change)
 
     bench = Bench(
         [reply(call("login")), DONE],
@@ -174,9 +176,9 @@ async def test_secret_of_an_earlier_turn_is_hidden() -> None:
 async def test_secret_is_hidden_in_results_of_other_calls() -> None:
     kept: list[str] = []
 
-    def keep(password: str) -> Outcome:
+    def keep(password: str) -> jp.Outcome:
         kept.append(password)
-        return Success("kept")
+        return jp.Success("kept")
 
     login = make_login_tool(keep)
     tell = PythonTool(lambda: kept[0], name="tell")
@@ -186,14 +188,14 @@ async def test_secret_is_hidden_in_results_of_other_calls() -> None:
         person=FakePrompter(yes(PASSWORD)),
     )
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", SECRET_ANSWER]
+    assert [r.content for r in bench.of("tool_call_response")] == ["kept", SECRET_ANSWER]
 
 
 async def test_answer_to_a_plain_question_is_not_hidden() -> None:
-    def stay(ctx: ToolContext) -> Outcome:
+    def stay(ctx: jp.ToolContext) -> jp.Outcome:
         if "where" not in ctx.answers:
-            return NeedsInput(Question.text("where", "Where?"))
-        return Success(f"in {ctx.answers['where']}")
+            return jp.NeedsInput(jp.Question.text("where", "Where?"))
+        return jp.Success(f"in {ctx.answers['where']}")
 
     person = FakePrompter(yes("Delft"))
     bench = Bench([reply(call("stay")), DONE], tools=[PythonTool(stay)], person=person)
@@ -202,7 +204,7 @@ async def test_answer_to_a_plain_question_is_not_hidden() -> None:
 
 
 def test_short_answers_and_other_types_are_not_hidden() -> None:
-    outcome = Success("abc     None\n\n\n\nTrue 12345")
+    outcome = jp.Success("abc     None\n\n\n\nTrue 12345")
     answers: list[JsonValue] = ["", "abc", "    ", "\n\n\n\n", None, True, 12345]
     for answer in answers:
         secrets = SecretAnswers()
@@ -247,13 +249,13 @@ def test_lines_of_a_multi_line_secret_are_hidden() -> None:
 def test_other_texts_are_not_hidden() -> None:
     secrets = SecretAnswers()
     secrets.add("hunter2")
-    asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]).with_default("one"))
+    asked = jp.NeedsInput(jp.Question.select("text", "Which?", ["one", "two"]).with_default("one"))
     assert secrets.hide_in_outcome(asked) == asked
-    change = Success("x", config={"user": {"name": "x"}, "n": [1, True, None]}, unset=("a",))
+    change = jp.Success("x", config={"user": {"name": "x"}, "n": [1, True, None]}, unset=("a",))
     assert secrets.hide_in_outcome(change) == change
-    malformed = Success("x", malformed="no hunter2")
+    malformed = jp.Success("x", malformed="no hunter2")
     hidden = secrets.hide_in_outcome(malformed)
-    assert isinstance(hidden, Success)
+    assert isinstance(hidden, jp.Success)
     assert hidden.malformed == f"no {SECRET_ANSWER}"
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine
+from tests.kit.questions import new_prompt
 from tests.support.fakes import FakePrompter, InlineCell, until, yes
 
-PROMPT = ActionPrompt("Now?", ())
+PROMPT = new_prompt("decision_prompt", "Now?", ())
 
 
 class Work:

@@ -8,26 +8,15 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.display import Notice, TokensSoFar
 from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
-from jp_nb.record.events import (
-    ChatResponse,
-    ConfigDelta,
-    InquiryResponse,
-    ToolCallRequest,
-)
 from jp_nb.record.marks import ModelUsage, read_usage
 from jp_nb.record.stream import ConversationStream, read_no_answer
-from jp_nb.record.turn_view import Turn, read_turn
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
+from jp_nb.record.turn_view import read_turn
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import use_http_provider
 from tests.agent.turn_bench import (
@@ -38,18 +27,21 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.screens import display_event
 from tests.support.fakes import for_tool, forever, until
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
-BROKEN = ProviderError("it broke", kind="transient")
+BROKEN = jp.ProviderError("it broke", kind="transient")
 
 
 def t() -> str:
     return "x"
 
 
-def make_usage(*counts: int) -> Usage:
-    return Usage(*counts)
+def make_usage(*counts: int) -> Any:
+    return model_event("usage", *counts)
 
 
 def recorded_usage(bench: Bench) -> list[tuple[str, ModelUsage]]:
@@ -58,32 +50,36 @@ def recorded_usage(bench: Bench) -> list[tuple[str, ModelUsage]]:
 
 
 def make_model_usage(*counts: int, model: str = "") -> ModelUsage:
-    return ModelUsage(model, Usage(*counts))
+    return ModelUsage(model, model_event("usage", *counts))
 
 
 async def test_last_entry_of_each_response_has_its_tokens() -> None:
     first: list[Any] = [make_usage(30, 10), *reply(say("Well."), call("t", index=1))]
-    last: list[Any] = [make_usage(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
+    last: list[Any] = [
+        make_usage(50),
+        model_event("usage", output_tokens=4, cache_read_tokens=20),
+        *DONE,
+    ]
     bench = Bench([first, last], tools=[PythonTool(t)])
     end = await bench.run()
     assert [kind for kind, _ in recorded_usage(bench)] == ["tool_call_request", "chat_response"]
-    [request] = bench.of(ToolCallRequest)
+    [request] = bench.of("tool_call_request")
     assert request.metadata["usage"] == {
         "model": "test/test-model",
         "input_tokens": 30,
         "output_tokens": 10,
     }
-    assert "usage" not in bench.of(ChatResponse)[0].metadata
-    assert bench.turn.usage == Usage(80, 14, None, 20)
+    assert "usage" not in bench.of("chat_response")[0].metadata
+    assert bench.turn.usage == model_event("usage", 80, 14, None, 20)
     assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
 
 
 async def test_unreported_tokens_are_not_recorded() -> None:
     bench = Bench([DONE])
     await bench.run()
-    assert bench.turn.usage == Usage()
+    assert bench.turn.usage == model_event("usage")
     assert "usage" not in json.dumps(bench.stream.raw)
-    assert not [event for event in bench.passing if isinstance(event, TokensSoFar)]
+    assert not [event for event in bench.passing if is_kind(event, "tokens_so_far")]
 
 
 async def test_tokens_of_failed_attempts_are_recorded() -> None:
@@ -96,25 +92,28 @@ async def test_tokens_of_failed_attempts_are_recorded() -> None:
         make_model_usage(15, model=name),
         make_model_usage(9, 2, model=name),
     ]
-    assert bench.turn.usage == Usage(24, 2)
+    assert bench.turn.usage == model_event("usage", 24, 2)
 
 
 async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
-    first: list[Any] = [make_usage(5, 4), *say("One and "), Finished("max_tokens")]
+    first: list[Any] = [make_usage(5, 4), *say("One and "), model_event("finished", "max_tokens")]
     bench = Bench([first, [make_usage(9, 3), *reply(say("two."))]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "One and two."
-    assert [u.tokens for _, u in recorded_usage(bench)] == [Usage(5, 4), Usage(9, 3)]
+    assert [u.tokens for _, u in recorded_usage(bench)] == [
+        model_event("usage", 5, 4),
+        model_event("usage", 9, 3),
+    ]
 
 
 async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None:
-    refused: list[Any] = [make_usage(12), *say("No"), Finished("refused")]
+    refused: list[Any] = [make_usage(12), *say("No"), model_event("finished", "refused")]
     bench = Bench([refused])
     assert (await bench.run()).status == "completed"
     assert recorded_usage(bench) == [
         ("config_delta", make_model_usage(12, model="test/test-model"))
     ]
-    assert bench.turn.usage == Usage(12)
+    assert bench.turn.usage == model_event("usage", 12)
     assert bench.turn.config_changes == ()
     again = Bench([[make_usage(20), *DONE]], stream=bench.stream)
     await again.run("And now?")
@@ -122,25 +121,25 @@ async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None
     assert [len(read.config_changes) for read in turns(again.stream)] == [0, 0]
 
 
-def turns(stream: ConversationStream) -> list[Turn]:
+def turns(stream: ConversationStream) -> list[jp.Turn]:
     return [read_turn(turn.number, turn.entries) for turn in stream.turns()]
 
 
 async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
-    bench = Bench([[make_usage(12), ProviderError("no")]])
-    with pytest.raises(ProviderError):
+    bench = Bench([[make_usage(12), jp.ProviderError("no")]])
+    with pytest.raises(jp.ProviderError):
         await bench.run()
-    [mark] = bench.of(ConfigDelta)
+    [mark] = bench.of("config_delta")
     assert read_no_answer(mark) is not None
     assert read_usage(mark.metadata) == (make_model_usage(12, model="test/test-model"),)
-    assert (bench.turn.usage, bench.turn.status) == (Usage(12), "failed")
+    assert (bench.turn.usage, bench.turn.status) == (model_event("usage", 12), "failed")
 
 
 def make_asking_tool() -> PythonTool:
-    def rename(ctx: ToolContext) -> Outcome:
+    def rename(ctx: jp.ToolContext) -> jp.Outcome:
         if "sure" not in ctx.answers:
-            return NeedsInput(Question.boolean("sure", "Sure?"))
-        return Success("Renamed.")
+            return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
+        return jp.Success("Renamed.")
 
     return PythonTool(rename)
 
@@ -154,7 +153,9 @@ def make_backend(*scripts: Any) -> LlmInquiryBackend:
 
 def sure() -> list[Any]:
     answer = {"inquiry_id": "tool_call.rename.call_1", "answer": True}
-    return reply([TextPart(0, "structured", json.dumps(answer)), Flush(0)])
+    return reply(
+        [model_event("text", 0, "structured", json.dumps(answer)), model_event("flush", 0)]
+    )
 
 
 async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
@@ -167,10 +168,10 @@ async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
         inquiry=backend,
     )
     await bench.run()
-    [end] = bench.of(InquiryResponse)
+    [end] = bench.of("inquiry_response")
     assert end.metadata["channel"] == "model"
     assert read_usage(end.metadata) == (make_model_usage(10, 2, model="test/small"),)
-    assert bench.turn.usage == Usage(11, 2)
+    assert bench.turn.usage == model_event("usage", 11, 2)
 
 
 async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
@@ -188,7 +189,7 @@ async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
     await heard.wait()
     bench.loop.interrupt()
     assert (await asyncio.wait_for(task, 5)).status == "interrupted"
-    [end] = bench.of(InquiryResponse)
+    [end] = bench.of("inquiry_response")
     assert (end.outcome, read_usage(end.metadata)) == (
         "cancelled",
         (make_model_usage(5, model="test/small"),),
@@ -206,7 +207,7 @@ async def test_inquiries_count_towards_the_token_limit() -> None:
     )
     assert (await bench.run()).status == "interrupted"
     assert len(bench.provider.requests) == 1  # the model is not asked again
-    [notice] = bench.shown_of(Notice)
+    [notice] = bench.shown_of("notice")
     limit = "assistant.request.max_total_tokens"
     assert notice.text == (
         f"⚠ The turn took 500 tokens; the limit {limit} is 100. The turn ends here. "
@@ -218,11 +219,11 @@ async def test_inquiries_count_towards_the_token_limit() -> None:
 async def test_inquiry_is_refused_over_the_token_limit() -> None:
     backend = make_backend([make_usage(500), *sure()], [make_usage(500), *sure()])
 
-    def rename(ctx: ToolContext) -> Outcome:
+    def rename(ctx: jp.ToolContext) -> jp.Outcome:
         for name in ("sure", "really"):
             if name not in ctx.answers:
-                return NeedsInput(Question.boolean(name, "Sure?"))
-        return Success("Renamed.")
+                return jp.NeedsInput(jp.Question.boolean(name, "Sure?"))
+        return jp.Success("Renamed.")
 
     both = {name: {"target": "assistant"} for name in ("sure", "really")}
     bench = Bench(
@@ -270,20 +271,20 @@ async def test_token_total_is_shown_after_each_response() -> None:
         [[make_usage(30, 10), *reply(call("t"))], [make_usage(40, 5), *DONE]], [PythonTool(t)]
     )
     await bench.run()
-    told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
-    assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]
+    told = [event for event in bench.passing if is_kind(event, "tokens_so_far")]
+    assert told == [display_event("tokens_so_far", 30, 10), display_event("tokens_so_far", 70, 15)]
 
 
 def notices(bench: Bench) -> list[str]:
-    return [notice.text for notice in bench.shown_of(Notice)]
+    return [notice.text for notice in bench.shown_of("notice")]
 
 
-MUCH = Usage(input_tokens=90, output_tokens=20)
+MUCH = model_event("usage", input_tokens=90, output_tokens=20)
 
 
 async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
     tool, runs = make_counting_tool()
-    answer: list[Any] = [Usage(input_tokens=30, output_tokens=10), *reply(calls(1))]
+    answer: list[Any] = [model_event("usage", input_tokens=30, output_tokens=10), *reply(calls(1))]
     more: list[Any] = [MUCH, *reply(say("Well."), calls(2))]
     request = RequestConfig(max_total_tokens=149)
     bench = Bench([answer, more], tools=[tool], request=request)

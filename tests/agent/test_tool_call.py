@@ -6,30 +6,25 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice, ToolEnds
+import jp_nb as jp
 from jp_nb.agent.inquiry import with_open_question
-from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.images import Image
-from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.events import ImageEntry, ToolCallResponse
+from jp_nb.record.context import build_context
 from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
 from tests.support.entries import FakeClock
 from tests.support.fakes import FakePrompter, for_tool, model_inquiry, yes
 from tests.support.images import figure, pdf
 
 
-def make_plot_tool(*images: Image, content: str = "a plot") -> PythonTool:
-    return PythonTool(lambda: Success(content, images=images), name="plot")
+def make_plot_tool(*images: jp.Image, content: str = "a plot") -> PythonTool:
+    return PythonTool(lambda: jp.Success(content, images=images), name="plot")
 
 
 def bench(tool: PythonTool, *calls: list[Any], **how: Any) -> Bench:
@@ -40,11 +35,11 @@ def record_config(**record: int) -> dict[str, Any]:
     return {"record": record}
 
 
-def list_results(thread: RequestContext) -> list[tuple[str, tuple[Image, ...]]]:
+def list_results(thread: Any) -> list[tuple[str, tuple[jp.Image, ...]]]:
     return [
         (item.entry.content, item.images)
         for item in thread
-        if isinstance(item.entry, ToolCallResponse)
+        if is_kind(item.entry, "tool_call_response")
     ]
 
 
@@ -63,7 +58,7 @@ async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
     assert list_results(made.thread) == [("a plot", (figure(),))]
     assert made.turn.tool_calls[0].images == (figure(),)
     assert "1 image" in repr(made.turn)
-    (ends,) = made.shown_of(ToolEnds)
+    (ends,) = made.shown_of("tool_ends")
     assert ends.images == (figure(),)
 
 
@@ -88,7 +83,7 @@ async def test_reloaded_record_sends_the_same_images() -> None:
 async def test_image_of_two_results_is_recorded_once() -> None:
     made = bench(make_plot_tool(figure()), reply(call("plot")), reply(call("plot")))
     await made.run()
-    assert len(made.of(ImageEntry)) == 1
+    assert len(made.of("image")) == 1
     assert [images for _, images in list_results(made.thread)] == [(figure(),)] * 2
 
 
@@ -101,8 +96,8 @@ async def test_large_image_is_described_in_words() -> None:
         "262144]"
     )
     assert list_results(made.thread) == [(f"a plot\n{words}", ())]
-    assert not made.of(ImageEntry)
-    (ends,) = made.shown_of(ToolEnds)
+    assert not made.of("image")
+    (ends,) = made.shown_of("tool_ends")
     assert (ends.images, ends.omitted_images) == ((), (words,))
 
 
@@ -126,7 +121,7 @@ async def test_hundreds_of_omitted_images_take_few_lines() -> None:
 
 
 async def test_invalid_image_is_not_sent() -> None:
-    made = bench(make_plot_tool(Image("image/png", b"<svg onload=alert(1)>", "x")))
+    made = bench(make_plot_tool(jp.Image("image/png", b"<svg onload=alert(1)>", "x")))
     await made.run()
     assert "its bytes are not image/png" in list_results(made.thread)[0][0]
 
@@ -148,10 +143,10 @@ async def test_images_are_delivered_with_the_unedited_result(
     made = bench(make_plot_tool(figure()), person=person, config=for_tool("plot", result=result))
     await made.run()
     assert [len(found) for _, found in list_results(made.thread)] == [images]
-    assert len(made.of(ImageEntry)) == images
+    assert len(made.of("image")) == images
     if ends:
         prompt = person.asked[0]
-        assert isinstance(prompt, ActionPrompt)
+        assert is_kind(prompt, "decision_prompt")
         assert repr(figure()) in [exhibit.value for exhibit in prompt.exhibits]
 
 
@@ -162,7 +157,7 @@ async def test_user_sees_the_names_of_pdfs_before_their_delivery() -> None:
     )
     await made.run()
     prompt = person.asked[0]
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     detail = prompt.exhibits[-1]
     assert detail.caption == "Images and PDFs (delivered unless you edit the text)"
     assert detail.value == f"{figure()!r}\n{pdf()!r}"
@@ -189,12 +184,12 @@ async def test_duplicate_image_of_a_result_is_sent_once() -> None:
 
 
 async def test_only_the_last_run_of_a_tool_sends_images() -> None:
-    def proposes(ctx: ToolContext) -> Outcome:
+    def proposes(ctx: jp.ToolContext) -> jp.Outcome:
         if not ctx.answers:
-            return NeedsInput(Question.boolean("sure", "Sure?"))
+            return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
         if ctx.delta_rejection is None:  # it may not: it is run again
-            return Success("", config={"user": {"name": "Ada"}}, images=(figure(shade=1),))
-        return Success("refused", images=(figure(shade=2),))
+            return jp.Success("", config={"user": {"name": "Ada"}}, images=(figure(shade=1),))
+        return jp.Success("refused", images=(figure(shade=2),))
 
     made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
@@ -202,8 +197,8 @@ async def test_only_the_last_run_of_a_tool_sends_images() -> None:
 
 
 async def test_images_are_kept_while_a_change_is_decided() -> None:
-    def changes() -> Outcome:
-        return Success("changed", config={"assistant": {"name": "Ada"}}, images=(figure(),))
+    def changes() -> jp.Outcome:
+        return jp.Success("changed", config={"assistant": {"name": "Ada"}}, images=(figure(),))
 
     access = {"config": [{"path": "assistant.name", "write": True}]}
     made = bench(
@@ -223,7 +218,7 @@ async def test_request_is_recorded_with_its_images() -> None:
     assert made.kinds() == ["turn_start", "image", "chat_request", "chat_response"]
     request = made.thread.items[0]
     assert request.images == (figure(),)
-    (line,) = (notice.text for notice in made.shown_of(Notice))
+    (line,) = (notice.text for notice in made.shown_of("notice"))
     assert line.removeprefix("⚠ ") in made.turn.request
     assert made.turn.images == (figure(),)
 
@@ -231,7 +226,7 @@ async def test_request_is_recorded_with_its_images() -> None:
 async def test_inquiry_includes_the_images() -> None:
     made = bench(make_plot_tool(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
-    inquiry = model_inquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
+    inquiry = model_inquiry("c.q.1", "c", "t", jp.Question.boolean("q", "Sure?"))
     seen_then = [item.images for item in with_open_question(made.thread, inquiry)]
     assert seen_then == [*(item.images for item in made.thread), ()]
     assert sum(map(len, seen_then)) == 2
@@ -241,4 +236,4 @@ async def test_secret_in_an_image_name_is_hidden() -> None:
     made = bench(make_plot_tool(figure("of hunter2-hunter2")))
     made.loop.turn.secrets.add("hunter2-hunter2")
     await made.run()
-    assert made.of(ImageEntry)[0].name == "of (secret)"
+    assert made.of("image")[0].name == "of (secret)"

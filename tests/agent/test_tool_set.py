@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.partial import Partial
 from jp_nb.toolkit.command import CommandTool
 from tests.support.fakes import configured, for_tool, offer_now
 
 
-def local_tool(name: str, command: JsonValue, **settings: Any) -> Partial:
+def local_tool(name: str, command: JsonValue, **settings: Any) -> dict[str, Any]:
     return for_tool(name, **({"source": "local", "command": command} | settings))
 
 
-def offer(config: Partial) -> dict[str, OfferedTool]:
+def offer(config: dict[str, Any]) -> Any:
     return offer_now(configured(config)).tools
 
 
@@ -36,20 +34,20 @@ def test_local_tool_asks_before_it_runs() -> None:
 
 
 def test_style_falls_back_to_the_style_of_all_tools() -> None:
-    star: Partial = {
+    star: dict[str, Any] = {
         "hidden": True,
         "inline_results": 3,
         "parameters": "json",
         "error": {"inline_results": "full"},
     }
-    own: Partial = {"hidden": False, "inline_results": "off"}
+    own: dict[str, Any] = {"hidden": False, "inline_results": "off"}
     tools = {
         "*": {"style": star},
         "own": {"source": "local", "style": own},
         "none": {"source": "local"},
         "error": {"source": "local", "style": {"error": {"inline_results": 1}}},
     }
-    found = offer({"conversation": {"tools": tools}})  # type: ignore[dict-item]
+    found = offer({"conversation": {"tools": tools}})
 
     def style(name: str) -> tuple[Any, ...]:
         tool = found[name]
@@ -71,14 +69,14 @@ def test_formatter_of_all_tools_applies_unless_a_tool_has_its_own() -> None:
         "*": {"style": {"parameters": "my-formatter --all"}},
         "own": {"source": "local", "style": {"parameters": "function_call"}},
     }
-    found = offer({"conversation": {"tools": tools}})  # type: ignore[dict-item]
+    found = offer({"conversation": {"tools": tools}})
     assert found["ask_user"].formatter is not None
     assert found["ask_user"].parameters is None
     assert (found["own"].formatter, found["own"].parameters) == (None, "function_call")
 
 
 def test_grants_are_passed_as_configured() -> None:
-    access: Partial = {
+    access: dict[str, Any] = {
         "fs": [{"path": "notes", "read": True}],
         "config": [{"path": "assistant.name", "read": True}],
     }

@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice
+import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolSource
+from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.command import CommandTools
-from jp_nb.toolkit.outcome import Outcome, Success
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -38,9 +37,9 @@ class Echo(Tool):
         self.schema = {"type": "object", "properties": {}}
 
     async def run(
-        self, arguments: Mapping[str, object], context: ToolContext, cell: CellThread
-    ) -> Outcome:
-        return Success(f"{self.name} was here.")
+        self, arguments: Mapping[str, object], context: jp.ToolContext, cell: Any
+    ) -> jp.Outcome:
+        return jp.Success(f"{self.name} was here.")
 
 
 @dataclass(eq=False)
@@ -89,7 +88,7 @@ class Server(ToolSource):
 
 def config_of(**tools: str) -> AppConfig:
     """A configuration of `tools` with their sources."""
-    partial: Partial = {
+    partial: dict[str, Any] = {
         "conversation": {"tools": {name: {"source": source} for name, source in tools.items()}}
     }
     return configured(partial)
@@ -98,7 +97,7 @@ def config_of(**tools: str) -> AppConfig:
 BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.bank.pay")
 
 
-async def offer(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
+async def offer(sources: ToolSources, config: AppConfig = BOOKS) -> Any:
     return await offer_tools(config, sources)
 
 
@@ -282,7 +281,7 @@ async def test_cancellation_during_the_start_closes_the_source() -> None:
 
 def make_bench(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
     """A turn with a tool `search` of `source`, and a command `t`."""
-    tools: Partial = {
+    tools: dict[str, Any] = {
         "search": {"source": "mcp.books.search", "run": "unattended"},
         "t": {"source": "local", "command": {"program": "true"}, "run": "unattended"},
     }
@@ -300,7 +299,7 @@ async def test_turn_names_a_failed_source_once_and_continues() -> None:
     bench = make_bench(Server(fails={"start": OSError("gone")}), reply(call("t", "c0")), DONE)
     await bench.run()
     assert bench.turn.text == "Done."
-    assert [event.text for event in bench.shown_of(Notice)] == [
+    assert [event.text for event in bench.shown_of("notice")] == [
         "⚠ the tool source 'mcp.books' did not start: OSError: gone. Its tools are not available."
     ]
 
@@ -313,7 +312,7 @@ async def test_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
     bench.loop.interrupt()
     assert (await task).status == "interrupted"
     assert books.happened == ["start", "close"]
-    assert bench.of(object) == []
+    assert bench.entries == []
 
 
 async def test_interrupt_right_after_the_sources_answered_is_not_lost() -> None:

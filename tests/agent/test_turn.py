@@ -13,27 +13,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.batch import NEVER_RAN
-from jp_nb.agent.call_runner import RAN_BEFORE
-from jp_nb.agent.display import ToolBegins, ToolEnds
+import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.exchanges import RecordedResult
-from jp_nb.agent.provider import Finished, Flush, TextPart, ToolCallStart, Usage
-from jp_nb.config.partial import Partial
-from jp_nb.errors import (
-    ConfigError,
-    PromptUnavailable,
-    StorageError,
-    ToolError,
-    UsageError,
-)
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.turn_view import list_open_calls
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     BROKEN,
     DONE,
@@ -44,19 +27,32 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
+from tests.kit.records import new_event
 from tests.support.fakes import FakePrompter, for_tool, until, yes
+
+NEVER_RAN = "This tool call did not run. The turn ended first."
+RAN_BEFORE = (
+    "This call may already have run, fully or partly, and its effects may remain. It did"
+    " not run again: {}"
+)
 
 
 async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:
-    thought: list[Any] = [TextPart(0, "reasoning", "Hm."), Flush(0, {"signature": "s"})]
+    thought: list[Any] = [
+        model_event("text", 0, "reasoning", "Hm."),
+        model_event("flush", 0, {"signature": "s"}),
+    ]
     first: list[Any] = [
         *thought,
         *say("Look", index=1)[:1],
-        TextPart(1, "message", "ing."),
-        Flush(1),
+        model_event("text", 1, "message", "ing."),
+        model_event("flush", 1),
     ]
     bench = Bench(
-        [[*first, *call("t", "c1", index=2), Finished()], DONE], tools=[make_result_tool("sunny")]
+        [[*first, *call("t", "c1", index=2), model_event("finished")], DONE],
+        tools=[make_result_tool("sunny")],
     )
     end = await bench.run("Weather?")
     assert end.status == "completed"
@@ -107,14 +103,14 @@ async def test_tool_call_is_recorded_before_the_tool_runs() -> None:
 
 async def test_nothing_is_recorded_if_the_configuration_does_not_resolve() -> None:
     bench = Bench([DONE], config={"assistant": {"model": {"id": "nobody/x"}}})
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp.ConfigError):
         await bench.run()
     assert bench.kinds() == []
 
 
 async def test_forced_tool_choice_applies_to_the_first_request_alone() -> None:
     scripts = [reply(call("t", "c1")), reply(call("t", "c2")), DONE]
-    config: Partial = {"assistant": {"tool_choice": "required"}}
+    config: dict[str, Any] = {"assistant": {"tool_choice": "required"}}
     bench = Bench(scripts, tools=[make_result_tool("x")], config=config)
     await bench.run()
     choices = [request.tool_choice for request, _ in bench.provider.requests]
@@ -122,12 +118,20 @@ async def test_forced_tool_choice_applies_to_the_first_request_alone() -> None:
 
 
 async def test_usage_is_summed_over_all_requests() -> None:
-    first: list[Any] = [Usage(input_tokens=5), Usage(input_tokens=10, output_tokens=1), *call("t")]
-    broken: list[Any] = [Usage(input_tokens=3), BROKEN]
-    last: list[Any] = [Usage(input_tokens=20, cache_read_tokens=7), *say("Done."), Finished()]
-    bench = Bench([[*first, Finished()], broken, last], tools=[make_result_tool("x")])
+    first: list[Any] = [
+        model_event("usage", input_tokens=5),
+        model_event("usage", input_tokens=10, output_tokens=1),
+        *call("t"),
+    ]
+    broken: list[Any] = [model_event("usage", input_tokens=3), BROKEN]
+    last: list[Any] = [
+        model_event("usage", input_tokens=20, cache_read_tokens=7),
+        *say("Done."),
+        model_event("finished"),
+    ]
+    bench = Bench([[*first, model_event("finished")], broken, last], tools=[make_result_tool("x")])
     end = await bench.run()
-    assert end.usage == Usage(input_tokens=33, output_tokens=1, cache_read_tokens=7)
+    assert end.usage == model_event("usage", input_tokens=33, output_tokens=1, cache_read_tokens=7)
 
 
 @pytest.mark.deep
@@ -143,7 +147,7 @@ async def test_three_hundred_cycles_stay_as_fast_as_the_first() -> None:
     bench.provider.stream = _without_snapshots(bench)  # type: ignore[method-assign]
     await bench.run()
     steps = [after - before for before, after in pairwise(times)]
-    assert len(bench.of(ToolCallResponse)) == 300
+    assert len(bench.of("tool_call_response")) == 300
     assert median(steps[-50:]) < 2 * median(steps[:50]) + 0.0005
 
 
@@ -172,14 +176,14 @@ async def test_calls_run_in_parallel_and_are_recorded_in_call_order() -> None:
         await until(lambda: len(started) == 3)
         for count, number in enumerate(order, start=1):
             gates[number].set()
-            await until(lambda count=count: len(bench.shown_of(ToolEnds)) == count)  # type: ignore[misc]
+            await until(lambda count=count: len(bench.shown_of("tool_ends")) == count)  # type: ignore[misc]
 
     calls = [call("wait", f"c{n}", index=n, text=f'{{"number": {n}}}') for n in range(3)]
     bench = Bench([reply(*calls), DONE], tools=[PythonTool(wait)])
     await asyncio.gather(bench.run(), open_the_gates())
-    assert [r.id for r in bench.of(ToolCallResponse)] == ["c0", "c1", "c2"]
-    assert [r.content for r in bench.of(ToolCallResponse)] == [f"result {n}" for n in range(3)]
-    assert [e.call_id for e in bench.shown_of(ToolEnds)] == [f"c{n}" for n in order]
+    assert [r.id for r in bench.of("tool_call_response")] == ["c0", "c1", "c2"]
+    assert [r.content for r in bench.of("tool_call_response")] == [f"result {n}" for n in range(3)]
+    assert [e.call_id for e in bench.shown_of("tool_ends")] == [f"c{n}" for n in order]
 
 
 async def test_two_calls_with_one_id_each_get_their_result() -> None:
@@ -193,9 +197,9 @@ async def test_two_calls_with_one_id_each_get_their_result() -> None:
     bench = Bench([reply(*calls), DONE], tools=[PythonTool(echo)])
     await bench.run()
     assert [c.content for c in bench.turn.tool_calls] == ["a", "b"]
-    begun = [event.call_id for event in bench.shown_of(ToolBegins)]
+    begun = [event.call_id for event in bench.shown_of("tool_begins")]
     assert len(set(begun)) == 2
-    assert sorted(begun) == sorted(event.call_id for event in bench.shown_of(ToolEnds))
+    assert sorted(begun) == sorted(event.call_id for event in bench.shown_of("tool_ends"))
 
 
 class Unprintable(Exception):  # noqa: N818 - not an error of ours
@@ -208,7 +212,7 @@ async def test_failed_tool_is_reported_to_the_model_and_the_turn_continues(
 ) -> None:
     every = ["def", "async", "thread"]
     rows: list[tuple[BaseException, str, list[str]]] = [
-        (ToolError("Read the manual."), "Read the manual.", ["def"]),
+        (jp.ToolError("Read the manual."), "Read the manual.", ["def"]),
         (ValueError("no such city"), "ValueError: no such city", ["async"]),
         (ValueError(), "ValueError", ["thread"]),
         (SystemExit(3), "SystemExit: 3", every),
@@ -231,12 +235,12 @@ async def test_failed_tool_is_reported_to_the_model_and_the_turn_continues(
                 tool = PythonTool(function, name="t", thread=kind == "thread")
                 bench = Bench([reply(call("t")), DONE], tools=[tool])
                 end = await bench.run()
-                [response] = bench.of(ToolCallResponse)
+                [response] = bench.of("tool_call_response")
                 assert (response.content, response.is_error) == (content, True)
                 assert end.status == "completed"
                 assert bench.turn.text == "Done."
-                [shown] = bench.shown_of(ToolEnds)
-                expected = not isinstance(raised, ToolError | asyncio.CancelledError)
+                [shown] = bench.shown_of("tool_ends")
+                expected = not isinstance(raised, jp.ToolError | asyncio.CancelledError)
                 assert (shown.traceback is not None) == expected
 
 
@@ -252,7 +256,7 @@ async def test_traceback_begins_in_the_tool(kind: str) -> None:
     tool = PythonTool(function, name="t", thread=kind == "thread")
     bench = Bench([reply(call("t")), DONE], tools=[tool])
     await bench.run()
-    [shown] = bench.shown_of(ToolEnds)
+    [shown] = bench.shown_of("tool_ends")
     lines = (shown.traceback or "").splitlines()
     files = [line for line in lines if line.startswith('  File "')]
     assert f"in {function.__name__}" in files[-1]
@@ -279,7 +283,7 @@ async def test_bad_arguments_do_not_run_the_tool() -> None:
     for text, says in BAD_ARGUMENTS:
         bench = Bench([reply(call("weather", text=text)), DONE], tools=[PythonTool(weather)])
         await bench.run()
-        [response] = bench.of(ToolCallResponse)
+        [response] = bench.of("tool_call_response")
         assert response.content.startswith(says)
         assert response.is_error
         assert bench.turn.text == "Done."
@@ -287,19 +291,23 @@ async def test_bad_arguments_do_not_run_the_tool() -> None:
 
 
 async def test_missing_arguments_are_an_empty_object() -> None:
-    start: list[Any] = [ToolCallStart(1, "c", "t"), Flush(1), Finished()]
+    start: list[Any] = [
+        model_event("call_start", 1, "c", "t"),
+        model_event("flush", 1),
+        model_event("finished"),
+    ]
     bench = Bench([start, DONE], tools=[make_result_tool("ok")])
     await bench.run()
-    assert bench.of(ToolCallRequest)[0].arguments == {}
-    assert bench.of(ToolCallResponse)[0].content == "ok"
+    assert bench.of("tool_call_request")[0].arguments == {}
+    assert bench.of("tool_call_response")[0].content == "ok"
 
 
 async def test_arguments_are_recorded_as_the_model_wrote_them() -> None:
     text = '{"question": "q", "answer_type": "select", "options": "[\\"a\\", \\"b\\"]"}'
     bench = Bench([reply(call("ask_user", text=text)), DONE], person=FakePrompter(yes("b")))
     await bench.run()
-    assert bench.of(ToolCallResponse)[0].content == '{"answer_type":"select","answer":"b"}'
-    assert bench.of(ToolCallRequest)[0].arguments["options"] == '["a", "b"]'
+    assert bench.of("tool_call_response")[0].content == '{"answer_type":"select","answer":"b"}'
+    assert bench.of("tool_call_request")[0].arguments["options"] == '["a", "b"]'
 
 
 @pytest.mark.parametrize("config", [{}, for_tool("t", enable=False)])
@@ -307,7 +315,7 @@ async def test_call_of_an_unavailable_tool_is_an_error(config: Any) -> None:
     tools = [make_result_tool("x")] if config else []
     bench = Bench([reply(call("t")), DONE], tools=tools, config=config)
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.is_error
     assert response.content == (
         "Tool 't' is not available. It may have been available earlier in this conversation but "
@@ -317,16 +325,16 @@ async def test_call_of_an_unavailable_tool_is_an_error(config: Any) -> None:
 
 
 async def test_tool_gets_its_context() -> None:
-    seen: list[ToolContext] = []
+    seen: list[jp.ToolContext] = []
 
-    def look(ctx: ToolContext) -> str:
+    def look(ctx: jp.ToolContext) -> str:
         seen.append(ctx)
         return ""
 
     config = for_tool("look", options={"limit": 3})
     bench = Bench([reply(call("look", "c9")), DONE], tools=[PythonTool(look)], config=config)
     await bench.run()
-    expected = ToolContext(
+    expected = jp.ToolContext(
         "look",
         call_id="c9",
         call_key="c9",
@@ -342,18 +350,18 @@ async def test_tool_gets_its_context() -> None:
 @pytest.mark.parametrize(
     ("question", "config"),
     [
-        (Question.boolean("sure", "?").with_exclusive(), {}),
-        (Question.boolean("sure", "?"), {}),
+        (jp.Question.boolean("sure", "?").with_exclusive(), {}),
+        (jp.Question.boolean("sure", "?"), {}),
         (None, {"run": "ask"}),
         (None, {"result": "ask"}),
     ],
     ids=["exclusive", "open", "run", "result"],
 )
 async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
-    question: Question | None, config: Any
+    question: jp.Question | None, config: Any
 ) -> None:
-    def function() -> Outcome:
-        return Success("x") if question is None else NeedsInput(question)
+    def function() -> jp.Outcome:
+        return jp.Success("x") if question is None else jp.NeedsInput(question)
 
     calls = [call("t", "c1", index=1), call("other", "c2", index=2)]
     bench = Bench(
@@ -363,11 +371,11 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
         config=for_tool("t", **config),
         strict=True,
     )
-    with pytest.raises(PromptUnavailable, match="no kernel") as caught:
+    with pytest.raises(jp.PromptUnavailable, match="no kernel") as caught:
         await bench.run()
     assert caught.value.reason == "no kernel"
-    assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
-    assert bench.of(ToolCallResponse)[1].content == "kept"
+    assert [r.id for r in bench.of("tool_call_response")] == ["c1", "c2"]
+    assert bench.of("tool_call_response")[1].content == "kept"
     assert is_well_formed(bench.stream)
 
 
@@ -380,7 +388,7 @@ async def test_interrupt_before_the_turn_records_nothing() -> None:
 
 async def test_internal_error_leaves_a_well_formed_record() -> None:
     def broken(event: Any) -> None:
-        if isinstance(event, ToolBegins):
+        if is_kind(event, "tool_begins"):
             raise ZeroDivisionError("bug")
 
     bench = Bench([reply(call("t"))], tools=[make_result_tool("x")])
@@ -394,28 +402,28 @@ async def test_unsupported_schema_is_an_error_before_anything_is_recorded() -> N
     bench = Bench([DONE])
 
     def refuse(schema: Any) -> None:
-        raise UsageError(f"cannot take {schema}")
+        raise jp.UsageError(f"cannot take {schema}")
 
     bench.provider.check_schema = refuse  # type: ignore[method-assign]
-    with pytest.raises(UsageError, match="cannot take"):
-        await bench.loop.run(ChatRequest(content="Go.", schema={"type": "object"}))
+    with pytest.raises(jp.UsageError, match="cannot take"):
+        await bench.loop.run(new_event("chat_request", content="Go.", schema={"type": "object"}))
     assert (bench.kinds(), bench.provider.requests) == ([], [])
 
 
 async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> None:
     bench = Bench([DONE])
-    bench.stream.start_turn(ChatRequest(content="Go."))
-    bench.stream.append(ToolCallRequest(id="c1", name="look", arguments={}))
+    bench.stream.start_turn(new_event("chat_request", content="Go."))
+    bench.stream.append(new_event("tool_call_request", id="c1", name="look", arguments={}))
     resolve = bench.loop.resolve
 
-    def damaged(_: RequestContext) -> Sequence[RecordedResult]:
-        raise StorageError("the cassette is damaged")
+    def damaged(_: Any) -> Sequence[Any]:
+        raise jp.StorageError("the cassette is damaged")
 
     async def resolved() -> Resolved:
         return replace(await resolve(), results=damaged)
 
     bench.loop.resolve = resolved
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(jp.StorageError, match="damaged"):
         await bench.loop.resume(list_open_calls(bench.stream, {}), [])
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.content == RAN_BEFORE.format(NEVER_RAN)

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display import ToolBegins
-from jp_nb.agent.prompts import ActionPrompt, Answered, FormEnd, PromptDetail, QuestionPrompt
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply_change
-from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
+from jp_nb.config.partial import apply_change
 from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
     reply,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, new_prompt
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
@@ -50,14 +49,14 @@ print(json.dumps({"type": "success", "content": told["tool"]["arguments"]["what"
 
 
 def make_bench(
-    folder: Path, config: Partial, *scripts: Any, person: FakePrompter | None = None
+    folder: Path, config: dict[str, Any], *scripts: Any, person: FakePrompter | None = None
 ) -> Bench:
     bench = Bench([*scripts, DONE], person=person or FakePrompter(), config=config)
     bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
 
 
-def local_tool(name: str, command: JsonValue, **settings: Any) -> Partial:
+def local_tool(name: str, command: JsonValue, **settings: Any) -> dict[str, Any]:
     return for_tool(name, **({"source": "local", "command": command} | settings))
 
 
@@ -67,7 +66,7 @@ def write_script(folder: Path, code: str) -> dict[str, JsonValue]:
 
 
 def only_response(bench: Bench) -> tuple[str, bool]:
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 
 
@@ -98,13 +97,13 @@ async def test_command_asks_one_question_after_the_other(
         {"where": "live", "sure": True},
         {"where": "live", "sure": True, "note": ""},
     ]
-    asked = [prompt.question.id for prompt in person.asked if isinstance(prompt, QuestionPrompt)]
+    asked = [prompt.question.id for prompt in person.asked if is_kind(prompt, "question_prompt")]
     assert asked == ["where", "sure", "note"]
-    requests = bench.of(InquiryRequest)
+    requests = bench.of("inquiry_request")
     assert [request.id for request in requests] == [f"call_1.{key}.1" for key in asked]
     assert {(r.source.source, r.source.name) for r in requests} == {("tool", "deploy")}
     # The model sent the call once, and does not see the questions.
-    assert len(bench.of(ToolCallRequest)) == 1
+    assert len(bench.of("tool_call_request")) == 1
     _, thread = bench.provider.requests[1]
     assert [entry.type for entry in thread][-2:] == ["tool_call_request", "tool_call_response"]
 
@@ -140,7 +139,7 @@ async def test_command_asks_with_a_form(tmp_path: Path) -> None:
         {"selected": ["d", "c"], "custom": "a newt"},
         2.5,
     ]
-    person = FakePrompter(FormEnd(tuple(Answered(each, "form") for each in given)))
+    person = FakePrompter(form_end(tuple(answered(each, "form") for each in given)))
     config = local_tool("plan", write_script(tmp_path, PLAN), run="unattended")
     bench = make_bench(tmp_path, config, reply(call("plan")), person=person)
     await bench.run()
@@ -164,7 +163,7 @@ async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> No
         "`questions.0.answer_type.fields.0.answer_type.min`: unknown key.",
         True,
     )
-    assert bench.of(InquiryRequest) == []
+    assert bench.of("inquiry_request") == []
 
 
 # --- permission and arguments --------------------------------------------------------------------
@@ -183,13 +182,15 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     config = local_tool("t", command, run=mode, parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
     await bench.run()
-    seen = [p.exhibits for p in person.asked if isinstance(p, ActionPrompt)]
+    seen = [p.exhibits for p in person.asked if is_kind(p, "decision_prompt")]
     lines = ["echo one >> runs"] if mode == "ask" else []
     lines += ["echo two; three >> runs", "echo four >> runs"]
     assert [exhibits[0].value for exhibits in seen] == lines
-    assert seen[-1][2] == PromptDetail("Arguments as you edited them", {"what": "four"})
+    assert seen[-1][2] == new_prompt(
+        "prompt_detail", "Arguments as you edited them", {"what": "four"}
+    )
     assert (tmp_path / "runs").read_text() == "four\n"
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.metadata["edited_arguments"] == {"what": "four"}
 
 
@@ -210,7 +211,7 @@ async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) 
     config = local_tool("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert (response.content, response.metadata) == ("one\n", {})
 
 
@@ -266,7 +267,7 @@ async def test_command_formats_the_arguments(tmp_path: Path) -> None:
     config = local_tool("t", "echo ran", run="unattended", style=style, parameters=parameters)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"a": "x"}')))
     await bench.run()
-    [begins] = bench.shown_of(ToolBegins)
+    [begins] = bench.shown_of("tool_begins")
     assert begins.formatted == "format_arguments x"
     assert only_response(bench) == ("ran\n", False)
 
@@ -300,7 +301,7 @@ async def test_builtin_with_a_local_source_runs_the_command(tmp_path: Path) -> N
     await bench.run()
     document = json.loads(only_response(bench)[0])
     assert document["tool"]["arguments"] == {"question": "Why?", "mood": "dry"}
-    assert bench.of(InquiryRequest) == []
+    assert bench.of("inquiry_request") == []
 
 
 async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:

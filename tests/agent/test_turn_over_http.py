@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import FormEnd, NotAnswered
+import jp_nb as jp
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
 from jp_nb.toolkit.builtin.ask import ASK_DESCRIPTION, ASK_SCHEMA
 from jp_nb.toolkit.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import Bench
+from tests.kit.questions import form_end, not_answered
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, ToolCall
 
@@ -138,7 +138,7 @@ async def test_answer_that_the_connection_cuts_is_requested_once_and_for_each_re
         bench = Bench([], request=RequestConfig(max_retries=5))
         use_http_provider(bench, provider, provider_name)
         try:
-            with pytest.raises(ProviderError, match="It was tried 6 times"):
+            with pytest.raises(jp.ProviderError, match="It was tried 6 times"):
                 await bench.run()
         finally:
             await provider.aclose()
@@ -179,7 +179,7 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter", "deepseek", "llamacpp"])
 async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> None:
     call = ToolCall("ask", {"questions": QUESTIONS})
-    person = FakePrompter(FormEnd((yes("pg"), yes([]), NotAnswered("declined", "form"))))
+    person = FakePrompter(form_end((yes("pg"), yes([]), not_answered("declined", "form"))))
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=person)

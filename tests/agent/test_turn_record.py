@@ -4,55 +4,51 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.clock import DEFAULT_CLOCK, Clock, utc_now
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import (
-    ChatRequest,
-    InquiryEntry,
-    InquiryQuestion,
-    InquiryRequest,
-    InquiryResponse,
-    InquirySource,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.clock import DEFAULT_CLOCK, utc_now
+from jp_nb.record.events import InquiryQuestion, InquirySource
 from jp_nb.record.stream import ConversationStream
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 
 CALLS = ("a", "b.c", "b")
 QUESTION = InquiryQuestion.model_validate({"text": "Which?", "answer_type": {"type": "text"}})
 
 
-def asked(inquiry: str) -> InquiryRequest:
+def asked(inquiry: str) -> Any:
     source = InquirySource(source="tool", name="look")
-    return InquiryRequest(id=inquiry, source=source, question=QUESTION)
+    return new_event("inquiry_request", id=inquiry, source=source, question=QUESTION)
 
 
-def ended(inquiry: str) -> InquiryResponse:
-    return InquiryResponse(id=inquiry, outcome="cancelled", reason="user")
+def ended(inquiry: str) -> Any:
+    return new_event("inquiry_response", id=inquiry, outcome="cancelled", reason="user")
 
 
-OF_A: list[InquiryEntry] = [
+OF_A: list[Any] = [
     asked("a.x.1"),
     asked("a.y.z.1"),
     ended("a.y.z.1"),
     ended("a.x.1"),
     asked("a.x.2"),
 ]
-OF_BC: list[InquiryEntry] = [asked("b.c.q.1"), ended("b.c.q.1")]
-OF_B: list[InquiryEntry] = [asked("b.q.1"), ended("b.q.1")]
+OF_BC: list[Any] = [asked("b.c.q.1"), ended("b.c.q.1")]
+OF_B: list[Any] = [asked("b.q.1"), ended("b.q.1")]
 
 
-def recorded(entries: Iterable[InquiryEntry], clock: Clock) -> list[str]:
+def recorded(entries: Iterable[Any], clock: Any) -> list[str]:
     stream = ConversationStream.new(clock=clock, made="headless")
-    record = TurnRecord(stream, RequestContext())
-    record.start_turn(ChatRequest(content="Go."))
-    record.add(*(ToolCallRequest(id=each, name="look", arguments={}) for each in CALLS))
+    record = TurnRecord(stream, request_value("request_context"))
+    record.start_turn(new_event("chat_request", content="Go."))
+    record.add(
+        *(new_event("tool_call_request", id=each, name="look", arguments={}) for each in CALLS)
+    )
     for entry in entries:
         record.add_question(entry)
     record.add(
-        ended("a.x.2"), *(ToolCallResponse(id=each, content="", is_error=False) for each in CALLS)
+        ended("a.x.2"),
+        *(new_event("tool_call_response", id=each, content="", is_error=False) for each in CALLS),
     )
     return [f"{entry.type}:{getattr(entry, 'id', '')}" for entry in stream.entries[5:]]
 
@@ -82,8 +78,8 @@ def test_other_records_have_questions_at_once() -> None:
     order = [OF_B[0], OF_BC[0], *OF_A, OF_BC[1], OF_B[1]]
     assert recorded(order, utc_now)[:9] == [f"{each.type}:{each.id}" for each in order]
     stream = ConversationStream.new(clock=utc_now, made="live")
-    record = TurnRecord(stream, RequestContext())
-    record.start_turn(ChatRequest(content="Go."))
-    record.add(ToolCallRequest(id="a", name="look", arguments={}))
+    record = TurnRecord(stream, request_value("request_context"))
+    record.start_turn(new_event("chat_request", content="Go."))
+    record.add(new_event("tool_call_request", id="a", name="look", arguments={}))
     record.add_question(OF_A[0])
     assert stream.entries[-1].type == "inquiry_request", "before the prompt"

@@ -26,43 +26,20 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from jp_nb.agent.display import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
+import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    Prompt,
-    PromptEnd,
-    QuestionPrompt,
-    Unavailable,
-)
-from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext, UsageCounter
-from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError, ToolError
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ChatRequest,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnStart,
-)
 from jp_nb.session.answers import SessionAnswers
-from jp_nb.toolkit.base import CallInterrupted, SharedContext, ToolContext
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.base import CallInterrupted
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
 from tests.agent.turn_bench import (
     EventProvider,
     MockInquiryBackend,
@@ -70,6 +47,11 @@ from tests.agent.turn_bench import (
     reply,
     say,
 )
+from tests.kit.kinds import is_kind, kind_of, select_kind
+from tests.kit.models import request_value
+from tests.kit.questions import answered, failure, form_end, not_answered
+from tests.kit.questions import unavailable as kit_unavailable
+from tests.kit.records import new_event
 from tests.support.entries import FakeClock, new_stream
 from tests.support.fakes import configured, forever, tool_sources
 
@@ -104,12 +86,12 @@ STUCK = Stuck()
 # --- tools -----------------------------------------------------------------------------------
 
 QUESTIONS = {
-    "boolean": Question.boolean("sure", "Sure?"),
-    "select": Question.select("which", "Which?", ["this", "that"]),
-    "text": Question.text("why", "Why?"),
-    "exclusive": Question.boolean("mine", "Really?").with_exclusive(),
-    "remembered": Question.boolean("again", "And again?").with_persistence("turn"),
-    "secret": Question.secret("key", "Key?"),
+    "boolean": jp.Question.boolean("sure", "Sure?"),
+    "select": jp.Question.select("which", "Which?", ["this", "that"]),
+    "text": jp.Question.text("why", "Why?"),
+    "exclusive": jp.Question.boolean("mine", "Really?").with_exclusive(),
+    "remembered": jp.Question.boolean("again", "And again?").with_persistence("turn"),
+    "secret": jp.Question.secret("key", "Key?"),
 }
 
 
@@ -119,15 +101,15 @@ def ends(n: int, how: str) -> Any:
         case "exception":
             raise LookupError(f"#{n} is lost")
         case "ToolError":
-            raise ToolError(f"#{n} is refused")
+            raise jp.ToolError(f"#{n} is refused")
         case "exit":
             raise SystemExit(n)
         case "failure":
-            return Failure(f"#{n} failed", trace=("a", "b"))
+            return failure(f"#{n} failed", trace=("a", "b"))
         case "strange":
             return object()
         case "config":
-            return Success(f"#{n}", config={"assistant": {"name": "Mallory"}})
+            return jp.Success(f"#{n}", config={"assistant": {"name": "Mallory"}})
         case _:
             return f"#{n} is fine"
 
@@ -148,13 +130,13 @@ def threaded(n: int, how: str = "", ms: float = 0) -> Any:
     return ends(n, how)
 
 
-def asks(n: int, questions: list[str], ctx: ToolContext) -> Outcome:
+def asks(n: int, questions: list[str], ctx: jp.ToolContext) -> jp.Outcome:
     for name in questions:
         question = QUESTIONS[name]
         if question.id not in ctx.answers:
-            return NeedsInput(question)
+            return jp.NeedsInput(question)
         assert question.misfit(ctx.answers[question.id]) is None
-    return Success(f"#{n} knows")
+    return jp.Success(f"#{n} knows")
 
 
 SAYS = "cat > /dev/null; echo '#{{tool.arguments.n}} is out'"
@@ -202,7 +184,7 @@ def tools() -> dict[str, PythonTool]:
     }
 
 
-def config(settings: Mapping[str, Any]) -> Partial:
+def config(settings: Mapping[str, Any]) -> dict[str, Any]:
     routed = {question.id: {"target": "assistant"} for question in QUESTIONS.values()}
     fixed = {"sure": {"answer": True}, "which": {"answer": "other"}, "why": {"answer": "so"}}
     configured_tools: dict[str, Any] = {
@@ -236,13 +218,13 @@ class Model(EventProvider):
         self.batches = 0
         self._calls = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: Any) -> AsyncGenerator[ProviderEvent, None]:
         random = self._random
         for piece in say(f"Cycle {self.batches}."):
             await asyncio.sleep(0)
             yield piece
         if random.random() < 0.05:
-            raise ProviderError("reset", kind="transient")
+            raise jp.ProviderError("reset", kind="transient")
         if random.random() < 0.1:
             await asyncio.sleep(random.random() / 100)
         made = [] if random.random() < 0.1 else self._batch()
@@ -313,7 +295,7 @@ class OtherModel(MockInquiryBackend):
         return an_answer(inquiry.question, self._random)
 
 
-def an_answer(question: Question, random: Random) -> Any:
+def an_answer(question: jp.Question, random: Random) -> Any:
     match question.answer_type.type:
         case "boolean":
             return random.random() < 0.5
@@ -335,30 +317,30 @@ class Person:
         self._random = Random(f"person {seed}")
         self.away: str | None = None
         self.menus = self.shown = self.most_at_once = 0
-        self._end: asyncio.Future[PromptEnd[Answered]] | None = None
+        self._end: asyncio.Future[Any] | None = None
 
-    def unavailable(self) -> Unavailable | None:
-        return None if self.away is None else Unavailable(self.away)
+    def unavailable(self) -> Any | None:
+        return None if self.away is None else kit_unavailable(self.away)
 
     def interrupt(self) -> None:
         if self._end is not None and not self._end.done():
-            self._end.set_result(NotAnswered("interrupted", "form"))
+            self._end.set_result(not_answered("interrupted", "form"))
 
-    async def ask(self, prompt: Prompt[Any]) -> Any:
-        if not isinstance(prompt, FormPrompt):
+    async def ask(self, prompt: Any) -> Any:
+        if not is_kind(prompt, "form_prompt"):
             return await self._ask(prompt)
         ends = []
         for page in prompt.pages:
             end = await self._ask(page)
-            if not isinstance(end, Answered):
+            if not is_kind(end, "answered"):
                 return end
             ends.append(end)
-        return FormEnd(tuple(ends))
+        return form_end(tuple(ends))
 
-    def ask_in_cell(self, prompt: Prompt[Any], *, keeps_record: bool) -> Any:
+    def ask_in_cell(self, prompt: Any, *, keeps_record: bool) -> Any:
         raise NotImplementedError
 
-    async def _ask(self, prompt: Prompt[Any]) -> PromptEnd[Answered]:
+    async def _ask(self, prompt: Any) -> Any:
         self.shown += 1
         self.most_at_once = max(self.most_at_once, self.shown)
         self._end = asyncio.get_running_loop().create_future()
@@ -375,23 +357,21 @@ class Person:
                 timer.cancel()
             self.shown -= 1
 
-    def _later(
-        self, prompt: Prompt[Any], end: asyncio.Future[PromptEnd[Answered]]
-    ) -> asyncio.TimerHandle:
+    def _later(self, prompt: Any, end: asyncio.Future[Any]) -> asyncio.TimerHandle:
         """Answer after a short wait."""
         random = self._random
         luck = random.random()
-        answer: PromptEnd[Answered] | Exception
+        answer: Any | Exception
         if luck < 0.05:
             how: Any = random.choice(["cancelled", "declined", "timed_out"])
-            answer = NotAnswered(how, "form")
+            answer = not_answered(how, "form")
         elif luck < 0.055:
-            answer = Unavailable("gone for good")
+            answer = kit_unavailable("gone for good")
         elif luck < 0.06:
             answer = RuntimeError("the page is gone")
         else:
             remember = random.random() < 0.2
-            answer = Answered(self._value(prompt), "form", remember=remember)
+            answer = answered(self._value(prompt), "form", remember=remember)
 
         def give() -> None:
             if end.done():
@@ -404,15 +384,15 @@ class Person:
         moment = random.choice([0, 0, 0, 0.001])
         return asyncio.get_running_loop().call_later(moment, give)
 
-    def _value(self, prompt: Prompt[Any]) -> Any:
+    def _value(self, prompt: Any) -> Any:
         random = self._random
-        if isinstance(prompt, ActionPrompt):
+        if is_kind(prompt, "decision_prompt"):
             values = [action.value for action in prompt.actions]
             if not prompt.text.startswith("Interrupted"):
                 return random.choice([*values, values[0], values[0]])
             self.menus += 1
             return random.choices(values, [4, 2, 3, 1] if "restart" in values else [6, 2, 1, 1])[0]
-        assert isinstance(prompt, QuestionPrompt)
+        assert is_kind(prompt, "question_prompt")
         question = prompt.question
         if question.id == "arguments":
             text = str(question.default)
@@ -490,11 +470,11 @@ class Stress:
         self.person, self.cell = Person(seed), Cell(seed)
         self.clock = Times(seed)
         self.stream = new_stream()
-        self.thread = RequestContext()
-        self.shown: list[DisplayEvent] = []
+        self.thread = request_value("request_context")
+        self.shown: list[Any] = []
         self.statuses: list[str] = []
         self.interrupts = self._turn_shown = 0
-        self._context: SharedContext = {"root": str(folder), "conversation_id": "jp-c1"}
+        self._context: Any = {"root": str(folder), "conversation_id": "jp-c1"}
         self._tools = tools()
 
     async def run(self, cycles: int) -> None:
@@ -518,13 +498,13 @@ class Stress:
         loop = TurnLoop(context, resolve=lambda: self._resolve(settings))
         self.cell.release()
         self._turn_shown = len(self.shown)
-        turn = asyncio.ensure_future(loop.run(ChatRequest(content="Go.")))
+        turn = asyncio.ensure_future(loop.run(new_event("chat_request", content="Go.")))
         before = len(self.stream)
         disturber = asyncio.create_task(self._disturb(loop, turn))
         try:
             async with asyncio.timeout(60):
                 end = await asyncio.shield(turn)
-        except ProviderError:
+        except jp.ProviderError:
             self.statuses.append("failed")
         except TimeoutError:
             where = "\n".join(sorted(waits_at(task) for task in asyncio.all_tasks()))
@@ -559,7 +539,7 @@ class Stress:
             system=(),
             tools=await offer_tools(app, tool_sources({"python": self._tools})),
             tool_choice="auto",
-            parameters=ModelParameters(),
+            parameters=request_value("parameters"),
             request=RequestConfig(),
             inquiry=None if self.random.random() < 0.1 else self.other,
         )
@@ -577,11 +557,11 @@ class Stress:
                         await asyncio.sleep(0)
 
     def _is_stuck(self) -> bool:
-        hanging = Counter[type]()
+        hanging = Counter[str]()
         for event in self.shown[self._turn_shown :]:
-            if isinstance(event, ToolBegins | ToolEnds) and event.name == "hangs":
-                hanging[type(event)] += 1
-        return STUCK.count > 0 or hanging[ToolBegins] > hanging[ToolEnds]
+            if is_kind(event, "tool_begins", "tool_ends") and event.name == "hangs":
+                hanging[kind_of(event)] += 1
+        return STUCK.count > 0 or hanging["tool_begins"] > hanging["tool_ends"]
 
     def _interrupt(self, loop: TurnLoop) -> None:
         self.interrupts += 1
@@ -602,8 +582,8 @@ class Stress:
         self._check_record()
 
     def _check_pairs(self) -> None:
-        calls: list[ToolCallRequest] = []
-        answers: list[ToolCallResponse] = []
+        calls: list[Any] = []
+        answers: list[Any] = []
         asked: list[str] = []
         closed: list[str] = []
 
@@ -615,38 +595,39 @@ class Stress:
             calls.clear()
             answers.clear()
 
+        entry: Any
         for entry in self.stream.entries:
-            match entry:
-                case TurnStart():
+            match entry.type:
+                case "turn_start":
                     settle()
                     assert sorted(asked) == sorted(closed), "one response to each inquiry"
                     assert len(set(asked)) == len(asked), "an inquiry id came twice"
                     asked.clear()
                     closed.clear()
-                case ToolCallRequest():
+                case "tool_call_request":
                     if answers:
                         settle()
                     calls.append(entry)
-                case ToolCallResponse():
+                case "tool_call_response":
                     answers.append(entry)
-                case InquiryRequest():
+                case "inquiry_request":
                     assert calls, "asked outside of a batch"
                     asked.append(entry.id)
-                case InquiryResponse():
+                case "inquiry_response":
                     assert asked.count(entry.id) > closed.count(entry.id), "closed before asked"
                     closed.append(entry.id)
         settle()
         assert sorted(asked) == sorted(closed)
 
     def _check_display(self) -> None:
-        def count(kind: type[Any]) -> int:
-            return sum(isinstance(event, kind) for event in self.shown)
+        def count(kind: str) -> int:
+            return len(select_kind(self.shown, kind))
 
-        responses = sum(isinstance(e, ToolCallResponse) for e in self.stream.entries)
-        assert count(ToolEnds) >= responses, "a response that was not shown"
-        assert count(ToolBegins) <= count(ToolEnds), "a call that began and never ended"
-        inquiries = sum(isinstance(e, InquiryResponse) for e in self.stream.entries)
-        assert count(QuestionEnds) == inquiries
+        responses = sum(is_kind(e, "tool_call_response") for e in self.stream.entries)
+        assert count("tool_ends") >= responses, "a response that was not shown"
+        assert count("tool_begins") <= count("tool_ends"), "a call that began and never ended"
+        inquiries = sum(is_kind(e, "inquiry_response") for e in self.stream.entries)
+        assert count("question_ends") == inquiries
 
     def _check_record(self) -> None:
         stored = json.dumps(Document(self.stream).to_json())

@@ -9,67 +9,59 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from jp_nb.agent.display import DisplayEvent, TransientEvent, Waits
+import jp_nb as jp
+from jp_nb.agent.display import TransientEvent
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    ModelList,
-    ModelParameters,
-    ModelRequest,
-    ProviderEvent,
-    SentRequest,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-)
-from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.inquiry import InquiryError, ModelInquiry
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext, UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError
-from jp_nb.images import Image
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import ContextEntry, RequestContext, build_context
-from jp_nb.record.events import ChatRequest, Entry
+from jp_nb.record.context import build_context
+from jp_nb.record.events import Entry
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import CallProgress, CallStage, Turn, read_turn
+from jp_nb.record.turn_view import CallProgress, read_turn
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.python import PythonTool
+from tests.kit.kinds import is_kind, select_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.support.entries import FakeClock, new_stream, open_inquiries
 from tests.support.fakes import FakePrompter, InlineCell, layers_of, offer_now
-
-T = TypeVar("T")
 
 
 def say(text: str, *, index: int = 0) -> list[ProviderEvent]:
     """Return the events of one message."""
-    return [TextPart(index, "message", text), Flush(index)]
+    return [model_event("text", index, "message", text), model_event("flush", index)]
 
 
 def call(name: str, call_id: str = "call_1", *, index: int = 1, text: str = "{}") -> list[Any]:
     """Return the events of one tool call whose arguments are the JSON `text`."""
-    return [ToolCallStart(index, call_id, name), ToolCallArguments(index, text), Flush(index)]
+    return [
+        model_event("call_start", index, call_id, name),
+        model_event("call_arguments", index, text),
+        model_event("flush", index),
+    ]
 
 
 def reply(*parts: list[ProviderEvent]) -> list[ProviderEvent]:
     """Return the events of a whole response."""
-    return [*(event for part in parts for event in part), Finished()]
+    return [*(event for part in parts for event in part), model_event("finished")]
 
 
 DONE = reply(say("Done."))
-BROKEN = ProviderError("reset", kind="transient")
+BROKEN = jp.ProviderError("reset", kind="transient")
 Step = ProviderEvent | Exception | Callable[[], Awaitable[None]]
 
 
@@ -83,10 +75,10 @@ class EventProvider:
 
     def __init__(self, *scripts: Sequence[Step]) -> None:
         self._scripts = list(scripts)
-        self.requests: list[tuple[ModelRequest, list[ContextEntry]]] = []
+        self.requests: list[tuple[Any, list[Any]]] = []
         self.closed = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: Any) -> AsyncGenerator[ProviderEvent, None]:
         self.requests.append((request, [item.entry for item in request.thread]))
         if not self._scripts:
             raise AssertionError("the test expects no further request")
@@ -101,8 +93,8 @@ class EventProvider:
         finally:
             self.closed += 1
 
-    def preview(self, request: ModelRequest) -> SentRequest:
-        return SentRequest("", "nowhere", {}, b"{}")
+    def preview(self, request: Any) -> Any:
+        return request_value("sent_request", "", "nowhere", {}, b"{}")
 
     @property
     def address(self) -> str:
@@ -114,11 +106,11 @@ class EventProvider:
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None
 
-    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+    async def count_tokens(self, request: Any, *, seconds: float) -> int:
         return 0
 
-    async def models(self, *, seconds: float) -> ModelList:
-        return ModelList()
+    async def models(self, *, seconds: float) -> Any:
+        return request_value("model_list")
 
     async def aclose(self) -> None:
         return None
@@ -139,12 +131,12 @@ class MockInquiryBackend:
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self._answers = dict(answers or {})
-        self.asked: list[tuple[ModelInquiry, list[ContextEntry]]] = []
+        self.asked: list[tuple[ModelInquiry, list[Any]]] = []
         self.running = 0
         self.most_at_once = 0
         self.cancelled: list[str] = []
 
-    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> Any:
+    async def inquire(self, thread: Any, inquiry: ModelInquiry) -> Any:
         self.asked.append((inquiry, [item.entry for item in thread]))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)
@@ -189,17 +181,17 @@ class Bench:
     scripts: Sequence[Sequence[Step]]
     tools: Iterable[PythonTool] = ()
     person: FakePrompter = field(default_factory=FakePrompter)
-    config: Partial = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
     executors: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
     sources: ToolSources | None = None
     strict: bool = False
     request: RequestConfig = field(default_factory=RequestConfig)
     stream: ConversationStream = field(default_factory=new_stream)
-    shown: list[DisplayEvent] = field(default_factory=list)
-    passing: list[DisplayEvent] = field(default_factory=list)
+    shown: list[Any] = field(default_factory=list)
+    passing: list[Any] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
-    progress: dict[str, list[CallStage]] = field(default_factory=dict)
-    inquiry: InquiryBackend | None = None
+    progress: dict[str, list[Any]] = field(default_factory=dict)
+    inquiry: Any | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
     continues_answers: bool = False
 
@@ -225,15 +217,15 @@ class Bench:
         self.loop.turn = replace(self.loop.turn, **ports)
 
     @property
-    def thread(self) -> RequestContext:
+    def thread(self) -> Any:
         return self.loop.turn.record.thread
 
-    def show(self, event: DisplayEvent) -> None:
+    def show(self, event: Any) -> None:
         (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)
 
     def waits(self) -> list[str]:
         """Return the texts that were shown while the turn waited, in order."""
-        return [event.text for event in self.passing if isinstance(event, Waits)]
+        return [event.text for event in self.passing if is_kind(event, "waits")]
 
     def _keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
         for event_id, kept in progress.items():
@@ -254,7 +246,7 @@ class Bench:
     def _executors(self) -> Mapping[str, Mapping[str, Tool]]:
         return {"python": {tool.name: tool for tool in self.tools}, **self.executors}
 
-    def offer(self) -> ToolSet:
+    def offer(self) -> Any:
         return offer_now(self.app_config(), self._executors, unavailable_reason=self.person.away)
 
     async def _resolve(self) -> Resolved:
@@ -273,20 +265,20 @@ class Bench:
                 else self.offer()
             ),
             tool_choice=config.assistant.tool_choice,
-            parameters=ModelParameters(),
+            parameters=request_value("parameters"),
             request=self.request,
             inquiry=self.inquiry,
             basis=ConfigSnapshot(now.after, now.defaults, config),
             continues_answers=self.continues_answers,
         )
 
-    async def run(self, text: str = "Go.", images: Sequence[Image] = ()) -> TurnEnd:
-        return await self.loop.run(ChatRequest(content=text), images)
+    async def run(self, text: str = "Go.", images: Sequence[jp.Image] = ()) -> Any:
+        return await self.loop.run(new_event("chat_request", content=text), images)
 
     # --- what came of it
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> jp.Turn:
         last = self.stream.last_turn()
         assert last is not None
         return read_turn(last.number, last.entries, images=self.stream.images)
@@ -298,11 +290,11 @@ class Bench:
     def kinds(self) -> list[str]:
         return [entry.type for entry in self.stream.entries]
 
-    def of(self, kind: type[T]) -> list[T]:
-        return [entry for entry in self.stream.entries if isinstance(entry, kind)]
+    def of(self, kind: str) -> list[Any]:
+        return select_kind(self.stream.entries, kind)
 
-    def shown_of(self, kind: type[T]) -> list[T]:
-        return [event for event in self.shown if isinstance(event, kind)]
+    def shown_of(self, kind: str) -> list[Any]:
+        return select_kind(self.shown, kind)
 
 
 def make_result_tool(content: str, *, name: str = "t") -> PythonTool:

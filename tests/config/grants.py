@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import jp_nb as jp
 from jp_nb.config.authority import Grants
 from jp_nb.config.schema import parse_path
-from jp_nb.config.tree.tool_settings import ConfigRule
 
 RULES = "conversation.tools.x.access.config"
 
 
-def grants(*rules: ConfigRule) -> Grants:
+def grants(*rules: jp.ConfigRule) -> Grants:
     return Grants(rules)
 
 

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config import authority
 from jp_nb.config.aliases import resolve_references
 from jp_nb.config.authority import SENSITIVE_PATHS, Grants, find_rule_problems, overlaps_sensitive
-from jp_nb.config.partial import Partial, build_partial, get_path, iter_changed_leaves
+from jp_nb.config.partial import build_partial, get_path, iter_changed_leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate_config, validate_layer
-from jp_nb.errors import ConfigError
 from tests.config.config_strategies import partials
 from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
 
@@ -51,7 +50,7 @@ def test_rule_grants_nothing_by_default() -> None:
     ],
 )
 def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_layer(build_partial(RULES, [{"path": "user", field: value}]), layer="test")
     assert caught.value.path == f"{RULES}.0.{field}"
     assert expected in str(caught.value)
@@ -60,11 +59,11 @@ def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str)
 @pytest.mark.req("R078-8", "R078-9", "R078-10")
 def test_read_write_and_delete_are_independent() -> None:
     for rule, rights in [
-        (ConfigRule("user"), ""),
-        (ConfigRule("user", read=True), "r"),
-        (ConfigRule("user", write=True), "w"),
-        (ConfigRule("user", delete=True), "d"),
-        (ConfigRule("user", write=False, read=True, delete=True), "rd"),
+        (jp.ConfigRule("user"), ""),
+        (jp.ConfigRule("user", read=True), "r"),
+        (jp.ConfigRule("user", write=True), "w"),
+        (jp.ConfigRule("user", delete=True), "d"),
+        (jp.ConfigRule("user", write=False, read=True, delete=True), "rd"),
     ]:
         assert (
             format_rights(grants(rule), "user.name")
@@ -76,7 +75,7 @@ def test_read_write_and_delete_are_independent() -> None:
 @pytest.mark.req("R078-6", "R078-25")
 def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
     for path in sorted(AppConfig.model_fields):
-        rule = ConfigRule(path, write="insecure_allow", read=True)
+        rule = jp.ConfigRule(path, write="insecure_allow", read=True)
         assert format_rights(grants(rule), path) == "rw"
         assert format_rights(grants(), path) == ""
         assert grants().needs_approval(parse_path(path))
@@ -87,8 +86,8 @@ def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
 def test_rule_alone_decides_if_the_user_is_asked() -> None:
     name = parse_path("user.name")
     for fields in ({"write": True}, {"write": "insecure_allow"}, {"delete": True}):
-        assert grants(ConfigRule("user", **fields)).needs_approval(name)
-        assert not grants(ConfigRule("user", **fields, apply="unattended")).needs_approval(name)
+        assert grants(jp.ConfigRule("user", **fields)).needs_approval(name)
+        assert not grants(jp.ConfigRule("user", **fields, apply="unattended")).needs_approval(name)
 
 
 # --- the rule that decides -------------------------------------------------------------------
@@ -97,9 +96,9 @@ def test_rule_alone_decides_if_the_user_is_asked() -> None:
 @pytest.mark.req("R078-23", "R078-24", "R078-27")
 def test_example_of_the_design() -> None:
     rules = [
-        ConfigRule("conversation", read=True),
-        ConfigRule("conversation.tools", read=True, write="insecure_allow"),
-        ConfigRule("conversation.tools.toggle_tools.access"),
+        jp.ConfigRule("conversation", read=True),
+        jp.ConfigRule("conversation.tools", read=True, write="insecure_allow"),
+        jp.ConfigRule("conversation.tools.toggle_tools.access"),
     ]
     for order in (rules, rules[::-1]):
         assert format_rights(Grants(order), "conversation.attachments") == "r"
@@ -110,8 +109,8 @@ def test_example_of_the_design() -> None:
 
 @pytest.mark.req("R078-24")
 def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
-    above = ConfigRule("assistant", read=True, write=True, delete=True, apply="unattended")
-    found = grants(above, ConfigRule("assistant.model"))
+    above = jp.ConfigRule("assistant", read=True, write=True, delete=True, apply="unattended")
+    found = grants(above, jp.ConfigRule("assistant.model"))
     assert format_rights(found, "assistant.name") == "rwd"
     assert format_rights(found, "assistant.model.id") == ""
     assert not found.needs_approval(("assistant", "name"))
@@ -120,7 +119,7 @@ def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
 
 @pytest.mark.req("R078-26")
 def test_rules_match_keys_and_not_characters() -> None:
-    found = grants(ConfigRule("conversation.tools.fs", read=True))
+    found = grants(jp.ConfigRule("conversation.tools.fs", read=True))
     assert format_rights(found, "conversation.tools.fs_read.run") == ""
     assert format_rights(found, "conversation.tools") == ""
     assert format_rights(found, "conversation.tools.fs.run") == "r"
@@ -128,7 +127,7 @@ def test_rules_match_keys_and_not_characters() -> None:
 
 @pytest.mark.req("R078-16")
 def test_star_matches_exactly_one_key() -> None:
-    found = grants(ConfigRule("conversation.tools.*.run", read=True))
+    found = grants(jp.ConfigRule("conversation.tools.*.run", read=True))
     assert format_rights(found, "conversation.tools.a.run") == "r"
     assert format_rights(found, "conversation.tools.*.run") == "r"
     assert format_rights(found, "conversation.tools.run") == ""
@@ -137,8 +136,8 @@ def test_star_matches_exactly_one_key() -> None:
 
 
 def test_last_rule_of_the_same_length_decides() -> None:
-    literal = ConfigRule("conversation.tools.a.run", read=True)
-    star = ConfigRule("conversation.tools.*.run", write=True)
+    literal = jp.ConfigRule("conversation.tools.a.run", read=True)
+    star = jp.ConfigRule("conversation.tools.*.run", write=True)
     assert format_rights(grants(literal, star), "conversation.tools.a.run") == "w"
     assert format_rights(grants(star, literal), "conversation.tools.a.run") == "r"
     assert format_rights(grants(star, literal), "conversation.tools.b.run") == "w"
@@ -147,11 +146,11 @@ def test_last_rule_of_the_same_length_decides() -> None:
 def test_item_of_a_list_matches_in_every_spelling() -> None:
     item = {"type": "file", "path": "a"}
     path = f"conversation.tools.t.access.fs[{json.dumps(item)}]"
-    everything = ConfigRule("conversation", read=True, write="insecure_allow", delete=True)
-    found = grants(everything, ConfigRule('conversation.tools.t.access.fs["a"]'))
+    everything = jp.ConfigRule("conversation", read=True, write="insecure_allow", delete=True)
+    found = grants(everything, jp.ConfigRule('conversation.tools.t.access.fs["a"]'))
     assert format_rights(found, path) == ""
     assert format_rights(found, 'conversation.tools.t.access.fs["b"]') == "rwd"
-    found = grants(everything, ConfigRule(path))
+    found = grants(everything, jp.ConfigRule(path))
     assert format_rights(found, 'conversation.tools.t.access.fs["a"]') == ""
 
 
@@ -159,15 +158,15 @@ def test_item_of_a_list_matches_in_every_spelling() -> None:
 
 
 def test_whole_value_needs_grants_for_all_its_parts() -> None:
-    all_of_it = ConfigRule("conversation", read=True, write="insecure_allow", delete=True,
+    all_of_it = jp.ConfigRule("conversation", read=True, write="insecure_allow", delete=True,
                            apply="unattended")  # fmt: skip
-    found = grants(all_of_it, ConfigRule("conversation.tools.*.access"))
+    found = grants(all_of_it, jp.ConfigRule("conversation.tools.*.access"))
     for path in ("conversation", "conversation.tools", "conversation.tools.x"):
         assert format_rights(found, path) == ""
         assert found.needs_approval(parse_path(path))
     assert format_rights(found, "conversation.tools.x.run") == "rwd"
     assert not found.needs_approval(parse_path("conversation.tools.x.run"))
-    asking = ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
+    asking = jp.ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
     found = grants(all_of_it, asking)
     assert format_rights(found, "conversation.tools.x") == "rwd"
     assert found.needs_approval(parse_path("conversation.tools.x"))
@@ -175,9 +174,9 @@ def test_whole_value_needs_grants_for_all_its_parts() -> None:
 
 
 def test_overridden_denial_of_a_part_does_not_matter() -> None:
-    deny = ConfigRule("conversation.tools.x.run")
-    allow = ConfigRule("conversation.tools.*.run", read=True)
-    above = ConfigRule("conversation.tools", read=True)
+    deny = jp.ConfigRule("conversation.tools.x.run")
+    allow = jp.ConfigRule("conversation.tools.*.run", read=True)
+    above = jp.ConfigRule("conversation.tools", read=True)
     assert format_rights(grants(above, deny, allow), "conversation.tools") == "r"
     assert format_rights(grants(above, allow, deny), "conversation.tools") == ""
     assert format_rights(grants(above, allow, deny), "conversation.tools.y") == "r"
@@ -190,7 +189,7 @@ _FRESH = "a key of no rule"
 _DEPTH = 5
 _rules = st.lists(
     st.builds(
-        lambda keys, **fields: ConfigRule(".".join(keys), **fields),
+        lambda keys, **fields: jp.ConfigRule(".".join(keys), **fields),
         st.lists(st.sampled_from([*_KEYS, "*"]), min_size=1, max_size=4).filter(
             lambda keys: "*" not in keys[:2]  # no map is there
         ),
@@ -210,7 +209,7 @@ def _matches(pattern: Sequence[str], keys: Sequence[str]) -> bool:
     return bool(keys) and pattern[0] in ("*", keys[0]) and _matches(pattern[1:], keys[1:])
 
 
-def _deciding_rule(rules: Sequence[ConfigRule], keys: Sequence[str]) -> ConfigRule | None:
+def _deciding_rule(rules: Sequence[jp.ConfigRule], keys: Sequence[str]) -> jp.ConfigRule | None:
     best = None
     for rule in rules:
         longest = len(best.path.split(".")) if best else 0
@@ -229,20 +228,20 @@ def _iter_keys_below(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
 @pytest.mark.req("R078-16", "R078-23", "R078-24", "R078-26")
 @given(_rules, _targets)
 def test_longest_match_that_was_declared_last_decides(
-    rules: list[ConfigRule], keys: list[str]
+    rules: list[jp.ConfigRule], keys: list[str]
 ) -> None:
     assert Grants(rules).find_rule(tuple(keys)) is _deciding_rule(rules, keys)
 
 
 @given(_rules, _targets)
 def test_whole_value_is_granted_if_all_its_parts_are(
-    rules: list[ConfigRule], keys: list[str]
+    rules: list[jp.ConfigRule], keys: list[str]
 ) -> None:
-    def everywhere(allows: Callable[[ConfigRule, Sequence[str]], bool]) -> bool:
+    def everywhere(allows: Callable[[jp.ConfigRule, Sequence[str]], bool]) -> bool:
         found = ((_deciding_rule(rules, place), place) for place in _iter_keys_below(keys))
         return all(rule is not None and allows(rule, place) for rule, place in found)
 
-    def writes(rule: ConfigRule, place: Sequence[str]) -> bool:
+    def writes(rule: jp.ConfigRule, place: Sequence[str]) -> bool:
         sensitive = ("conversation", "tools", *place[2:3], "access")
         size = min(len(place), 4)
         met = tuple(place[:size]) == sensitive[:size]
@@ -279,7 +278,7 @@ def test_access_rules_and_all_paths_above_and_below_are_sensitive(
     ]:
         with subtests.test(path=path):
             assert overlaps_sensitive(parse_path(path)) is yes
-            problems = list(find_rule_problems("X", [ConfigRule(path, write=True)]))
+            problems = list(find_rule_problems("X", [jp.ConfigRule(path, write=True)]))
             assert [message for _, message in problems] == [format_sensitive_problem(path)] * yes
 
 
@@ -291,7 +290,7 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
         ("assistant", "ask"),
     ]
     for path, apply in rows:
-        rule = ConfigRule(path, write="insecure_allow", apply=apply)
+        rule = jp.ConfigRule(path, write="insecure_allow", apply=apply)
         assert list(find_rule_problems("X", [rule])) == []
         validate_config(build_partial(RULES, [rule.model_dump()]))
         inside = path.replace("*", "y")
@@ -302,11 +301,13 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
 @pytest.mark.req("R078-20")
 def test_insecure_allow_is_the_same_as_true_elsewhere() -> None:
     for write in (True, "insecure_allow"):
-        assert format_rights(grants(ConfigRule("assistant", write=write)), "assistant.name") == "w"
+        assert (
+            format_rights(grants(jp.ConfigRule("assistant", write=write)), "assistant.name") == "w"
+        )
 
 
 def test_plain_write_never_covers_a_sensitive_path() -> None:
-    found = grants(ConfigRule("conversation", write=True, delete=True))
+    found = grants(jp.ConfigRule("conversation", write=True, delete=True))
     assert format_rights(found, "conversation.tools.x.access.fs") == "d"
     assert format_rights(found, "conversation.tools.x") == "d"
     assert format_rights(found, "conversation.tools.x.run") == "wd"
@@ -322,14 +323,14 @@ def test_sensitive_paths_cannot_be_configured() -> None:
 def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     more = (*SENSITIVE_PATHS, ("user", "name"))
     monkeypatch.setattr(authority, "SENSITIVE_PATHS", more)
-    (found,) = find_rule_problems("X", [ConfigRule("user", write=True)])
+    (found,) = find_rule_problems("X", [jp.ConfigRule("user", write=True)])
     assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
-    assert format_rights(grants(ConfigRule("user", write=True)), "user.name") == ""
+    assert format_rights(grants(jp.ConfigRule("user", write=True)), "user.name") == ""
 
 
 # --- visible values --------------------------------------------------------------------------
 
-CONFIG: Partial = {
+CONFIG: dict[str, Any] = {
     "user": {"name": "Ada"},
     "assistant": {
         "model": {"id": "fast", "parameters": {"stop_words": ["a", "b"], "extra": {"k": [1]}}}
@@ -349,72 +350,72 @@ CONFIG: Partial = {
 TOOL = "conversation.tools.t"
 
 
-def values(config: AppConfig) -> Partial:
+def values(config: AppConfig) -> dict[str, Any]:
     return ConfigSnapshot(config=config).values
 
 
-def visible(*rules: ConfigRule) -> Partial:
+def visible(*rules: jp.ConfigRule) -> dict[str, Any]:
     return Grants(rules).select_readable(values(validate_config(CONFIG)))
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
 def test_values_without_a_grant_to_read_are_not_visible() -> None:
     assert visible() == {}
-    assert visible(ConfigRule("user", write=True, delete=True)) == {}
-    assert visible(ConfigRule("user", read=True)) == {"user": {"name": "Ada"}}
+    assert visible(jp.ConfigRule("user", write=True, delete=True)) == {}
+    assert visible(jp.ConfigRule("user", read=True)) == {"user": {"name": "Ada"}}
 
 
 def test_alias_is_visible_as_its_model() -> None:
-    assert visible(ConfigRule("assistant.model.id", read=True)) == {
+    assert visible(jp.ConfigRule("assistant.model.id", read=True)) == {
         "assistant": {"model": {"id": {"provider": "anthropic", "name": "opus"}}}
     }
-    assert visible(ConfigRule("assistant.model.id.name", read=True)) == {
+    assert visible(jp.ConfigRule("assistant.model.id.name", read=True)) == {
         "assistant": {"model": {"id": {"name": "opus"}}}
     }
 
 
 def test_unset_values_are_not_visible() -> None:
-    assert visible(ConfigRule("assistant.name", read=True)) == {}
-    assert visible(ConfigRule("conversation.tools.t.enable", read=True)) == {}
+    assert visible(jp.ConfigRule("assistant.name", read=True)) == {}
+    assert visible(jp.ConfigRule("conversation.tools.t.enable", read=True)) == {}
 
 
 def test_items_of_a_list_are_visible_one_by_one() -> None:
-    words = ConfigRule("conversation.attachments", read=True)
-    hidden = ConfigRule('conversation.attachments["file:a"]')
+    words = jp.ConfigRule("conversation.attachments", read=True)
+    hidden = jp.ConfigRule('conversation.attachments["file:a"]')
     assert get_path(visible(words), "conversation.attachments") == ["file:a", "file:b"]
     assert visible(words, hidden) == {"conversation": {"attachments": ["file:b"]}}
-    alone = ConfigRule('conversation.attachments["file:a"]', read=True)
+    alone = jp.ConfigRule('conversation.attachments["file:a"]', read=True)
     assert visible(alone) == {"conversation": {"attachments": ["file:a"]}}
 
 
 def test_list_with_repeats_is_visible_as_a_whole_or_not_at_all() -> None:
-    tool = ConfigRule(f"{TOOL}.command", read=True)
+    tool = jp.ConfigRule(f"{TOOL}.command", read=True)
     assert get_path(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
     assert "args" not in get_path(
-        visible(tool, ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command"
+        visible(tool, jp.ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command"
     )
 
 
 def test_free_json_is_visible_as_a_whole_or_not_at_all() -> None:
-    options = ConfigRule(f"{TOOL}.options", read=True)
+    options = jp.ConfigRule(f"{TOOL}.options", read=True)
     assert get_path(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
-    hidden = ConfigRule(f"{TOOL}.options.k.deep")
+    hidden = jp.ConfigRule(f"{TOOL}.options.k.deep")
     assert visible(options, hidden) == build_partial(f"{TOOL}.options", {"l": 3})
-    assert visible(ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
-    assert visible(ConfigRule("assistant.model.parameters.extra", read=True)) == build_partial(
+    assert visible(jp.ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
+    assert visible(jp.ConfigRule("assistant.model.parameters.extra", read=True)) == build_partial(
         "assistant.model.parameters.extra", {"k": [1]}
     )
 
 
-EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
+EVERYTHING = [jp.ConfigRule(name, read=True) for name in AppConfig.model_fields]
 
 
 def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
-    options: Partial = {"k": {"value": 1, "strategy": "append"}}
+    options: dict[str, Any] = {"k": {"value": 1, "strategy": "append"}}
     config = validate_config(
         build_partial(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
     )
-    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).select_readable(values(config))
+    seen = grants(jp.ConfigRule(f"{TOOL}.options", read=True)).select_readable(values(config))
     assert seen == build_partial(f"{TOOL}.options", options)
 
 
@@ -433,7 +434,7 @@ def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str
     everything = dict(iter_changed_leaves(Grants(EVERYTHING).select_readable(values(config))))
     seen = dict(
         iter_changed_leaves(
-            Grants([*EVERYTHING, ConfigRule(denied)]).select_readable(values(config))
+            Grants([*EVERYTHING, jp.ConfigRule(denied)]).select_readable(values(config))
         )
     )
     parts = denied.split(".")
@@ -446,7 +447,7 @@ def test_defaults_of_all_tools_need_grants_for_every_tool() -> None:
         ("conversation.tools.*.run", "conversation.tools.guard.run", "conversation.tools.*.run"),
         ("conversation.tools", "conversation.tools.guard.run", "conversation.tools.*"),
     ]:
-        found = grants(ConfigRule(granted, write="insecure_allow"), ConfigRule(denied))
+        found = grants(jp.ConfigRule(granted, write="insecure_allow"), jp.ConfigRule(denied))
         assert not found.may_write(parse_path(target))
         assert found.may_write(parse_path(target.replace("*", "other")))
 
@@ -455,5 +456,5 @@ def test_rule_for_an_item_of_a_list_needs_brackets() -> None:
     """Without them the path names nothing (D30)."""
     words = "assistant.model.parameters.stop_words"
     target = parse_path(f'{words}["END"]')
-    assert not Grants([ConfigRule(f"{words}.END", write=True)]).may_write(target)
-    assert Grants([ConfigRule(f'{words}["END"]', write=True)]).may_write(target)
+    assert not Grants([jp.ConfigRule(f"{words}.END", write=True)]).may_write(target)
+    assert Grants([jp.ConfigRule(f'{words}["END"]', write=True)]).may_write(target)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config.aliases import (
     check_aliases,
     map_models,
@@ -15,7 +16,7 @@ from jp_nb.config.aliases import (
     resolve_model,
     resolve_references,
 )
-from jp_nb.config.schema import ROOT, PathKeys, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
@@ -23,7 +24,6 @@ from jp_nb.config.tree.model_settings import (
     ModelChoice,
     ModelId,
 )
-from jp_nb.errors import ConfigError
 from tests.config.config_spellings import partials
 
 GPT = ModelId(provider="openai", name="gpt")
@@ -73,14 +73,14 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
     ]
     for reference, aliases, path, expected in rows:
         with subtests.test(reference=reference, aliases=aliases):
-            with pytest.raises(ConfigError, match=expected) as caught:
+            with pytest.raises(jp.ConfigError, match=expected) as caught:
                 resolve_model(reference, aliases, path="p")
             assert caught.value.path == path
 
 
 def test_malformed_model_id_is_refused() -> None:
     for text in ("", " ", "acme/x", "openai/", "/x", "openai/ö"):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(jp.ConfigError) as caught:
             parse_model_reference(text)
         assert caught.value.path == "assistant.model.id"
 
@@ -100,7 +100,7 @@ def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> 
     if all(ends(name) for name in aliases):
         check_aliases(aliases)
     else:
-        with pytest.raises(ConfigError, match="form a cycle"):
+        with pytest.raises(jp.ConfigError, match="form a cycle"):
             check_aliases(aliases)
 
 
@@ -122,7 +122,7 @@ ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 def list_model_references(config: AppConfig) -> list[tuple[str, Any]]:
     references: list[tuple[str, Any]] = []
 
-    def collect(keys: PathKeys, reference: Any) -> Any:
+    def collect(keys: Any, reference: Any) -> Any:
         model = reference if isinstance(reference, str) else ModelId(**reference)
         if keys[:3] != ("providers", "llm", "aliases"):
             references.append((format_path(keys), model))
@@ -186,7 +186,7 @@ def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
 
 
 def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
-    with pytest.raises(ConfigError, match="unknown provider 'acme'") as caught:
+    with pytest.raises(jp.ConfigError, match="unknown provider 'acme'") as caught:
         parse_model_reference("acme/x")
     listed = str(caught.value).partition("expected one of ")[2].split(", ")
     assert listed == [name for name in PROVIDER_NAMES if name in AVAILABLE_PROVIDERS]

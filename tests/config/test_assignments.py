@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply_change, get_path, merge_partials, strip_strategies
+from jp_nb.config.partial import apply_change, get_path, merge_partials, strip_strategies
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
 TOOL = "conversation.tools.t"
 SECTIONS = "assistant.system_prompt_sections"
-NOW: Partial = {
+NOW: dict[str, Any] = {
     "user": {"name": "Old"},
     "assistant": {
         "system_prompt": "Old.",
@@ -193,7 +195,7 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
          "expected one of auto, widget, stdin, never"),
     ]:  # fmt: skip
         with subtests.test(text=text):
-            with pytest.raises(ConfigError) as caught:
+            with pytest.raises(jp.ConfigError) as caught:
                 parse_assignment(text, NOW)
             assert (caught.value.path, caught.value.kind) == (path, kind)
             assert expected in str(caught.value)
@@ -201,10 +203,10 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
     now = merge_partials(NOW, {"assistant": {"model": {"id": "fast"}}})
-    with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast"'):
+    with pytest.raises(jp.ConfigError, match=r'`assistant.model.id` is "fast"'):
         parse_assignment("assistant.model.id.name=x", now)
     now = merge_partials(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
-    with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
+    with pytest.raises(jp.ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
         parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
 
 
@@ -217,9 +219,9 @@ def test_addition_to_a_prompt_is_stored_as_an_append() -> None:
 
 
 def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
-    tool: Partial = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
-    now: Partial = {"conversation": {"tools": {"t": tool}}}
-    with pytest.raises(ConfigError, match="only supported on local tools"):
+    tool: dict[str, Any] = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
+    now: dict[str, Any] = {"conversation": {"tools": {"t": tool}}}
+    with pytest.raises(jp.ConfigError, match="only supported on local tools"):
         validate_config(now)
     for text in ("user.name=A", f"{TOOL}.source=local"):
         now = apply_change(now, parse_assignment(text, now))
@@ -228,7 +230,7 @@ def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
 
 def test_all_problems_of_an_object_are_reported_at_once() -> None:
     text = '{"user": {"nme": 1}, "style": {"tool_call": {"show": 7}}, "asistant": {}}'
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         parse_assignment(text, NOW)
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {"user.nme", "style.tool_call.show", "asistant"}

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.config.partial import merge_partials
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import Assistant, ModelId, QuestionAssistant
+from jp_nb.config.tree.model_settings import ModelId, QuestionAssistant
 from jp_nb.config.validation import validate_config
 from jp_nb.session.resolver import build_inquiry_assistant, build_question_assistant
 
@@ -56,7 +56,7 @@ def question(override: Any) -> QuestionAssistant:
     return target
 
 
-def changed(before: Assistant, after: Assistant) -> dict[str, Any]:
+def changed(before: Any, after: Any) -> dict[str, Any]:
     """Return the new values that differ, by dotted path."""
     found: dict[str, Any] = {}
 

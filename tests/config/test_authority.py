@@ -18,7 +18,7 @@ from jp_nb.config.authority import (
     needs_user,
     strip_untrusted,
 )
-from jp_nb.config.partial import Partial, build_partial, get_path
+from jp_nb.config.partial import build_partial, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
 from tests.support.setting_paths import list_field_paths
@@ -195,7 +195,7 @@ def test_untrusted_record_may_switch_a_tool_off_but_not_lock_it(word: Any) -> No
 
 
 def test_refused_values_of_an_untrusted_record_are_removed_and_listed() -> None:
-    partial: Partial = {
+    partial: dict[str, Any] = {
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
         "providers": {"llm": {"openai": {"base_url": "http://evil"}}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.assignments import FILE_ONLY_SETTINGS
 from jp_nb.config.layers import (
     Layer,
@@ -15,7 +16,6 @@ from jp_nb.config.layers import (
     select_inherited,
 )
 from jp_nb.config.partial import get_path, strip_strategies
-from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
 
@@ -72,7 +72,7 @@ def test_settings_passed_as_variables_keep_their_texts() -> None:
 
 
 def test_operator_in_a_variable_is_read_once() -> None:
-    with pytest.raises(ConfigError, match="not JSON"):
+    with pytest.raises(jp.ConfigError, match="not JSON"):
         read_environment({"JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": "::1"})
     layer = read_environment({"JP_CFG_USER__NAME": "++x"})
     assert get_path(layer.partial, "user.name") == "+x"
@@ -89,7 +89,7 @@ def test_variable_adds_to_the_prompt_of_a_file() -> None:
 
 def test_variable_cannot_set_a_field_for_files_only() -> None:
     for path in FILE_ONLY_SETTINGS:
-        with pytest.raises(ConfigError, match="only a configuration file can set this"):
+        with pytest.raises(jp.ConfigError, match="only a configuration file can set this"):
             read_environment({f"JP_CFG_{path.upper()}": "none"})
 
 
@@ -107,12 +107,12 @@ def test_variables_may_contradict_each_other_until_all_layers_are_folded() -> No
 
 def test_error_names_the_wrong_variable() -> None:
     for variable in ("JP_CFG_USR__NAME", "JP_CFG_STYLE__TOOL_CALL__SHOW"):
-        with pytest.raises(ConfigError, match=f"environment: {variable}"):
+        with pytest.raises(jp.ConfigError, match=f"environment: {variable}"):
             read_environment({variable: "x"})
 
 
 def test_error_names_all_wrong_variables() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         read_environment({"JP_CFG_USR__NAME": "x", "JP_CFG_STYLE__TOOL_CALL__SHOW": "x"})
     assert "JP_CFG_USR__NAME" in str(caught.value)
     assert "JP_CFG_STYLE__TOOL_CALL__SHOW" in str(caught.value)
@@ -138,7 +138,7 @@ def test_error_names_the_file_that_cannot_be_read(subtests: pytest.Subtests) -> 
         ("c.toml", "[template.values]\nx = " + "[" * 40 + "]" * 40),
     ]:
         with subtests.test(name=name):
-            with pytest.raises(ConfigError) as caught:
+            with pytest.raises(jp.ConfigError) as caught:
                 parse_layer(text, "user file", f"/x/{name}")
             assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
             assert f"(from user file: /x/{name})" in str(caught.value)
@@ -151,7 +151,7 @@ def test_file_may_begin_with_a_byte_order_mark() -> None:
 
 def test_all_problems_of_a_file_are_reported_with_paths_and_similar_keys() -> None:
     text = '[user]\nnme = "x"\n[style.tool_call]\nshow = 3\n[assistant.request]\nmax_retries = -1\n'
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         file(text, "/x/config.toml")
     assert {problem.path for problem in caught.value.problems} == {
         "user.nme",
@@ -174,7 +174,7 @@ def test_settings_of_terminals_are_ignored_in_a_file() -> None:
 def test_error_of_a_file_repeats_no_key() -> None:
     text = '[providers.llm.anthropic]\napi_key_env = "sk-ant-123 456"\n'
     text += 'base_url = "https://me:s3cret@host"\napi_key = "sk-ant-987"\n'
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         file(text)
     assert len(caught.value.problems) == 3
     assert not any(word in str(caught.value) for word in ("sk-ant", "s3cret", "me:"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.schema import Element, is_secret_path, mask_secrets, parse_path
-from jp_nb.config.secrets import NOT_SHOWN
 from tests.support.setting_paths import list_field_paths
+
+NOT_SHOWN = "(set, not shown)"
+
 
 OPTIONS = ("conversation", "tools", "t", "options")
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from jp_nb.config.partial import (
     Change,
-    Partial,
     apply_change,
     build_partial,
     diff_partials,
@@ -41,7 +40,7 @@ def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
 
 
 def folded(path: str, parts: Sequence[Any]) -> Any:
-    partial: Partial = {}
+    partial: dict[str, Any] = {}
     for part in parts:
         partial = merge_partials(partial, build_partial(path, part))
     return get_path(strip_strategies(partial), path)
@@ -153,7 +152,7 @@ values = st.one_of(
 def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
     partials = [build_partial(WORDS, part) for part in parts]
     before = repr(partials)
-    together: Partial = {}
+    together: dict[str, Any] = {}
     for partial in partials:
         together = merge_partials(together, partial)
     validate_config(together)
@@ -163,9 +162,9 @@ def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
 # --- laws ------------------------------------------------------------------------------------
 
 
-def plain(partial: Partial) -> Partial:
+def plain(partial: dict[str, Any]) -> dict[str, Any]:
     """Return `partial` without empty tables and nulls."""
-    found: Partial = {}
+    found: dict[str, Any] = {}
     for key, value in partial.items():
         inner = plain(value) if isinstance(value, dict) else value
         if inner is not None and inner != {}:
@@ -173,7 +172,7 @@ def plain(partial: Partial) -> Partial:
     return found
 
 
-def normal(partial: Any) -> Partial:
+def normal(partial: Any) -> dict[str, Any]:
     return plain(strip_strategies(merge_partials({}, partial)))
 
 
@@ -272,7 +271,10 @@ def test_empty_list_sets_nothing_unless_it_replaces() -> None:
 
 
 def test_unset_removes_a_path_and_everything_below() -> None:
-    partial: Partial = {"assistant": {"name": "x", "model": {"id": "a"}}, "user": {"name": "y"}}
+    partial: dict[str, Any] = {
+        "assistant": {"name": "x", "model": {"id": "a"}},
+        "user": {"name": "y"},
+    }
     assert unset_path(partial, "assistant.model") == {
         "assistant": {"name": "x"},
         "user": {"name": "y"},
@@ -336,7 +338,7 @@ def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
 
 
 def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
-    below: Partial = {"user": {"name": "file"}, "assistant": {"name": "file"}}
+    below: dict[str, Any] = {"user": {"name": "file"}, "assistant": {"name": "file"}}
     now = merge_partials(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
     assert unset_path(now, "user.name", below) == {
         "user": {"name": "file"},
@@ -366,7 +368,7 @@ def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> N
 
 
 def test_leaves_are_values_with_paths_and_without_strategies() -> None:
-    partial: Partial = {
+    partial: dict[str, Any] = {
         "assistant": {"instructions": {"value": [], "strategy": "replace"}},
         "conversation": {"tools": {"t": {"options": {"a": {"b": 1}, "c.d": 2}}}},
         "user": {"name": None},

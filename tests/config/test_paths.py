@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config.schema import Element, format_path, look_up, parse_path
-from jp_nb.errors import ConfigError
 from tests.support.record_strategies import json_values
 
 
@@ -34,7 +34,7 @@ def test_path_is_parsed_and_formatted_in_one_form(subtests: pytest.Subtests) -> 
 
 def test_malformed_path_is_refused(subtests: pytest.Subtests) -> None:
     for text in ["", ".", "a.", ".a", "a..b", "a[", "a[]", 'a["x"', "a[x]b", "]"]:
-        with subtests.test(text=text), pytest.raises(ConfigError):
+        with subtests.test(text=text), pytest.raises(jp.ConfigError):
             parse_path(text)
 
 
@@ -50,7 +50,7 @@ def test_malformed_path_is_refused(subtests: pytest.Subtests) -> None:
     ],
 )
 def test_path_that_is_too_long_or_too_deep_is_refused_with_a_short_message(text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         parse_path(text)
     assert caught.value.kind == "malformed"
     assert len(str(caught.value)) < 250

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import Grants
 from jp_nb.config.partial import (
     Change,
-    Partial,
     apply_change,
     build_partial,
     get_path,
@@ -21,8 +21,6 @@ from jp_nb.config.partial import (
     strip_strategies,
 )
 from jp_nb.config.proposal import (
-    MAX_PROPOSAL_CHARS,
-    MAX_PROPOSAL_PATHS,
     ConfigSnapshot,
     Proposal,
     Refusal,
@@ -31,9 +29,12 @@ from jp_nb.config.proposal import (
 )
 from jp_nb.config.schema import format_path
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
-from jp_nb.config.tree.tool_settings import ConfigRule
 from jp_nb.config.validation import validate_config
-from jp_nb.text import MAX_LISTED_LINES
+
+MAX_PROPOSAL_CHARS = 250_000
+MAX_PROPOSAL_PATHS = 1000
+MAX_LISTED_LINES = 20
+
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
@@ -44,7 +45,7 @@ def basis(**partial: Any) -> ConfigSnapshot:
 
 
 def grants(*rules: dict[str, Any]) -> Grants:
-    return Grants([ConfigRule(**rule) for rule in rules])
+    return Grants([jp.ConfigRule(**rule) for rule in rules])
 
 
 def everything(**more: Any) -> Grants:
@@ -77,7 +78,7 @@ def refused(
     return found
 
 
-def model(reference: Any) -> Partial:
+def model(reference: Any) -> dict[str, Any]:
     return {"assistant": {"model": {"id": reference}}}
 
 
@@ -159,7 +160,7 @@ def test_proposal_may_set_half_a_model_and_names_that_do_not_exist() -> None:
 def test_proposal_has_the_effect_of_the_same_assignment(
     subtests: pytest.Subtests,
 ) -> None:
-    before: Partial = {
+    before: dict[str, Any] = {
         "assistant": {
             "system_prompt": "You help.",
             "model": {

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
-    Partial,
     apply_change,
     build_partial,
     get_path,
@@ -26,7 +26,6 @@ from jp_nb.config.partial import (
 from jp_nb.config.proposal import squash_changes
 from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, parse_path
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
 
 NAME = "assistant.name"
 PROMPT = "assistant.system_prompt"
@@ -58,12 +57,14 @@ def unsets(*paths: str) -> Change:
     return Change(unsets=paths)
 
 
-def partial(path: str, value: Any) -> Partial:
+def partial(path: str, value: Any) -> dict[str, Any]:
     """Return a partial in its stored form, as a review makes it."""
     return read_partial(build_partial(path, value))
 
 
-def one_by_one(changes: Sequence[Change], before: Partial, below: Partial) -> Partial:
+def one_by_one(
+    changes: Sequence[Change], before: dict[str, Any], below: dict[str, Any]
+) -> dict[str, Any]:
     after = before
     for change in changes:
         after = apply_change(after, change, below)
@@ -71,7 +72,9 @@ def one_by_one(changes: Sequence[Change], before: Partial, below: Partial) -> Pa
 
 
 def check(
-    changes: Sequence[Change], before: Partial | None = None, below: Partial | None = None
+    changes: Sequence[Change],
+    before: dict[str, Any] | None = None,
+    below: dict[str, Any] | None = None,
 ) -> Change:
     """Return the squashed `changes`, which must have their effect."""
     below = below or {}
@@ -319,17 +322,17 @@ UNSETTABLE = [
 
 
 @cache
-def _stored(path: str, text: str) -> Partial:
+def _stored(path: str, text: str) -> dict[str, Any]:
     return partial(path, json.loads(text))
 
 
-def _set(pairs: Sequence[tuple[str, Any]]) -> Partial:
+def _set(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     partials = (_stored(path, json.dumps(value)) for path, value in pairs)
     return reduce(merge_partials, partials, {})
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[list[Change], Partial, Partial]:
+def batches(draw: st.DrawFn) -> tuple[list[Change], dict[str, Any], dict[str, Any]]:
     """Draw changes that overlap, the partial before them, and the lower layer."""
     paths = draw(st.lists(st.sampled_from(list(SETTABLE)), min_size=1, max_size=3, unique=True))
     near = [u for u in UNSETTABLE if any(u.startswith(p) or p.startswith(u) for p in paths)]
@@ -345,12 +348,12 @@ def batches(draw: st.DrawFn) -> tuple[list[Change], Partial, Partial]:
     return changes, merge_partials(below, base), below
 
 
-def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
+def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> dict[str, Any]:
     """Return `partial` without empty lists and empty tables, other than entries of maps.
 
     A list that was emptied item by item is absent. `[]` in its place would hide a default.
     """
-    found: Partial = {}
+    found: dict[str, Any] = {}
     for key, value in partial.items():
         inner = node.child(key) or JSON
         if isinstance(value, dict) and inner.kind != "json":
@@ -363,7 +366,7 @@ def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Par
 
 
 def assert_squashed_change_has_the_same_effect(
-    batch: tuple[list[Change], Partial, Partial],
+    batch: tuple[list[Change], dict[str, Any], dict[str, Any]],
 ) -> None:
     changes, before, below = batch
     change = squash_changes(changes, before, below)
@@ -377,16 +380,16 @@ def assert_squashed_change_has_the_same_effect(
 @given(batches())
 @pytest.mark.req("R078-112", "R078-113", "R078-51", "R078-52", "R078-55")
 def test_squashed_change_has_the_effect_of_the_changes_in_order(
-    batch: tuple[list[Change], Partial, Partial],
+    batch: tuple[list[Change], dict[str, Any], dict[str, Any]],
 ) -> None:
     assert_squashed_change_has_the_same_effect(batch)
 
 
-def _check_config(got: Partial, wanted: Partial) -> None:
+def _check_config(got: dict[str, Any], wanted: dict[str, Any]) -> None:
     """A valid result is the same configuration, with all defaults."""
     try:
         config = validate_config(wanted)
-    except ConfigError:
+    except jp.ConfigError:
         return
     if "[]" not in json.dumps(got):
         assert validate_config(got) == config

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.aliases import parse_model_reference, resolve_model
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import read_environment
 from jp_nb.config.secrets import (
-    NOT_SHOWN,
     hide_credentials,
     hide_secrets,
     is_secret,
@@ -18,7 +18,9 @@ from jp_nb.config.secrets import (
     may_hold_secret,
 )
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.errors import ConfigError
+
+NOT_SHOWN = "(set, not shown)"
+
 
 SECRET_NAMES = [
     *("token", "tokens", "access_tokens", "accessToken", "refresh-token", "API_KEY", "api.key",
@@ -164,7 +166,7 @@ def test_credentials_are_hidden_in_a_command_line() -> None:
     ],
 )
 def test_secret_in_the_configuration_is_refused_and_not_repeated(assignment: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         parse_assignment(assignment, {})
     assert "s3cret" not in str(caught.value)
     assert "environment variable" in str(caught.value)
@@ -186,7 +188,7 @@ def test_error_shows_no_whole_key(subtests: pytest.Subtests) -> None:
     ]:  # fmt: skip
         with subtests.test(path=path):
             for key in KEYS:
-                with pytest.raises(ConfigError) as caught:
+                with pytest.raises(jp.ConfigError) as caught:
                     parse_assignment(path.format(key), {})
                 assert key not in caught.value.problems[0].message
                 assert key not in "".join(caught.value.args)
@@ -200,7 +202,7 @@ def test_error_shows_no_whole_key_in_place_of_a_model() -> None:
     ]
     for key in KEYS:
         for read in reads:
-            with pytest.raises(ConfigError) as caught:
+            with pytest.raises(jp.ConfigError) as caught:
                 read(key)
             assert key not in str(caught.value)
             assert f"{key[:4]}\u2026" in str(caught.value)
@@ -209,7 +211,7 @@ def test_error_shows_no_whole_key_in_place_of_a_model() -> None:
 def test_error_shows_a_plain_name_as_it_is() -> None:
     for name in ("fast", "gpt-4.1", "claude-sonnet-4-20250514-preview", "my-favourite-long-alias"):
         assert shorten_for_error(name) == name
-        with pytest.raises(ConfigError, match=f"'{name}' is neither"):
+        with pytest.raises(jp.ConfigError, match=f"'{name}' is neither"):
             resolve_model(name, {})
 
 

@@ -6,8 +6,10 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.config.schema import mask_secrets
-from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.config.server_secrets import find_literal_secrets
+
+NOT_SHOWN = "(set, not shown)"
+
 
 KEY = "ghp_" + "a1" * 18
 SERVER = ("providers", "mcp", "books")

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import read_environment
-from jp_nb.config.partial import Partial, build_partial, merge_partials
+from jp_nb.config.partial import build_partial, merge_partials
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
 
 
-def read_server(settings: Partial, name: str = "books") -> McpServer:
+def read_server(settings: dict[str, Any], name: str = "books") -> McpServer:
     """Return the server `name` of a configuration with these settings."""
     config = validate_config(build_partial(f"providers.mcp.{name}", settings))
     return config.providers.mcp[name]
@@ -65,7 +65,7 @@ def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
         assert read_server({"command": "serve"}, name).command == "serve"
     for name in ("", "x" * 33, "a b", "a/b", "ä", "a\n", "\x1b[31m"):
         servers: JsonValue = {name: {"command": "serve"}}
-        with pytest.raises(ConfigError, match="cannot be the name of an MCP server"):
+        with pytest.raises(jp.ConfigError, match="cannot be the name of an MCP server"):
             validate_config(build_partial("providers.mcp", servers))
 
 
@@ -93,25 +93,25 @@ def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
     ],
 )
 def test_invalid_setting_is_an_error_that_names_it(settings: dict[str, Any], at: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         read_server({"command": "serve", **settings})
     assert caught.value.path.startswith(f"providers.mcp.books.{at}")
 
 
 def test_error_shows_no_value_that_may_be_a_key() -> None:
     key = "ghp_" + "a1" * 18
-    wrong: list[Partial] = [{"type": key}, {"variables": [f"{key} "]}, {"checksum": key}]
+    wrong: list[dict[str, Any]] = [{"type": key}, {"variables": [f"{key} "]}, {"checksum": key}]
     for settings in wrong:
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(jp.ConfigError) as caught:
             read_server(settings)
         assert key not in str(caught.value.problems)
 
 
 def test_layers_add_to_a_server() -> None:
-    weaker: Partial = build_partial(
+    weaker: dict[str, Any] = build_partial(
         "providers.mcp.books", {"command": "serve", "arguments": ["a"], "env": {"A": "1"}}
     )
-    stronger: Partial = build_partial(
+    stronger: dict[str, Any] = build_partial(
         "providers.mcp.books", {"arguments": ["b"], "env": {"B": "2"}, "optional": True}
     )
     server = validate_config(merge_partials(weaker, stronger)).providers.mcp["books"]

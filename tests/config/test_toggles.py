@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.partial import apply_change, make_replacement, strip_strategies
 from jp_nb.config.tool_toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import parse_ask_options
 from tests.support.fakes import configured
+
+STAR = "*"
+
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
 
@@ -61,7 +63,7 @@ def test_named_tool_is_switched_and_keeps_its_rule() -> None:
 )
 def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, expected: str) -> None:
     config = create_config(t={"state": state, "allow_toggle": "never"})
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         toggle_tools(config, "t", on=not state)
     assert expected in str(caught.value)
     assert not toggle_tools(config, "t", on=state)
@@ -82,9 +84,9 @@ def test_rule_from_the_defaults_of_all_tools_applies() -> None:
 
 
 def test_error_lists_all_unknown_tools() -> None:
-    with pytest.raises(ConfigError, match="Tool not found: a"):
+    with pytest.raises(jp.ConfigError, match="Tool not found: a"):
         require_tools(create_config(t="on"), ["a"])
-    with pytest.raises(ConfigError, match=r"Tools not found: a, b, \*"):
+    with pytest.raises(jp.ConfigError, match=r"Tools not found: a, b, \*"):
         require_tools(create_config(t="on"), ["a", "t", "b", "*"])
 
 
@@ -154,7 +156,7 @@ def test_tool_takes_precedence_over_a_toolset_of_the_same_name() -> None:
 
 def test_toolset_of_locked_tools_is_refused() -> None:
     config = create_toolset({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
-    with pytest.raises(ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
+    with pytest.raises(jp.ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
         toggle_tools(config, "geo", on=True)
     assert not toggle_tools(config, "geo", on=False)
 
@@ -177,5 +179,5 @@ def test_notebook_toolset_is_switched_on_by_one_setting() -> None:
 
 
 def test_error_of_an_unknown_name_lists_the_toolsets() -> None:
-    with pytest.raises(ConfigError, match="Tool not found: goe; toolsets are geo"):
+    with pytest.raises(jp.ConfigError, match="Tool not found: goe; toolsets are geo"):
         require_tools(create_toolset(a=None), ["geo", "a", "goe"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
@@ -23,7 +24,6 @@ from jp_nb.config.tree.base import (
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS, is_ignored
 from jp_nb.config.tree.tool_settings import Enable, Param
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider
 from jp_nb.toolkit.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
@@ -193,7 +193,7 @@ def test_unset_half_of_enable_stays_unset() -> None:
 
 def test_known_provider_without_implementation_is_refused() -> None:
     AppConfig.model_validate({"assistant": {"model": {"id": "test/x"}}})
-    with pytest.raises(ConfigError, match="test' is not available yet; available: anthropic"):
+    with pytest.raises(jp.ConfigError, match="test' is not available yet; available: anthropic"):
         create_provider("test")
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.partial import get_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_config, validate_layer
-from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
 
 
 def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_layer({"asistant": {}}, layer="workspace file", file="config.toml")
     assert caught.value.path == "asistant"
     text = str(caught.value)
@@ -27,7 +27,7 @@ def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
 
 def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> None:
     partial: Any = {"template": {"values": {"x": [1, float("inf")]}}, "user": {"nme": 1}}
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_layer(partial, layer="registrations")
     assert [each.path for each in caught.value.problems] == ["template.values.x.1", "user.nme"]
 
@@ -42,7 +42,7 @@ def test_default_configuration_is_valid() -> None:
 def test_equal_settings_are_validated_once_and_types_are_compared() -> None:
     config = validate_config({"values": {"image_side": 1}})
     assert validate_config({"values": {"image_side": 1}}) is config
-    with pytest.raises(ConfigError, match="image_side"):
+    with pytest.raises(jp.ConfigError, match="image_side"):
         validate_config({"values": {"image_side": True}})  # in Python, True == 1
 
 
@@ -80,7 +80,7 @@ def tools(**fields: Any) -> Any:
 def test_fields_that_contradict_each_other_are_refused(
     config: Any, path: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_config(config)
     (problem,) = caught.value.problems
     assert problem.path == path
@@ -104,7 +104,7 @@ def test_all_contradictions_are_reported_at_once() -> None:
     found = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
     partial: Any = {"conversation": {"tools": found}}
     assert validate_layer(partial, layer="test") == partial  # one layer need not be whole
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         validate_config(partial)
     assert [problem.path for problem in caught.value.problems] == [
         "conversation.tools.a.access",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jp_nb.config.partial import Partial, strip_strategies
+from jp_nb.config.partial import strip_strategies
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import list_problems, read_layer, remove_ignored
 from jp_nb.errors import ConfigProblem
@@ -35,7 +35,7 @@ def problems(partial: Any) -> list[ConfigProblem]:
     return [problem for _, problem in read_layer(known)[1]]
 
 
-def normal(partial: Any) -> Partial:
+def normal(partial: Any) -> dict[str, Any]:
     """Return the normalized form of a layer without problems."""
     kept, found = read_layer(partial)
     assert found == []

@@ -11,10 +11,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.headless.run import format_template
 from jp_nb.headless.runner import read_events
 from jp_nb.storage.answers_file import parse_answers
-from jp_nb.toolkit.question import Question
 
 texts = st.text(max_size=12) | st.sampled_from(
     ['"', "\\", "a\nb = 1", "]\n[changes]\nx = 1", "\u2028", "\x85", "'", "#", "\ud800", "\x7f"]
@@ -31,7 +31,7 @@ def written(path: Path, *decisions: Mapping[str, object]) -> str:
 def test_text_of_tools_and_models_stays_a_comment_in_a_template(
     tool: str, name: str, text: str, context: str, options: list[str], default: object
 ) -> None:
-    question = Question.model_validate(
+    question = jp.Question.model_validate(
         {
             "id": name,
             "text": text,
@@ -62,7 +62,9 @@ def _answer_line(lines: list[str]) -> str:
 
 
 def question(tool: str, name: str, **more: object) -> dict[str, object]:
-    asked = Question.model_validate({"id": name, "text": "What?", **more}).model_dump(mode="json")
+    asked = jp.Question.model_validate({"id": name, "text": "What?", **more}).model_dump(
+        mode="json"
+    )
     return {"open": "question", "tool": tool, "why": "", "detail": [], "question": asked}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.exchanges import Exchange
-from jp_nb.agent.provider import Finished
 from jp_nb.headless.run_report import RunReport, format_cassettes
 from jp_nb.headless.runner import CellFailure, RunEvents, read_events
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import CassetteWriter
 from jp_nb.storage.run_events import append_run_event
+from tests.kit.models import model_event
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY
 
@@ -34,7 +34,7 @@ def lines(found: RunEvents, failure: CellFailure | None = None) -> list[str]:
 def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     tmp_path: Path, events: Path, name: str
 ) -> None:
-    exchange = Exchange(asked(SPEC), (), Finished())
+    exchange = Exchange(asked(SPEC), (), model_event("finished"))
     CassetteWriter(tmp_path / name).add(exchange)
     tape = OpenCassette(CassetteChoice("replay", tmp_path / name))
     assert "1 of 1 exchange" in lines(read_events(events))[0]
@@ -46,7 +46,7 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, event
     last = max(index for index, each in enumerate(SPEC["message"]) if "user" in each)
     spec = changed(SPEC, ("message", last, "user"), f"{'x' * 52} {KEY}")
     spec["message"] = spec["message"][: last + 1]
-    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), Finished()))
+    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), model_event("finished")))
     OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
     [_, line] = lines(read_events(events))
     assert "x" * 52 in line
@@ -67,7 +67,8 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
     path = tmp_path / "talk.jsonl"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "replay-or-record"}
     exchanges = [
-        Exchange(asked(changed(SPEC, ("model",), name)), (), Finished()) for name in ("a", "b")
+        Exchange(asked(changed(SPEC, ("model",), name)), (), model_event("finished"))
+        for name in ("a", "b")
     ]
     for number, exchange in enumerate(exchanges):
         events.unlink(missing_ok=True)
@@ -81,7 +82,7 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
 
 
 def test_unused_exchanges_of_a_failed_run_are_not_reported(tmp_path: Path, events: Path) -> None:
-    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(SPEC), (), Finished()))
+    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(SPEC), (), model_event("finished")))
     OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
     assert lines(read_events(events))
     assert lines(read_events(events), CellFailure(0, "ValueError", "no")) == []
@@ -92,7 +93,7 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(
 ) -> None:
     file = tmp_path / "talk.cassette.jsonl"
     question = changed(SPEC, ("message", 8), {"user": "Which size?", "inquiry": "pack.size"})
-    CassetteWriter(file).add(Exchange(asked(question), (), Finished()))
+    CassetteWriter(file).add(Exchange(asked(question), (), model_event("finished")))
     for tools, shown in (("run", 2), ("recorded", 0)):
         events.unlink(missing_ok=True)
         tape = OpenCassette(CassetteChoice("replay", file, tools))

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.headless import files
 from jp_nb.headless.runner import run_notebook
 from tests.headless.conftest import write_talk
@@ -32,7 +32,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(jp.StorageError, match="No space left"):
         files.write_notebook(nbformat.v4.new_notebook(), path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.ipynb", "n.ipynb"]
@@ -52,16 +52,16 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_file_that_is_not_a_notebook_is_not_run_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "n.ipynb"
     path.write_text("{")
-    with pytest.raises(StorageError, match="is not a notebook"):
+    with pytest.raises(jp.StorageError, match="is not a notebook"):
         run_notebook(path)
     assert path.read_text() == "{"
-    with pytest.raises(StorageError, match="No such file"):
+    with pytest.raises(jp.StorageError, match="No such file"):
         run_notebook(tmp_path / "gone.ipynb")
 
 
 def test_missing_kernel_is_named_and_the_notebook_stays(tmp_path: Path) -> None:
     path = write_talk(tmp_path, kernelspec={"name": "fortran-77", "display_name": "F"})
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="fortran-77"):
+    with pytest.raises(jp.UsageError, match="fortran-77"):
         run_notebook(path)
     assert path.read_bytes() == before

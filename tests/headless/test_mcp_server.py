@@ -28,8 +28,7 @@ import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless.mcp_server import ToolServer, make_server
 from jp_nb.headless.tool_host import ToolHost
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fakes import until
 from tests.support.tiers import mostly_deep
 
@@ -120,7 +119,7 @@ def acts(action: Literal["decline", "cancel"]) -> Answer:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.req("R-MCP-84")
 async def test_definitions_are_those_for_models(tmp_path: Path, mode: Mode) -> None:
-    @tool
+    @jp.tool
     def weather(city: str, days: int = 1) -> str:
         """Say the weather.
 
@@ -143,15 +142,15 @@ async def test_definitions_are_those_for_models(tmp_path: Path, mode: Mode) -> N
 
 
 async def test_tools_that_need_a_notebook_are_not_offered(tmp_path: Path) -> None:
-    @tool(access=[jp.ConfigRule("assistant.name", write=True)])
+    @jp.tool(access=[jp.ConfigRule("assistant.name", write=True)])
     def rename(name: str) -> str:
         return name
 
-    @tool(run="skip")
+    @jp.tool(run="skip")
     def never() -> str:
         return "never"
 
-    @tool
+    @jp.tool
     def kept() -> str:
         return "kept"
 
@@ -170,23 +169,23 @@ async def test_tools_that_need_a_notebook_are_not_offered(tmp_path: Path) -> Non
 async def test_results_and_errors_have_our_words(
     tmp_path: Path, mode: Mode, subtests: pytest.Subtests
 ) -> None:
-    @tool
+    @jp.tool
     def works(a: int) -> str:
         return f"{a + 1}"
 
-    @tool
+    @jp.tool
     def raises() -> str:
         raise ValueError("no luck")
 
-    @tool
+    @jp.tool
     def explains() -> str:
         raise jp.ToolError("Try Delft.")
 
-    @tool
+    @jp.tool
     async def leaves() -> str:
         raise SystemExit(3)
 
-    @tool
+    @jp.tool
     def stops() -> str:
         raise KeyboardInterrupt
 
@@ -213,8 +212,8 @@ async def test_results_and_errors_have_our_words(
 def book() -> None:
     """A tool with two questions, one after the other, and an optional one."""
 
-    @tool
-    def book(city: str, ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def book(city: str, ctx: jp.ToolContext) -> jp.Outcome:
         if "nights" not in ctx.answers:
             note = jp.Question.text("note", "A note?").model_copy(update={"required": False})
             return jp.NeedsInput(jp.Question.integer("nights", "Nights?", minimum=1), note)
@@ -261,8 +260,8 @@ async def test_decline_cancel_and_misfits_have_the_words_of_our_forms(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_tool_that_accepts_partial_answers_gets_the_ends(tmp_path: Path, mode: Mode) -> None:
-    @tool
-    def ask(ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if not ctx.ends:
             return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"), partial=True)
         return jp.Success(f"{dict(ctx.answers)} {ctx.ends['sure'].end}")
@@ -279,12 +278,12 @@ async def test_tool_that_accepts_partial_answers_gets_the_ends(tmp_path: Path, m
 async def test_no_client_gets_secrets_or_questions_for_the_user_alone(
     tmp_path: Path, mode: Mode
 ) -> None:
-    @tool
-    def key(ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def key(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.NeedsInput(jp.Question.secret("key", "Key?"))
 
-    @tool
-    def sure(ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def sure(ctx: jp.ToolContext) -> jp.Outcome:
         question = jp.Question.boolean("sure", "Sure?").model_copy(update={"exclusive": True})
         return jp.NeedsInput(question)
 
@@ -295,8 +294,8 @@ async def test_no_client_gets_secrets_or_questions_for_the_user_alone(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_configured_answers_are_used(tmp_path: Path, mode: Mode) -> None:
-    @tool
-    def ask(ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if "city" in ctx.answers:
             return jp.Success(str(ctx.answers["city"]))
         return jp.NeedsInput(jp.Question.text("city", "City?"))
@@ -309,8 +308,8 @@ async def test_configured_answers_are_used(tmp_path: Path, mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_tool_that_ignores_answers_ends(tmp_path: Path, mode: Mode) -> None:
-    @tool
-    def ask(ctx: ToolContext) -> jp.Outcome:
+    @jp.tool
+    def ask(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.NeedsInput(jp.Question.text("city", "City?"))
 
     (tmp_path / ".jp").mkdir()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.headless.files import format_text
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.run import format_decisions
@@ -25,11 +25,11 @@ from jp_nb.headless.run_report import (
 )
 from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turn_view import Inquiry, ToolCall, Turn, TurnText
-from jp_nb.text import MAX_PLAIN_CHARS
-from jp_nb.toolkit.question import Question
+from jp_nb.record.turn_view import Inquiry, ToolCall, TurnText
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
+
+MAX_PLAIN_CHARS = 20_000
 
 
 def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -77,8 +77,8 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
     assert "\x1b" not in done.stdout, "as in the traceback of the kernel"
 
 
-def asked_turn(request: str, *calls: ToolCall) -> Turn:
-    return Turn(0, (TurnText(request, by_person=True), *calls))
+def asked_turn(request: str, *calls: ToolCall) -> jp.Turn:
+    return jp.Turn(0, (TurnText(request, by_person=True), *calls))
 
 
 def before_a_key(limit: int) -> str:
@@ -94,7 +94,7 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     turn = ReportedTurn("jp-c1", asked_turn(before_a_key(200), call), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     key = ("questions", "plan", "q1")
-    question = Question.text("q1", before_a_key(200))
+    question = jp.Question.text("q1", before_a_key(200))
     left = ReportedDecision(key, "question", before_a_key(300), question=question)
     report = RunReport("walk.ipynb", None, (cell,), (turn,), "", RunEvents({key: left}))
     ends = format_decisions(report.events, None)
@@ -206,7 +206,7 @@ def test_cassette_must_have_every_request_and_strictly_no_others(tmp_path: Path)
 
 def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "talk.cassette.jsonl").symlink_to(tmp_path.parent / ".bash_profile")
-    with pytest.raises(StorageError, match="is a link to"):
+    with pytest.raises(jp.StorageError, match="is a link to"):
         make_file_settings(tmp_path / "talk.ipynb", record=True)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
+import jp_nb
 from jp_nb.cli import main
-from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
 from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.record.clock import utc_now
@@ -42,7 +42,7 @@ def test_readable_part_of_a_damaged_record_is_shown(
     shown = capsys.readouterr()
     assert len(json.loads(shown.out)["events"]) == 10
     assert "events[9].content" in shown.err
-    with pytest.raises(StorageError, match=r"events\[9\]"):
+    with pytest.raises(jp_nb.StorageError, match=r"events\[9\]"):
         load_conversation(notebook)
 
 
@@ -59,10 +59,10 @@ def test_intact_conversation_beside_a_damaged_one_is_exported(
     export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")
     assert files_in(tmp_path / "out") == G4
     for wanted in (None, "jp-c17600000001"):
-        with pytest.raises(StorageError):
+        with pytest.raises(jp_nb.StorageError):
             export_notebook(notebook, tmp_path / "no", conversation=wanted)
     if head is None:
-        with pytest.raises(UsageError, match="has no conversation jp-c1; it has jp-c176"):
+        with pytest.raises(jp_nb.UsageError, match="has no conversation jp-c1; it has jp-c176"):
             export_notebook(notebook, tmp_path / "no", conversation="jp-c1")
     assert not (tmp_path / "no").exists()
 
@@ -72,7 +72,7 @@ def test_record_of_a_newer_release_is_not_exported(notebook: Path, tmp_path: Pat
     stored = nbformat.read(notebook, as_version=4)
     stored.metadata.jp["version"] = 2
     nbformat.write(stored, notebook)
-    with pytest.raises(StorageError, match="version 2"):
+    with pytest.raises(jp_nb.StorageError, match="version 2"):
         export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")
 
 
@@ -165,19 +165,19 @@ def test_impossible_path_is_an_error(
     assert main(["export", str(notebook), path]) == 2
     assert main(["import", path, str(notebook)]) == 2
     assert main(["show", path]) == 2
-    with pytest.raises(UsageError):
+    with pytest.raises(jp_nb.UsageError):
         find_folder(path, Path())
     assert printed(capsys).count("jp-nb: ") == 3
 
 
 def test_nul_in_a_path_is_an_error(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4)
-    with pytest.raises(UsageError, match="NUL"):
+    with pytest.raises(jp_nb.UsageError, match="NUL"):
         import_into_notebook(folder, Path("a\0b"))
     jp = load_directory(folder, clock=utc_now)
-    with pytest.raises(UsageError, match="NUL"):
+    with pytest.raises(jp_nb.UsageError, match="NUL"):
         save_directory(jp, Path("a\0b"))
-    with pytest.raises(UsageError, match="NUL"):
+    with pytest.raises(jp_nb.UsageError, match="NUL"):
         load_directory(Path("a\0b"), clock=utc_now)
 
 

@@ -19,17 +19,9 @@ from jp_nb.headless.files import write_notebook
 from jp_nb.json_values import copy_nested_json
 from jp_nb.record import document, merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Compaction,
-    ConfigDelta,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-    decode_event,
-)
-from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, make_no_answer
+from jp_nb.record.events import Entry, decode_event
+from jp_nb.record.stream import ConversationStream, NoAnswer, make_no_answer
+from tests.kit.records import new_event
 
 Write = Callable[..., Path]
 
@@ -54,18 +46,28 @@ def talk(
     stream: ConversationStream, *, days: int = 2, tokens: int = 30, said: str = "Rain."
 ) -> None:
     """Three turns with a call, a question, a change of the configuration and tokens."""
-    stream.start_turn(ChatRequest(content="Hello."))
-    stream.append(ChatResponse(message="Hello.\nWhat is it?"))
-    stream.start_turn(ChatRequest(content="How will it be?"))
-    stream.append(ToolCallRequest(id="c1", name="look", arguments={"city": "Delft", "days": days}))
-    stream.append(_entry(ASKED), _entry(ANSWERED))
-    stream.append(ToolCallResponse(id="c1", content="rain\nand wind", is_error=False))
-    stream.append(ConfigDelta(delta={"assistant": {"name": "Ada"}}))
+    stream.start_turn(new_event("chat_request", content="Hello."))
+    stream.append(new_event("chat_response", message="Hello.\nWhat is it?"))
+    stream.start_turn(new_event("chat_request", content="How will it be?"))
     stream.append(
-        ChatResponse(message=said, metadata={"usage": {"model": "a/b", "output_tokens": tokens}})
+        new_event(
+            "tool_call_request", id="c1", name="look", arguments={"city": "Delft", "days": days}
+        )
     )
-    stream.start_turn(ChatRequest(content="Thanks."))
-    stream.append(ChatResponse(message="Gladly."))
+    stream.append(_entry(ASKED), _entry(ANSWERED))
+    stream.append(
+        new_event("tool_call_response", id="c1", content="rain\nand wind", is_error=False)
+    )
+    stream.append(new_event("config_delta", delta={"assistant": {"name": "Ada"}}))
+    stream.append(
+        new_event(
+            "chat_response",
+            message=said,
+            metadata={"usage": {"model": "a/b", "output_tokens": tokens}},
+        )
+    )
+    stream.start_turn(new_event("chat_request", content="Thanks."))
+    stream.append(new_event("chat_response", message="Gladly."))
 
 
 def _entry(raw: dict[str, Any]) -> Entry:
@@ -200,17 +202,17 @@ def test_each_part_of_a_turn_is_compared(
 def test_reasoning_models_and_ends_without_an_answer_are_compared(
     write: Write, difference: Difference
 ) -> None:
-    def thought(reasoning: str, model: str, ended: Ended) -> Callable[[ConversationStream], None]:
+    def thought(reasoning: str, model: str, ended: Any) -> Callable[[ConversationStream], None]:
         def fill(stream: ConversationStream) -> None:
-            stream.start_turn(ChatRequest(content="Hello."))
+            stream.start_turn(new_event("chat_request", content="Hello."))
             usage = {"usage": {"model": model, "output_tokens": 3}}
-            stream.append(ChatResponse(reasoning=reasoning, metadata=usage))
+            stream.append(new_event("chat_response", reasoning=reasoning, metadata=usage))
             stream.append(make_no_answer(NoAnswer(ended)))
 
         return fill
 
     before = write("a.ipynb", thought("Rain?", "a/b", "failed"))
-    changes: list[tuple[str, str, Ended, str]] = [
+    changes: list[tuple[str, str, Any, str]] = [
         ("Sun?", "a/b", "failed", "+   Sun?"),
         ("Rain?", "a/c", "failed", "+ tokens of: a/c"),
         ("Rain?", "a/b", "interrupted", "+ no answer (interrupted): this turn is not sent"),
@@ -221,8 +223,8 @@ def test_reasoning_models_and_ends_without_an_answer_are_compared(
 
 def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Difference) -> None:
     def more(stream: ConversationStream) -> None:
-        stream.start_turn(ChatRequest(content="First of all."))
-        stream.append(ChatResponse(message="Yes?"))
+        stream.start_turn(new_event("chat_request", content="First of all."))
+        stream.append(new_event("chat_response", message="Yes?"))
         talk(stream)
 
     short = write("a.ipynb")
@@ -249,7 +251,7 @@ def test_base_configuration_compactions_and_other_conversations_are_compared(
 ) -> None:
     def shortened(stream: ConversationStream) -> None:
         talk(stream)
-        stream.append(Compaction(from_turn=0, to_turn=0, reasoning="strip"))
+        stream.append(new_event("compaction", from_turn=0, to_turn=0, reasoning="strip"))
 
     base = {"assistant": {"name": "Kim"}}
     other = {"conversation": {"id": "jp-c1"}, "base_config": {}, "events": [{"type": "x"}]}
@@ -276,8 +278,14 @@ def test_text_of_a_record_cannot_forge_lines_or_move_the_cursor(
     write: Write, difference: Difference
 ) -> None:
     def hostile(stream: ConversationStream) -> None:
-        stream.start_turn(ChatRequest(content="a\x1b[2Jb\n\nturn 9: x\n+ y\rz ⟨… 3⟩ \ud800"))
-        stream.append(ToolCallRequest(id="1", name="x\nturn 8: y", arguments={"k\n- z": "\x9b"}))
+        stream.start_turn(
+            new_event("chat_request", content="a\x1b[2Jb\n\nturn 9: x\n+ y\rz ⟨… 3⟩ \ud800")
+        )
+        stream.append(
+            new_event(
+                "tool_call_request", id="1", name="x\nturn 8: y", arguments={"k\n- z": "\x9b"}
+            )
+        )
 
     output = difference(write("a.ipynb", lambda _: None), write("b.ipynb", hostile))
     lines = output.splitlines()

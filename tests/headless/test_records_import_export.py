@@ -10,15 +10,14 @@ from typing import Any
 import nbformat
 import pytest
 
+import jp_nb
 from jp_nb.cli import main
-from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
 from jp_nb.interop.directories import (
     load_directory,
     save_directory,
 )
 from jp_nb.record.clock import utc_now
-from jp_nb.record.events import ChatRequest
 from tests.headless.jp_folders import (
     GENERATIONS,
     OTHER,
@@ -30,6 +29,7 @@ from tests.headless.jp_folders import (
     write_folder,
 )
 from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
+from tests.kit.records import new_event
 from tests.notebook.page.executor import Executor, begin
 from tests.support.notebook_runs import write_cells
 
@@ -98,7 +98,7 @@ def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Pat
     ]
     assert notebook.read_bytes() == before
     (folder / "events.json").write_bytes(G3["events.json"])
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(jp_nb.StorageError) as caught:
         import_into_notebook(folder, notebook)
     assert str(folder) in str(caught.value)
     assert str(notebook) in str(caught.value)
@@ -194,7 +194,7 @@ def test_kernel_loads_and_saves_without_a_notebook(
     assert save_directory(jp, tmp_path / "out").dropped == []
     assert files_in(tmp_path / "out") == G5
     assert save_directory(jp, tmp_path / "head", "jp-head").dropped
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(jp_nb.UsageError, match="there is no folder"):
         load_directory(tmp_path / "none", clock=utc_now)
 
 
@@ -251,7 +251,7 @@ def test_directory_without_all_entries_replaces_nothing(events: Any, tmp_path: P
     (folder / "events.json").write_bytes(
         jp_text([e if isinstance(e, dict) else {"type": e} for e in events])
     )
-    with pytest.raises(StorageError, match="import into another notebook"):
+    with pytest.raises(jp_nb.StorageError, match="import into another notebook"):
         import_into_notebook(folder, notebook)
     assert notebook.read_bytes() == before
 
@@ -267,7 +267,7 @@ def test_conversation_of_a_headless_run_is_kept_beside_the_imported_one(tmp_path
     notebook = tmp_path / "a.ipynb"
     executor = Executor()
     document, _ = begin(executor)
-    document.conversation.start_turn(ChatRequest(content="Alone"))
+    document.conversation.start_turn(new_event("chat_request", content="Alone"))
     nbformat.write(nbformat.v4.new_notebook(metadata=executor.metadata()), notebook)
     import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     stored = nbformat.read(notebook, as_version=4).metadata

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from jp_nb.agent.permissions import SKIPPED_BY_USER
 from jp_nb.headless.run_report import (
     RunReport,
     format_json_report,
@@ -20,10 +19,17 @@ from jp_nb.headless.run_report import (
     make_report,
     to_json,
 )
-from jp_nb.headless.runner import INCOMPLETE_RECORD, CellFailure, RunResult, run_notebook
+from jp_nb.headless.runner import CellFailure, RunResult, run_notebook
 from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
+
+SKIPPED_BY_USER = "Tool skipped by user."
+INCOMPLETE_RECORD = (
+    "the notebook did not receive the whole record of this run; metadata.widgets keeps"
+    " the part that arrived. Run the notebook again, with fewer tool calls in one cell"
+)
+
 
 HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1' * 20)"
 

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.headless.records import load_conversation
 from jp_nb.headless.runner import RunResult, join_streams, run_notebook
 from jp_nb.record import merge
@@ -106,11 +106,11 @@ def test_conversation_is_found_in_the_record_and_in_its_carrier(
     carried = notebook.metadata.widgets[merge.WIDGET_STATE].state.a.state
     carried["events.0"][1] = {"type": "chat_request"}
     nbformat.write(notebook, path)
-    with pytest.raises(StorageError, match=r"talk\.ipynb: .*events\[1\]"):
+    with pytest.raises(jp.StorageError, match=r"talk\.ipynb: .*events\[1\]"):
         load_conversation(path)
     del notebook.metadata["widgets"]
     nbformat.write(notebook, path)
-    with pytest.raises(StorageError, match="contains no conversation"):
+    with pytest.raises(jp.StorageError, match="contains no conversation"):
         load_conversation(path)
 
 
@@ -209,6 +209,6 @@ def test_kernel_that_does_not_start_is_started_once_more(
     if starts == 2:
         assert run_notebook(path).ok
         return
-    with pytest.raises(UsageError, match="'late' of talk"):
+    with pytest.raises(jp.UsageError, match="'late' of talk"):
         run_notebook(path)
     assert path.read_bytes() == before

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.errors import StorageError
 from jp_nb.headless.strip import Parts, strip_notebook
 
 CARRIER = {"model_module": "jp-nb", "model_name": "RecordModel", "state": {"jp": {}}}
@@ -171,7 +171,7 @@ def test_file_that_is_not_a_notebook_is_reported_and_kept(
     sound = tmp_path / "b.ipynb"
     for name, data in BAD.items():
         with subtests.test(name):
-            with pytest.raises(StorageError, match=r"^not a notebook"):
+            with pytest.raises(jp.StorageError, match=r"^not a notebook"):
                 strip_notebook(data, Parts())
             path.write_bytes(data)
             sound.write_text(json.dumps(FULL), encoding="utf-8")

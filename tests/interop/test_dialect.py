@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import Partial, merge_partials
+import jp_nb
 from jp_nb.config.partial import get_path as value_at
-from jp_nb.errors import StorageError
+from jp_nb.config.partial import merge_partials
 from jp_nb.interop.files import Directory, write_directory
 from jp_nb.interop.jp_head import JP_PROVIDERS, JP_SHAPE, TOOL_SHAPE
 from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
@@ -37,9 +37,9 @@ def base(written: Directory) -> Any:
     return json.loads(written.files["base_config.json"])
 
 
-def load_as_jp(written: Directory) -> Partial:
+def load_as_jp(written: Directory) -> dict[str, Any]:
     """Load entries as JP does: one invalid entry is an error."""
-    config: Partial = merge_partials({}, base(written))
+    config: dict[str, Any] = merge_partials({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
     for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
@@ -371,7 +371,7 @@ def test_conversation_without_a_model_known_to_jp_is_refused(subtests: pytest.Su
         {"assistant": {"model": {"id": {"name": "m-1"}}}},
     ]
     for start in rows:
-        refused = pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config")
+        refused = pytest.raises(jp_nb.StorageError, match=r"assistant\.model\.id.*%jp config")
         with subtests.test(start=start), refused:
             convert_for_head([], start)
 

@@ -11,7 +11,6 @@ import pytest
 from jp_nb.interop.files import write_directory
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
-from jp_nb.record.events import ToolCallRequest
 from tests.interop.jp_directories import (
     CALL,
     RESULT,
@@ -24,6 +23,7 @@ from tests.interop.jp_directories import (
     kept,
     question,
 )
+from tests.kit.kinds import is_kind
 
 
 def entry_of(raw: dict[str, Any]) -> Any:
@@ -105,7 +105,7 @@ def test_hints_of_an_entry_are_not_sent_to_the_model() -> None:
     assert {"verbatim", "spelling"} <= jp["events"][1].keys()
     stream = Document.load(jp, clock=clock).conversation
     call = [item.entry for item in build_context(stream)][1]
-    assert isinstance(call, ToolCallRequest)
+    assert is_kind(call, "tool_call_request")
     assert call.arguments == {"b": "no!", "a": "-"}
 
 

@@ -11,21 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import StorageError
+import jp_nb
 from jp_nb.interop.directories import load_directory
 from jp_nb.interop.files import Directory, read_directory, write_directory
 from jp_nb.record.clock import format_timestamp
 from jp_nb.record.config_history import Projection
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    ConfigDelta,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-)
 from tests.interop.jp_directories import (
     ASKED,
     BASE,
@@ -47,6 +38,7 @@ from tests.interop.jp_directories import (
     jp_text,
     kept,
 )
+from tests.kit.records import new_event
 from tests.support.record_strategies import json_values, records
 
 
@@ -119,13 +111,13 @@ def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtest
         (directory([], {"base": {}, "init": [1]}), r"init\[0\]"),
         (directory([], {"base": {}, "init": [TALK[0]]}), "expected a config_delta"),
     ]:
-        with subtests.test(files=files), pytest.raises(StorageError, match=message):
+        with subtests.test(files=files), pytest.raises(jp_nb.StorageError, match=message):
             read_directory(NAME, files, clock=clock)
 
 
 def test_entries_nested_too_deeply_are_refused() -> None:
     text = b"[" + b'{"a":' * 900 + b"1" + b"}" * 900 + b"]"
-    with pytest.raises(StorageError, match="nested too deeply: more than 100 levels"):
+    with pytest.raises(jp_nb.StorageError, match="nested too deeply: more than 100 levels"):
         read_directory(NAME, directory([]) | {"events.json": text}, clock=clock)
 
 
@@ -250,15 +242,19 @@ def test_appending_preserves_the_bytes_before(events: Any, form: dict[str, Any])
 def continued(files: Mapping[str, bytes]) -> Any:
     document = Document.load(imported(files), clock=clock)
     stream = document.conversation
-    stream.start_turn(ChatRequest(content="And?", metadata={"cell_id": "c", "n": 1}))
+    stream.start_turn(new_event("chat_request", content="And?", metadata={"cell_id": "c", "n": 1}))
     stream.append(
-        ToolCallRequest(id="n1", name="look", arguments={"path": "ä", "list": ["", "x"]}),
-        InquiryRequest.model_validate(ASKED | {"id": "n1.q.1"}),
-        InquiryResponse(outcome="answered", id="n1.q.1", answer=True),
-        ToolCallResponse(id="n1", content="done", is_error=False),
-        ConfigDelta(delta={"assistant": {"name": "Z"}}, claims={"assistant.name": None}),
-        ChatResponse(message="Because."),
-    )  # fmt: skip
+        new_event(
+            "tool_call_request", id="n1", name="look", arguments={"path": "ä", "list": ["", "x"]}
+        ),
+        new_event("inquiry_request", **(ASKED | {"id": "n1.q.1"})),
+        new_event("inquiry_response", outcome="answered", id="n1.q.1", answer=True),
+        new_event("tool_call_response", id="n1", content="done", is_error=False),
+        new_event(
+            "config_delta", delta={"assistant": {"name": "Z"}}, claims={"assistant.name": None}
+        ),
+        new_event("chat_response", message="Because."),
+    )
     return kept(document.to_json())
 
 
@@ -272,15 +268,23 @@ def now(kind: str, **fields: Any) -> dict[str, Any]:
 ADDED = [
     now("turn_start"),
     now("chat_request", content="And?", metadata={"cell_id": b64("c"), "n": 1}),
-    now("tool_call_request", id="n1", name="look",
-        arguments={"list": ["", b64("x")], "path": b64("ä")}),
+    now(
+        "tool_call_request",
+        id="n1",
+        name="look",
+        arguments={"list": ["", b64("x")], "path": b64("ä")},
+    ),
     ASKED | {"id": "n1.q.1"},
     now("inquiry_response", outcome="answered", id="n1.q.1", answer=True),
     now("tool_call_response", id="n1", content=b64("done"), is_error=False),
-    {"type": "config_delta", "timestamp": NOW, "delta": {"assistant": {"name": "Z"}},
-     "claims": {"assistant.name": None}},
+    {
+        "type": "config_delta",
+        "timestamp": NOW,
+        "delta": {"assistant": {"name": "Z"}},
+        "claims": {"assistant.name": None},
+    },
     now("chat_response", message="Because."),
-]  # fmt: skip
+]
 
 
 def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtests) -> None:
@@ -319,7 +323,7 @@ def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
         "events.json": b"[]\n",
     }
     document.conversation.head["title"] = "Who's there?"
-    document.conversation.start_turn(ChatRequest(content="half \ud83c"))
+    document.conversation.start_turn(new_event("chat_request", content="half \ud83c"))
     written = write_directory(document.to_json())
     assert json.loads(written.files["metadata.json"]) == {
         "title": "Who's there?",
@@ -343,7 +347,7 @@ def test_malformed_conversation_is_not_written(subtests: pytest.Subtests) -> Non
         {"conversation": {}, "base_config": []},
     ]
     for jp in rows:
-        with subtests.test(jp=jp), pytest.raises(StorageError):
+        with subtests.test(jp=jp), pytest.raises(jp_nb.StorageError):
             write_directory(jp)
 
 

@@ -8,25 +8,17 @@ assert turn.server.sent[1].answers == {"who": ServerAnswer("accept", {"city": "D
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Partial
 from jp_nb.mcp.calls import McpTool, ServerCalls
-from jp_nb.mcp.exchange import (
-    InputRequired,
-    ProgressHandler,
-    ServerAnswer,
-    ServerError,
-    ServerQuestion,
-    ServerResult,
-)
-from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
+from jp_nb.mcp.exchange import ServerError
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.kit.servers import server_value
 from tests.support.fakes import FakePrompter
 
 TRIP: dict[str, Any] = {
@@ -45,12 +37,12 @@ class Sent:
 
     call_id: str
     arguments: Mapping[str, JsonValue]
-    answers: Mapping[str, ServerAnswer] | None
+    answers: Mapping[str, Any] | None
     state: object
-    on_progress: ProgressHandler | None
+    on_progress: Any | None
 
 
-Step = ServerResult | InputRequired | Exception | Callable[[Sent], Awaitable[Any]]
+Step = Any  # a result, an exception to raise, or a function to await
 
 
 class FakeServer:
@@ -82,9 +74,9 @@ class FakeServer:
         tool: str,
         arguments: Mapping[str, JsonValue],
         *,
-        answers: Mapping[str, ServerAnswer] | None = None,
+        answers: Mapping[str, Any] | None = None,
         state: object = None,
-        on_progress: ProgressHandler | None = None,
+        on_progress: Any | None = None,
     ) -> Any:
         """Implement `CallConnection.call`."""
         sent = Sent(call_id, arguments, answers, state, on_progress)
@@ -122,7 +114,7 @@ class Asking:
         *ends: Any,
         away: str | None = None,
         calls: Sequence[str] = ("c1",),
-        settings: Partial | None = None,
+        settings: dict[str, Any] | None = None,
         **ports: Any,
     ) -> None:
         self.server = FakeServer(*steps)
@@ -132,7 +124,7 @@ class Asking:
         )
         self.person = FakePrompter(*ends, away=away)
         config: Any = interrupt_config()
-        tool: Partial = {"source": "local", "run": "unattended", **(settings or {})}
+        tool: dict[str, Any] = {"source": "local", "run": "unattended", **(settings or {})}
         config["conversation"] = {"tools": {NAME: tool}}
         asked = [call(NAME, call_id, index=index) for index, call_id in enumerate(calls, 1)]
         self.bench = Bench(
@@ -148,51 +140,51 @@ class Asking:
         await self.bench.run()
         await self.calls.aclose()
 
-    async def ask(self, asked: ServerQuestion, *calls: str) -> ServerAnswer:
+    async def ask(self, asked: Any, *calls: str) -> Any:
         """Ask the user as a server of 2025 does, during the call `c1` or `calls`."""
         return await self.calls.ask(asked, calls or ("c1",))
 
     @property
-    def answers(self) -> list[Mapping[str, ServerAnswer] | None]:
+    def answers(self) -> list[Mapping[str, Any] | None]:
         """The answers of each request."""
         return [sent.answers for sent in self.server.sent]
 
     @property
     def results(self) -> list[tuple[str, bool]]:
         """Text of each result, and True for an error."""
-        return [(each.content, each.is_error) for each in self.bench.of(ToolCallResponse)]
+        return [(each.content, each.is_error) for each in self.bench.of("tool_call_response")]
 
     @property
-    def inquiries(self) -> list[InquiryRequest]:
+    def inquiries(self) -> list[Any]:
         """The recorded questions."""
-        return self.bench.of(InquiryRequest)
+        return self.bench.of("inquiry_request")
 
     @property
     def ends(self) -> list[Any]:
         """The recorded ends of the questions."""
-        return [each.metadata.get("end") for each in self.bench.of(InquiryResponse)]
+        return [each.metadata.get("end") for each in self.bench.of("inquiry_response")]
 
 
 def form(
     key: str = "elicitation", schema: Mapping[str, Any] = TRIP, message: str = "Which trip?"
-) -> ServerQuestion:
+) -> Any:
     """Return a question with a form."""
-    return ServerQuestion(key, "form", message, schema)
+    return server_value("server_question", key, "form", message, schema)
 
 
-def address(key: str = "elicitation", url: str = "https://a.example/login") -> ServerQuestion:
+def address(key: str = "elicitation", url: str = "https://a.example/login") -> Any:
     """Return a question with an address."""
-    return ServerQuestion(key, "url", "Please sign in.", None, url)
+    return server_value("server_question", key, "url", "Please sign in.", None, url)
 
 
-def required(*questions: ServerQuestion, state: object = "s1") -> InputRequired:
+def required(*questions: Any, state: object = "s1") -> Any:
     """Return the questions of a server of 2026."""
-    return InputRequired({each.key: each for each in questions}, state)
+    return server_value("input_required", {each.key: each for each in questions}, state)
 
 
-def result(text: str = "Done.", **more: Any) -> ServerResult:
+def result(text: str = "Done.", **more: Any) -> Any:
     """Return a result with one text."""
-    return ServerResult(({"type": "text", "text": text},), **more)
+    return server_value("server_result", ({"type": "text", "text": text},), **more)
 
 
 def server_error(message: str, code: int = 0, data: JsonValue = None) -> ServerError:

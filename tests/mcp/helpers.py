@@ -21,13 +21,7 @@ from time import monotonic
 from typing import Any
 
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import (
-    ConnectionLimits,
-    HttpLaunch,
-    Launch,
-    QuestionHandler,
-    StdioLaunch,
-)
+from tests.kit.servers import server_value
 from tests.mcp.scripted_server import Json, read_log
 
 PROGRAM = Path(__file__).with_name("scripted_server.py")
@@ -48,7 +42,7 @@ _numbers = count(1)
 class Scripted:
     """A script in a file, and the log of the server that follows it."""
 
-    launch: Launch
+    launch: Any
     log: Path
 
     def logged(self) -> list[Json]:
@@ -72,7 +66,9 @@ def write_script(folder: Path, script: Json) -> tuple[Path, Path]:
 def scripted(folder: Path, **script: Any) -> Scripted:
     """Return the launch of a server over stdio that follows `script`."""
     file, log = write_script(folder, script)
-    return Scripted(StdioLaunch(sys.executable, ("-I", "-S", str(PROGRAM), str(file))), log)
+    return Scripted(
+        server_value("stdio_launch", sys.executable, ("-I", "-S", str(PROGRAM), str(file))), log
+    )
 
 
 @contextmanager
@@ -85,18 +81,18 @@ def scripted_http(folder: Path, **script: Any) -> Iterator[Scripted]:
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline())
-            yield Scripted(HttpLaunch(f"http://127.0.0.1:{port}/mcp"), log)
+            yield Scripted(server_value("http_launch", f"http://127.0.0.1:{port}/mcp"), log)
         finally:
             process.stdin.close()
 
 
 @asynccontextmanager
 async def connected(
-    launch: Launch,
+    launch: Any,
     *,
-    limits: ConnectionLimits | None = None,
+    limits: Any | None = None,
     asks_users: bool = False,
-    on_question: QuestionHandler | None = None,
+    on_question: Any | None = None,
 ) -> AsyncIterator[Connection]:
     """Connect to a server that is named `test`, and end the connection afterwards."""
     connection = Connection("test", launch, limits, asks_users=asks_users, on_question=on_question)

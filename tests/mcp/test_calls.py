@@ -7,21 +7,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice, QuestionEnds, Waits
 from jp_nb.agent.permission_rules import SessionRules
-from jp_nb.agent.prompts import (
-    REFUSED_MARK,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    Unavailable,
-)
+from jp_nb.agent.prompts import REFUSED_MARK
 from jp_nb.agent.turn_state import RecordedAnswer
-from jp_nb.mcp.calls import NOT_CONFIRMED, STARTED_AGAIN
-from jp_nb.mcp.exchange import Progress, ServerAnswer
 from jp_nb.mcp.progress import format_server_progress
-from jp_nb.record.events import InquiryRequest, InquiryResponse
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, not_answered, unavailable
+from tests.kit.servers import server_value
 from tests.mcp.fake_server import (
     TRIP,
     Asking,
@@ -36,10 +28,20 @@ from tests.mcp.fake_server import (
 )
 from tests.support.fakes import forever, until, yes
 
+NOT_CONFIRMED = (
+    "The server {} needs the user to open an address before this call, but the user did"
+    " not confirm it. Do not retry this tool call in this turn."
+)
+STARTED_AGAIN = (
+    "The server has forgotten the answers so far, so the call was started again. Your"
+    " earlier answers are suggested."
+)
+
+
 DELFT: Any = {"city": "Delft"}
-ACCEPTED = ServerAnswer("accept", DELFT)
-CANCEL = ServerAnswer("cancel")
-DECLINED = NotAnswered("declined", "form", marks=REFUSED_MARK)
+ACCEPTED = server_value("server_answer", "accept", DELFT)
+CANCEL = server_value("server_answer", "cancel")
+DECLINED = not_answered("declined", "form", marks=REFUSED_MARK)
 
 
 def old(*questions: Any) -> Any:
@@ -94,12 +96,12 @@ async def test_answer_reaches_a_server_of_2025_during_its_call() -> None:
 
 @pytest.mark.req("R-MCP-42")
 async def test_questions_of_one_round_are_one_form_in_their_order() -> None:
-    end = FormEnd((yes(DELFT), DECLINED, yes(True)))
+    end = form_end((yes(DELFT), DECLINED, yes(True)))
     turn = Asking(
         [required(form("z"), form("a"), address("m")), result()],
         end,
     )
-    prompts: list[FormPrompt] = []
+    prompts: list[Any] = []
     ask = turn.person.ask
 
     async def keep(prompt: Any) -> Any:
@@ -112,7 +114,11 @@ async def test_questions_of_one_round_are_one_form_in_their_order() -> None:
     assert [page.question.id for page in prompt.pages] == ["z", "a", "m"]
     assert {(page.label, page.tool) for page in prompt.pages} == {("books asks", "books__trip")}
     assert (prompt.declines, prompt.partial) == (True, False)
-    answers = {"z": ACCEPTED, "a": ServerAnswer("decline"), "m": ServerAnswer("accept")}
+    answers = {
+        "z": ACCEPTED,
+        "a": server_value("server_answer", "decline"),
+        "m": server_value("server_answer", "accept"),
+    }
     assert turn.answers[1] == answers
     assert [*(turn.answers[1] or {})] == ["z", "a", "m"]
 
@@ -122,13 +128,11 @@ async def test_questions_of_one_round_are_one_form_in_their_order() -> None:
     ("end", "action"),
     [
         (DECLINED, "decline"),
-        (NotAnswered("cancelled", "form"), "cancel"),
-        (NotAnswered("timed_out", "form"), "cancel"),
+        (not_answered("cancelled", "form"), "cancel"),
+        (not_answered("timed_out", "form"), "cancel"),
     ],
 )
-async def test_each_end_reaches_the_server_as_the_user_chose_it(
-    end: NotAnswered, action: str
-) -> None:
+async def test_each_end_reaches_the_server_as_the_user_chose_it(end: Any, action: str) -> None:
     turn = Asking([required(form("who")), result("so be it")], end)
     await turn.run()
     assert [x.action for x in (turn.answers[1] or {}).values()] == [action]
@@ -175,7 +179,7 @@ async def test_question_during_parallel_calls_names_all_of_them() -> None:
 
     turn = Asking([wait_for_both, second], yes(DELFT), calls=("c1", "c2"))
     await turn.run()
-    [shown] = turn.bench.shown_of(QuestionEnds)
+    [shown] = turn.bench.shown_of("question_ends")
     assert shown.question.context == (
         "The question belongs to one of these running calls: books__trip, books__trip."
     )
@@ -195,7 +199,7 @@ async def test_several_rounds_ask_several_times() -> None:
     turn = Asking(steps, yes(DELFT), yes({"city": "Gouda"}))
     await turn.run()
     assert [sent.state for sent in turn.server.sent] == [None, "s1", "s2"]
-    assert turn.answers[2] == {"who": ServerAnswer("accept", {"city": "Gouda"})}
+    assert turn.answers[2] == {"who": server_value("server_answer", "accept", {"city": "Gouda"})}
     assert [each.id for each in turn.inquiries] == ["c1.who.1", "c1.who.2"]
 
 
@@ -208,7 +212,7 @@ async def test_no_time_of_the_call_passes_while_the_user_thinks() -> None:
     turn = Asking([required(form("who")), result()], think)
     await turn.run()
     begun = [event for event in turn.bench.shown if type(event).__name__ == "ToolEnds"]
-    assert begun[0].seconds < 0.25  # type: ignore[union-attr]
+    assert begun[0].seconds < 0.25
 
 
 # --- nobody is there -----------------------------------------------------------------------------
@@ -235,10 +239,10 @@ async def test_without_a_user_the_server_gets_cancel_and_the_model_the_reason(as
 @pytest.mark.req("R-MCP-40")
 async def test_form_that_fails_is_no_decline() -> None:
     step = old(form())
-    turn = asking_old(step, FormEnd((Answered(DELFT, "form"),)))
+    turn = asking_old(step, form_end((answered(DELFT, "form"),)))
 
     async def fail(prompt: Any) -> Any:
-        return Unavailable("the page is gone")
+        return unavailable("the page is gone")
 
     turn.person.ask = fail  # type: ignore[method-assign]
     turn.person.unavailable = lambda: None  # type: ignore[method-assign]
@@ -259,7 +263,9 @@ async def test_configured_answer_is_sent_with_the_defaults_of_other_fields() -> 
         settings={"questions": {"who": {"answer": {"city": "Delft"}}}},
     )
     await turn.run()
-    assert turn.answers[1] == {"who": ServerAnswer("accept", {"city": "Delft", "unit": "C"})}
+    assert turn.answers[1] == {
+        "who": server_value("server_answer", "accept", {"city": "Delft", "unit": "C"})
+    }
 
 
 @pytest.mark.req("R-MCP-56")
@@ -289,7 +295,7 @@ async def test_model_answers_only_if_the_user_configured_it() -> None:
     )
     await turn.run()
     assert turn.answers[1] == {"who": ACCEPTED}
-    [end] = turn.bench.of(InquiryResponse)
+    [end] = turn.bench.of("inquiry_response")
     assert end.metadata["channel"] == "model"
     [asked] = turn.inquiries
     assert not asked.question.exclusive
@@ -311,8 +317,8 @@ async def test_call_that_ends_at_its_question_is_answered_and_cancelled() -> Non
         step_answers.append(await turn.ask(form()))
         await forever()
 
-    step_answers: list[ServerAnswer] = []
-    turn = Asking([step], NotAnswered("interrupted", "form"))
+    step_answers: list[Any] = []
+    turn = Asking([step], not_answered("interrupted", "form"))
     await turn.run()
     assert step_answers == [CANCEL]
     assert turn.server.cancelled == ["c1"]
@@ -494,7 +500,9 @@ async def test_secret_is_masked_and_in_no_record_or_result() -> None:
 
     turn = Asking([required(form("who", schema)), echo], yes({"api_key": "hunter2hunter2"}))
     await turn.run()
-    assert turn.answers[1] == {"who": ServerAnswer("accept", {"api_key": "hunter2hunter2"})}
+    assert turn.answers[1] == {
+        "who": server_value("server_answer", "accept", {"api_key": "hunter2hunter2"})
+    }
     [asked] = turn.inquiries
     fields: Any = asked.question.answer_type.to_raw()["fields"]
     assert fields[0]["answer_type"] == {"type": "secret"}
@@ -507,7 +515,7 @@ async def test_secret_is_masked_and_in_no_record_or_result() -> None:
 async def test_question_without_fields_is_accepted_with_an_empty_object() -> None:
     turn = Asking([required(form("sure", {"type": "object", "properties": {}})), result()], yes({}))
     await turn.run()
-    assert turn.answers[1] == {"sure": ServerAnswer("accept", {})}
+    assert turn.answers[1] == {"sure": server_value("server_answer", "accept", {})}
 
 
 async def test_message_of_several_lines_keeps_their_order() -> None:
@@ -526,7 +534,7 @@ async def test_hostile_keys_and_messages_are_data() -> None:
     await turn.run()
     assert turn.answers[1] == {key: ACCEPTED}
     [inquiry] = turn.inquiries
-    assert isinstance(inquiry, InquiryRequest)
+    assert is_kind(inquiry, "inquiry_request")
     assert "\n" not in inquiry.id
     assert len(inquiry.id) < 150
 
@@ -539,16 +547,16 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
     async def step(sent: Sent) -> Any:
         assert sent.on_progress is not None
         for number in range(1000):
-            sent.on_progress(Progress(f"page {number}", number, 1000))
+            sent.on_progress(server_value("server_progress", f"page {number}", number, 1000))
             if number == 500:
                 await asyncio.sleep(0.3)
         await asyncio.sleep(0.3)
-        sent.on_progress(Progress("late", 1000, 1000))
+        sent.on_progress(server_value("server_progress", "late", 1000, 1000))
         return result()
 
     turn = Asking([step])
     await turn.run()
-    shown = [x.progress for x in turn.bench.passing if isinstance(x, Waits) and x.progress]
+    shown = [x.progress for x in turn.bench.passing if is_kind(x, "waits") and x.progress]
     assert shown[0] == "0 of 1000, 0%: page 0"
     assert "999 of 1000, 100%: page 999" in shown
     assert len(shown) <= 4
@@ -558,15 +566,15 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (Progress(None, 3, None), "3"),
-        (Progress("reading", 3, 10), "3 of 10, 30%: reading"),
-        (Progress("a\nb\x1b[2J", 1, 0), "1: a b"),
-        (Progress("x", float("nan"), 1), "x"),
-        (Progress("x", 1, float("inf")), "1: x"),
-        (Progress("x", 5, 2), "5 of 2, 100%: x"),
+        (server_value("server_progress", None, 3, None), "3"),
+        (server_value("server_progress", "reading", 3, 10), "3 of 10, 30%: reading"),
+        (server_value("server_progress", "a\nb\x1b[2J", 1, 0), "1: a b"),
+        (server_value("server_progress", "x", float("nan"), 1), "x"),
+        (server_value("server_progress", "x", 1, float("inf")), "1: x"),
+        (server_value("server_progress", "x", 5, 2), "5 of 2, 100%: x"),
     ],
 )
-def test_progress_is_shown_with_its_share(progress: Progress, text: str) -> None:
+def test_progress_is_shown_with_its_share(progress: Any, text: str) -> None:
     assert format_server_progress(progress) == text
 
 
@@ -589,7 +597,7 @@ async def test_recorded_answer_to_a_changed_question_is_not_used_and_the_change_
     changed = Asking([required(form("who", schema, "Which tour?")), result()], yes(DELFT))
     changed.bench.use(recorded=recorded)
     await changed.run()
-    [notice] = changed.bench.shown_of(Notice)
+    [notice] = changed.bench.shown_of("notice")
     assert notice.text == (
         'The recorded answer to "Which tour?" is not used, because the question changed: its '
         "text, the field `city`, the field `days`"

@@ -10,7 +10,11 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.mcp.exchange import InputRequired, ServerAnswer, ServerQuestion, ServerResult
+
+from typing import Any
+
+from tests.kit.kinds import is_kind
+from tests.kit.servers import server_value
 from tests.mcp.helpers import FORM, connected, scripted, text_of
 
 Era = Literal["2025", "2026"]
@@ -23,7 +27,7 @@ async def test_call_returns_the_result_of_the_server(tmp_path: Path, era: Era) -
     async with connected(server.launch) as connection:
         result = await connection.call("1", "echo", {"a": None, "b": [1.5, "ü"]})
         assert connection.era == era
-    assert isinstance(result, ServerResult)
+    assert is_kind(result, "server_result")
     assert text_of(result) == '{"a": null, "b": [1.5, "\\u00fc"]}'
 
 
@@ -31,11 +35,11 @@ async def test_server_of_2025_asks_during_the_call(tmp_path: Path) -> None:
     server = scripted(
         tmp_path, era="2025", calls={"trip": [{"ask": {"who": FORM}}, {"answers": True}]}
     )
-    asked: list[tuple[ServerQuestion, Sequence[str]]] = []
+    asked: list[tuple[Any, Sequence[str]]] = []
 
-    async def answer(question: ServerQuestion, calls: Sequence[str]) -> ServerAnswer:
+    async def answer(question: Any, calls: Sequence[str]) -> Any:
         asked.append((question, calls))
-        return ServerAnswer("accept", {"city": "Delft"})
+        return server_value("server_answer", "accept", {"city": "Delft"})
 
     async with connected(server.launch, asks_users=True, on_question=answer) as connection:
         result = await connection.call("call-1", "trip", {})
@@ -53,10 +57,14 @@ async def test_server_of_2026_returns_its_question_and_gets_the_answer(tmp_path:
     )
     async with connected(server.launch, asks_users=True) as connection:
         asked = await connection.call("1", "trip", {})
-        assert isinstance(asked, InputRequired)
+        assert is_kind(asked, "input_required")
         assert asked.questions["who"].schema == FORM["requestedSchema"]
         assert "opaque" not in repr(asked)
         result = await connection.call(
-            "1", "trip", {}, answers={"who": ServerAnswer("decline")}, state=asked.state
+            "1",
+            "trip",
+            {},
+            answers={"who": server_value("server_answer", "decline")},
+            state=asked.state,
         )
     assert text_of(result) == '{"who": {"action": "decline"}}'

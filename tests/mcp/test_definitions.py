@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.mcp.definitions import (
-    MAX_DESCRIPTION_CHARS,
-    MAX_INSTRUCTIONS_CHARS,
     find_changes,
     format_instructions,
     map_names,
@@ -23,15 +21,19 @@ from jp_nb.mcp.definitions import (
     read_definitions,
     read_schema,
 )
-from jp_nb.mcp.exchange import ServerTool
+from tests.kit.servers import server_value
+
+MAX_DESCRIPTION_CHARS = 4000
+MAX_INSTRUCTIONS_CHARS = 2000
+
 
 TEXT: JsonValue = {"type": "string"}
 
 
-def make_tool(
-    name: str = "search", description: str | None = "Search.", **schema: Any
-) -> ServerTool:
-    return ServerTool(name, None, description, {"type": "object", **schema}, None, {})
+def make_tool(name: str = "search", description: str | None = "Search.", **schema: Any) -> Any:
+    return server_value(
+        "server_tool", name, None, description, {"type": "object", **schema}, None, {}
+    )
 
 
 # --- names -----------------------------------------------------------------------------------

@@ -16,20 +16,18 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.mcp.connection import MAX_CALL_ROUNDS, MAX_RESTARTS, Connection
-from jp_nb.mcp.exchange import (
-    ConnectionLimits,
-    InputRequired,
-    Progress,
-    ServerAnswer,
-    ServerError,
-    ServerNotStarted,
-    ServerResult,
-    StdioLaunch,
-)
-from jp_nb.mcp.transport import MAX_GREETING_BYTES, MAX_STDERR_BYTES
+from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.exchange import ServerError, ServerNotStarted
+from tests.kit.kinds import is_kind
+from tests.kit.servers import server_value
 from tests.mcp.helpers import FORM, connected, list_group, scripted, text_of, wait_until
 from tests.mcp.scripted_server import Json
+
+MAX_CALL_ROUNDS = 10
+MAX_RESTARTS = 3
+MAX_GREETING_BYTES = 65_536
+MAX_STDERR_BYTES = 65_536
+
 
 ERAS = pytest.mark.parametrize("era", ["2025", "2026"])
 HI: list[Json] = [{"result": "hi"}]
@@ -39,7 +37,9 @@ HI: list[Json] = [{"result": "hi"}]
 
 
 async def test_missing_program_is_named_at_once() -> None:
-    connection = Connection("files", StdioLaunch("no-such-program", ("--token", "sk-12345678")))
+    connection = Connection(
+        "files", server_value("stdio_launch", "no-such-program", ("--token", "sk-12345678"))
+    )
     with pytest.raises(ServerNotStarted, match="no-such-program was not found") as info:
         await connection.start()
     assert info.value.server == "files"
@@ -48,7 +48,7 @@ async def test_missing_program_is_named_at_once() -> None:
 
 
 async def test_missing_folder_is_named(tmp_path: Path) -> None:
-    launch = StdioLaunch("python3", folder=tmp_path / "gone")
+    launch = server_value("stdio_launch", "python3", folder=tmp_path / "gone")
     with pytest.raises(ServerNotStarted, match=r"its folder .*gone does not exist"):
         await Connection("test", launch).start()
 
@@ -66,7 +66,7 @@ async def test_server_that_exits_is_reported_with_its_last_lines(tmp_path: Path)
 @pytest.mark.req("R-MCP-4")
 async def test_silent_server_ends_after_the_time_to_start(tmp_path: Path) -> None:
     server = scripted(tmp_path, silent=["server/discover", "initialize"], calls={})
-    limits = ConnectionLimits(startup_timeout_secs=1)
+    limits = server_value("connection_limits", startup_timeout_secs=1)
     connection = Connection("test", server.launch, limits)
     began = monotonic()
     with pytest.raises(ServerNotStarted, match="no answer within 1 s"):
@@ -142,7 +142,9 @@ async def test_servers_inherit_only_a_short_list_of_variables(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     monkeypatch.setenv("SHELL", "() { evil; }")
     program = "import json, os, sys; print(json.dumps(dict(os.environ)), file=sys.stderr)"
-    launch = StdioLaunch(sys.executable, ("-S", "-c", program), {"TOKEN": "t0p-s3cret-value"})
+    launch = server_value(
+        "stdio_launch", sys.executable, ("-S", "-c", program), {"TOKEN": "t0p-s3cret-value"}
+    )
     with pytest.raises(ServerNotStarted) as info:
         await Connection("test", launch).start()
     environment = json.loads(info.value.stderr[-1])
@@ -161,7 +163,7 @@ async def test_large_message_ends_the_connection_and_the_next_start_works(
     tmp_path: Path, era: str
 ) -> None:
     server = scripted(tmp_path, era=era, calls={"big": [{"big": 3_000_000}], "greet": HI})
-    limits = ConnectionLimits(max_response_bytes=1_000_000)
+    limits = server_value("connection_limits", max_response_bytes=1_000_000)
     async with connected(server.launch, limits=limits) as connection:
         with pytest.raises(ServerError, match="a message of more than 1,000,000 bytes"):
             await connection.call("1", "big", {})
@@ -217,7 +219,7 @@ for line in sys.stdin:
     elif "id" in message:
         print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)), flush=True)
 """
-    launch = StdioLaunch(sys.executable, ("-c", program))
+    launch = server_value("stdio_launch", sys.executable, ("-c", program))
     async with connected(launch) as connection:
         assert connection.version == "2025-06-18"
         assert [tool.name for tool in await connection.list_tools()] == ["a"]
@@ -255,25 +257,25 @@ async def test_unknown_content_costs_only_its_block(
     server = scripted(tmp_path, era=era, calls={"mixed": [{"result": [good, block, good]}]})
     async with connected(server.launch) as connection:
         result = await connection.call("1", "mixed", {})
-    assert isinstance(result, ServerResult)
+    assert is_kind(result, "server_result")
     first, replaced, last = result.content
     assert first == last == good
     assert named in str(replaced["text"])
 
 
-RESULTS: list[tuple[Json, ServerResult]] = [
-    ({"structuredContent": [1]}, ServerResult((), [1])),
-    ({"content": None, "structuredContent": {"a": 1}}, ServerResult((), {"a": 1})),
-    ({"content": [], "isError": "yes"}, ServerResult(())),
-    ({"content": [], "isError": True}, ServerResult((), is_error=True)),
-    ({"content": [], "structuredContent": {"b": 2}}, ServerResult((), {"b": 2})),
+RESULTS: list[tuple[Json, Any]] = [
+    ({"structuredContent": [1]}, server_value("server_result", (), [1])),
+    ({"content": None, "structuredContent": {"a": 1}}, server_value("server_result", (), {"a": 1})),
+    ({"content": [], "isError": "yes"}, server_value("server_result", ())),
+    ({"content": [], "isError": True}, server_value("server_result", (), is_error=True)),
+    ({"content": [], "structuredContent": {"b": 2}}, server_value("server_result", (), {"b": 2})),
 ]
 
 
 @ERAS
 @pytest.mark.parametrize(("sent", "expected"), RESULTS)
 async def test_result_against_the_protocol_or_its_schema_is_kept(
-    tmp_path: Path, era: str, sent: Json, expected: ServerResult
+    tmp_path: Path, era: str, sent: Json, expected: Any
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     tool = {"name": "odd", "inputSchema": {"type": "object"}, "outputSchema": schema}
@@ -415,8 +417,8 @@ async def test_time_of_a_call_is_limited_and_progress_restarts_it(tmp_path: Path
     step: list[Json] = [{"sleep": 0.3}, {"progress": {"progress": 1, "total": 4, "message": "m"}}]
     calls = {"slow": [{"hang": True}], "steady": [*(4 * step), *HI], "endless": 100 * step}
     server = scripted(tmp_path, era=era, calls=calls)
-    limits = ConnectionLimits(call_timeout_secs=0.6)
-    reports: list[Progress] = []
+    limits = server_value("connection_limits", call_timeout_secs=0.6)
+    reports: list[Any] = []
     async with connected(server.launch, limits=limits) as connection:
         with pytest.raises(ServerError, match=r"no answer within 0.6 s \(call_timeout_secs\)"):
             await connection.call("1", "slow", {})
@@ -425,17 +427,17 @@ async def test_time_of_a_call_is_limited_and_progress_restarts_it(tmp_path: Path
         with pytest.raises(ServerError, match="no answer"):
             await connection.call("3", "endless", {})
         assert 5 < monotonic() - began < 15
-    assert reports == 4 * [Progress("m", 1.0, 4.0)]
+    assert reports == 4 * [server_value("server_progress", "m", 1.0, 4.0)]
 
 
 async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: Path) -> None:
     server = scripted(tmp_path, era="2025", calls={"trip": [{"ask": {"who": FORM}}, *HI]})
 
-    async def answer(*_: object) -> ServerAnswer:
+    async def answer(*_: object) -> Any:
         await asyncio.sleep(2)
-        return ServerAnswer("accept", {"city": "Delft"})
+        return server_value("server_answer", "accept", {"city": "Delft"})
 
-    limits = ConnectionLimits(call_timeout_secs=0.6)
+    limits = server_value("connection_limits", call_timeout_secs=0.6)
     async with connected(
         server.launch, limits=limits, asks_users=True, on_question=answer
     ) as connection:
@@ -445,7 +447,7 @@ async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: P
 @pytest.mark.req("R-MCP-4")
 async def test_call_without_a_limit_waits(tmp_path: Path) -> None:
     server = scripted(tmp_path, calls={"slow": [{"sleep": 0.5}, *HI]})
-    limits = ConnectionLimits(startup_timeout_secs=0, call_timeout_secs=0)
+    limits = server_value("connection_limits", startup_timeout_secs=0, call_timeout_secs=0)
     async with connected(server.launch, limits=limits) as connection:
         assert text_of(await connection.call("1", "slow", {})) == "hi"
 
@@ -512,7 +514,7 @@ async def test_rounds_of_a_call_are_limited(tmp_path: Path) -> None:
         state = None
         for _ in range(MAX_CALL_ROUNDS):
             asked = await connection.call("2", "ask", {}, state=state)
-            assert isinstance(asked, InputRequired)
+            assert is_kind(asked, "input_required")
             state = asked.state
         with pytest.raises(ServerError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
             await connection.call("2", "ask", {}, state=state)

@@ -13,16 +13,12 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from typing import Any
+
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import (
-    ConnectionLimits,
-    HttpLaunch,
-    InputRequired,
-    Progress,
-    ServerAnswer,
-    ServerError,
-    ServerNotStarted,
-)
+from jp_nb.mcp.exchange import ServerError, ServerNotStarted
+from tests.kit.kinds import is_kind
+from tests.kit.servers import server_value
 from tests.mcp.helpers import FORM, connected, scripted_http, text_of, wait_until
 from tests.mcp.scripted_server import Json
 
@@ -51,10 +47,10 @@ async def test_progress_and_questions_of_2025_come_with_the_stream_of_a_call(
     tmp_path: Path,
 ) -> None:
     steps = [{"progress": {"progress": 1}}, {"ask": {"who": FORM}}, {"answers": True}]
-    reports: list[Progress] = []
+    reports: list[Any] = []
 
-    async def answer(*_: object) -> ServerAnswer:
-        return ServerAnswer("accept", {"city": "Delft"})
+    async def answer(*_: object) -> Any:
+        return server_value("server_answer", "accept", {"city": "Delft"})
 
     with scripted_http(
         tmp_path, era="2025", http={"sse": True, "session": True}, calls={"trip": steps}
@@ -62,7 +58,7 @@ async def test_progress_and_questions_of_2025_come_with_the_stream_of_a_call(
         async with connected(server.launch, asks_users=True, on_question=answer) as connection:
             result = await connection.call("1", "trip", {}, on_progress=reports.append)
     assert text_of(result) == '{"who": {"action": "accept", "content": {"city": "Delft"}}}'
-    assert reports == [Progress(None, 1.0, None)]
+    assert reports == [server_value("server_progress", None, 1.0, None)]
 
 
 @FORMS
@@ -71,8 +67,8 @@ async def test_rounds_of_2026_over_http(tmp_path: Path, sse: bool) -> None:
     with scripted_http(tmp_path, era="2026", http={"sse": sse}, calls={"trip": steps}) as server:
         async with connected(server.launch, asks_users=True) as connection:
             asked = await connection.call("1", "trip", {})
-            assert isinstance(asked, InputRequired)
-            answers = {"who": ServerAnswer("cancel")}
+            assert is_kind(asked, "input_required")
+            answers = {"who": server_value("server_answer", "cancel")}
             result = await connection.call("1", "trip", {}, answers=answers, state=asked.state)
     assert text_of(result) == '{"who": {"action": "cancel"}}'
 
@@ -102,7 +98,7 @@ async def test_cancelled_call_over_http_reaches_the_server(tmp_path: Path, era: 
 async def test_refused_credentials_are_named_and_hidden(tmp_path: Path) -> None:
     settings = {"token": "Bearer right-token-123"}
     with scripted_http(tmp_path, http=settings, calls={"greet": HI}) as server:
-        assert isinstance(server.launch, HttpLaunch)
+        assert is_kind(server.launch, "http_launch")
         wrong = replace(server.launch, headers={"authorization": "Bearer wrong-token-123"})
         with pytest.raises(ServerNotStarted, match="refused the credentials") as info:
             await Connection("test", wrong).start()
@@ -227,7 +223,7 @@ async def test_large_message_over_http_ends_the_connection(
     tmp_path: Path, era: str, sse: bool
 ) -> None:
     calls = {"big": [{"big": 3_000_000}], "greet": HI}
-    limits = ConnectionLimits(max_response_bytes=1_000_000)
+    limits = server_value("connection_limits", max_response_bytes=1_000_000)
     with scripted_http(tmp_path, era=era, http={"sse": sse}, calls=calls) as server:
         async with connected(server.launch, limits=limits) as connection:
             with pytest.raises(ServerError, match="a message of more than 1,000,000 bytes"):
@@ -271,13 +267,13 @@ async def test_compressed_answer_is_refused(tmp_path: Path) -> None:
 )
 async def test_plain_http_to_another_computer_needs_consent(url: str) -> None:
     with pytest.raises(ServerNotStarted, match="insecure = true"):
-        await Connection("test", HttpLaunch(url)).start()
+        await Connection("test", server_value("http_launch", url)).start()
 
 
 @pytest.mark.parametrize("url", ["ftp://localhost/", "localhost:80", "", "http://", "https://["])
 async def test_other_addresses_are_refused(url: str) -> None:
     with pytest.raises(ServerNotStarted, match="its url"):
-        await Connection("test", HttpLaunch(url)).start()
+        await Connection("test", server_value("http_launch", url)).start()
 
 
 @pytest.mark.parametrize("where", ["other port", "other host"])
@@ -286,7 +282,7 @@ async def test_redirect_to_another_origin_is_not_followed(
     tmp_path: Path, where: Literal["other port", "other host"]
 ) -> None:
     with scripted_http(tmp_path, calls={}) as other:
-        assert isinstance(other.launch, HttpLaunch)
+        assert is_kind(other.launch, "http_launch")
         address = other.launch.url
         if where == "other host":
             address = address.replace("127.0.0.1", "localhost")
@@ -308,7 +304,7 @@ async def test_server_that_does_not_run_is_named_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    connection = Connection("test", HttpLaunch(f"http://127.0.0.1:{port}/mcp"))
+    connection = Connection("test", server_value("http_launch", f"http://127.0.0.1:{port}/mcp"))
     with pytest.raises(ServerNotStarted, match="cannot connect to it"):
         await connection.start()
 
@@ -330,7 +326,9 @@ async def test_proxy_of_the_environment_is_used_except_for_this_computer(
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
     async with proxy:
         with pytest.raises(ServerNotStarted):
-            await Connection("test", HttpLaunch("https://mcp.example.com/mcp")).start()
+            await Connection(
+                "test", server_value("http_launch", "https://mcp.example.com/mcp")
+            ).start()
         assert requests[0].startswith(b"CONNECT mcp.example.com:443")
 
         requests.clear()

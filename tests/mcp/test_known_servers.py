@@ -18,9 +18,12 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from typing import Any
+
 from pydantic import JsonValue
 
-from jp_nb.mcp.exchange import Progress, ServerAnswer, ServerError, ServerQuestion, StdioLaunch
+from jp_nb.mcp.exchange import ServerError
+from tests.kit.servers import server_value
 from tests.mcp.helpers import connected, list_group, text_of
 
 PATH = os.pathsep.join(
@@ -53,12 +56,12 @@ SERVERS = [
 ]
 
 
-def launch(known: Known, folder: Path) -> StdioLaunch:
+def launch(known: Known, folder: Path) -> Any:
     """Return the launch of a server, or skip the test."""
     program = shutil.which(known.program, path=PATH)
     if program is None:
         pytest.skip(f"{known.program} is not installed")
-    return StdioLaunch(program, known.options, folder=folder)
+    return server_value("stdio_launch", program, known.options, folder=folder)
 
 
 @pytest.mark.parametrize("known", SERVERS, ids=str)
@@ -74,14 +77,14 @@ async def test_reference_server(tmp_path: Path, known: Known) -> None:
 
 
 async def test_reference_server_asks_and_reports_progress(tmp_path: Path) -> None:
-    asked: list[tuple[ServerQuestion, Sequence[str]]] = []
-    reports: list[Progress] = []
+    asked: list[tuple[Any, Sequence[str]]] = []
+    reports: list[Any] = []
 
-    async def answer(question: ServerQuestion, calls: Sequence[str]) -> ServerAnswer:
+    async def answer(question: Any, calls: Sequence[str]) -> Any:
         asked.append((question, calls))
         if question.mode == "url":
-            return ServerAnswer("decline")
-        return ServerAnswer("accept", {"name": "Ada"})
+            return server_value("server_answer", "decline")
+        return server_value("server_answer", "accept", {"name": "Ada"})
 
     async with connected(
         launch(SERVERS[0], tmp_path), asks_users=True, on_question=answer

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.errors import ConfigError
-from jp_nb.mcp.exchange import HttpLaunch, Launch, StdioLaunch
 from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch
+from tests.kit.kinds import is_kind
 
 PYTHON = sys.executable
 SECRET = "hunter2-hunter2"
@@ -26,27 +26,27 @@ def resolve(
     *,
     inputs: Mapping[str, str] | None = None,
     **environ: str,
-) -> Launch:
+) -> Any:
     """Return the launch of the server `books` in the workspace `folder`."""
     context = LaunchContext(folder, environ, Path("/home/jane"), inputs or {})
     return resolve_launch("books", McpServer.model_validate(settings), context)
 
 
-def resolve_stdio(folder: Path, settings: Mapping[str, Any], **environ: Any) -> StdioLaunch:
+def resolve_stdio(folder: Path, settings: Mapping[str, Any], **environ: Any) -> Any:
     launch = resolve(folder, {"command": PYTHON, **settings}, **environ)
-    assert isinstance(launch, StdioLaunch)
+    assert is_kind(launch, "stdio_launch")
     return launch
 
 
-def resolve_http(folder: Path, settings: Mapping[str, Any], **environ: Any) -> HttpLaunch:
+def resolve_http(folder: Path, settings: Mapping[str, Any], **environ: Any) -> Any:
     launch = resolve(folder, {"url": "https://books.example/mcp", **settings}, **environ)
-    assert isinstance(launch, HttpLaunch)
+    assert is_kind(launch, "http_launch")
     return launch
 
 
-def find_problem(folder: Path, settings: Mapping[str, Any], **environ: Any) -> ConfigError:
+def find_problem(folder: Path, settings: Mapping[str, Any], **environ: Any) -> jp.ConfigError:
     """Return the error of a server that cannot be resolved."""
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         resolve(folder, settings, **environ)
     assert SECRET not in str(caught.value)
     return caught.value

@@ -12,15 +12,13 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from typing import Any
+
 from mcp.server import MCPServer
 
-from jp_nb.mcp.exchange import (
-    HttpLaunch,
-    Progress,
-    ServerError,
-    ServerResult,
-    StdioLaunch,
-)
+from jp_nb.mcp.exchange import ServerError
+from tests.kit.kinds import is_kind
+from tests.kit.servers import server_value
 from tests.mcp.helpers import connected, text_of
 
 PROGRAM = '''
@@ -49,15 +47,15 @@ def note() -> str:
 '''
 
 
-def write_server(folder: Path) -> StdioLaunch:
+def write_server(folder: Path) -> Any:
     """Return the launch of a server over stdio."""
     file = folder / "server.py"
     file.write_text(f"{PROGRAM}\nserver.run('stdio')\n", encoding="utf-8")
-    return StdioLaunch(sys.executable, (str(file),))
+    return server_value("stdio_launch", sys.executable, (str(file),))
 
 
 async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
-    reports: list[Progress] = []
+    reports: list[Any] = []
     async with connected(write_server(tmp_path)) as connection:
         assert (connection.era, connection.server_title) == ("2026", "library 2")
         tools = {tool.name: tool for tool in await connection.list_tools()}
@@ -65,14 +63,14 @@ async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
         assert tools["add"].input_schema["required"] == ["a", "b"]
 
         result = await connection.call("1", "add", {"a": 1, "b": 2})
-        assert isinstance(result, ServerResult)
+        assert is_kind(result, "server_result")
         assert (text_of(result), result.structured) == ("3", {"result": 3})
         failed = await connection.call("2", "add", {"a": "x"})
-        assert isinstance(failed, ServerResult)
+        assert is_kind(failed, "server_result")
         assert failed.is_error
         done = await connection.call("3", "work", {}, on_progress=reports.append)
         assert text_of(done) == "done"
-        assert reports == [Progress("half", 1.0, 2.0)]
+        assert reports == [server_value("server_progress", "half", 1.0, 2.0)]
 
         [content] = await connection.read_resource("note://one")
         assert content["text"] == "text of the note"
@@ -81,7 +79,7 @@ async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def serve_http(program: str) -> AsyncIterator[HttpLaunch]:
+async def serve_http(program: str) -> AsyncIterator[Any]:
     """Run the server of `program` over HTTP."""
     uvicorn = pytest.importorskip("uvicorn")
     names: dict[str, MCPServer] = {}
@@ -94,7 +92,7 @@ async def serve_http(program: str) -> AsyncIterator[HttpLaunch]:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield HttpLaunch(f"http://127.0.0.1:{port}/mcp")
+        yield server_value("http_launch", f"http://127.0.0.1:{port}/mcp")
     finally:
         server.should_exit = True
         await serving

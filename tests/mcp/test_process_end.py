@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.mcp.exchange import StdioLaunch
+
+from tests.kit.kinds import is_kind
 from tests.mcp.helpers import list_group, scripted
 from tests.mcp.scripted_server import Json
 from tests.support.tiers import mostly_deep
@@ -59,7 +60,7 @@ def test_no_server_is_left_five_seconds_after_the_kernel(
     tmp_path: Path, mode: str, number: signal.Signals | None, settings: Json
 ) -> None:
     launch = scripted(tmp_path, calls={}, **settings).launch
-    assert isinstance(launch, StdioLaunch)
+    assert is_kind(launch, "stdio_launch")
     command = [sys.executable, "-c", PROGRAM, mode, launch.command, *launch.arguments]
     kernel = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert kernel.stdout is not None

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import NotAnswered
 from jp_nb.mcp.calls import McpTool, ServerCalls
-from jp_nb.mcp.exchange import ConnectionLimits
-from jp_nb.record.events import ToolCallResponse
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.kit.questions import not_answered
+from tests.kit.servers import server_value
 from tests.mcp.helpers import FORM, Scripted, connected, scripted, wait_until
 from tests.support.fakes import FakePrompter, yes
 
@@ -35,7 +34,7 @@ async def turn_with(
 ) -> AsyncIterator[Bench]:
     """Yield a turn in which the model calls the tool `trip` of a running server."""
     calls = ServerCalls()
-    limits = ConnectionLimits(call_timeout_secs=limit_s)
+    limits = server_value("connection_limits", call_timeout_secs=limit_s)
     async with connected(
         server.launch, limits=limits, asks_users=asks_users, on_question=calls.ask
     ) as connection:
@@ -58,7 +57,7 @@ def asks(folder: Path, era: str, *questions: Any) -> Scripted:
 
 
 def result_of(bench: Bench) -> tuple[str, bool]:
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 
 
@@ -67,8 +66,8 @@ def result_of(bench: Bench) -> tuple[str, bool]:
 async def test_accept_decline_and_cancel_arrive_as_the_user_chose(tmp_path: Path, era: str) -> None:
     ends: dict[str, Any] = {
         "accept": yes(DELFT),
-        "decline": NotAnswered("declined", "form"),
-        "cancel": NotAnswered("cancelled", "form"),
+        "decline": not_answered("declined", "form"),
+        "cancel": not_answered("cancelled", "form"),
     }
     for action, end in ends.items():
         server = asks(tmp_path, era, FORM)
@@ -126,7 +125,7 @@ async def test_interrupt_at_a_question_leaves_no_call_at_the_server(
     tmp_path: Path, era: str
 ) -> None:
     server = scripted(tmp_path, era=era, calls={"trip": [{"ask": {"q": FORM}}, {"hang": True}]})
-    interrupted = FakePrompter(NotAnswered("interrupted", "form"))
+    interrupted = FakePrompter(not_answered("interrupted", "form"))
     async with turn_with(server, interrupted) as bench:
         await bench.run()
         await wait_until(lambda: '"action": "cancel"' in json.dumps(server.logged()))
@@ -155,7 +154,7 @@ async def test_call_is_repeated_after_the_address_that_the_server_needs(tmp_path
         "data": {"elicitations": [{**SIGN_IN, "elicitationId": "e1"}]},
     }
     server = scripted(tmp_path, era="2025", calls={"trip": [{"error": needed}]})
-    ends: list[Any] = [yes(True), NotAnswered("cancelled", "form")]
+    ends: list[Any] = [yes(True), not_answered("cancelled", "form")]
     async with turn_with(server, FakePrompter(*ends)) as bench:
         await bench.run()
     assert len(server.received("tools/call")) == 2

@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 
-from jp_nb.mcp.exchange import ServerResult
-from jp_nb.mcp.results import MAX_BLOCKS, MAX_STRUCTURED_RESULT_CHARS, read_result
-from jp_nb.toolkit.outcome import Failure, Success
+import jp_nb as jp
+from jp_nb.mcp.results import read_result
+from tests.kit.kinds import is_kind
+from tests.kit.servers import server_value
 from tests.mcp.fake_server import Asking, result
 from tests.support.images import png
+
+MAX_BLOCKS = 1000
+MAX_STRUCTURED_RESULT_CHARS = 50_000
+
 
 PNG = base64.b64encode(png(3, 2)).decode()
 
@@ -23,10 +28,10 @@ def text(*texts: str) -> tuple[dict[str, Any], ...]:
     return tuple({"type": "text", "text": each} for each in texts)
 
 
-def read(*blocks: Any, **more: Any) -> Success:
+def read(*blocks: Any, **more: Any) -> jp.Success:
     """Return the outcome of a result that is no error."""
-    outcome = read_result(ServerResult(blocks, **more)).outcome
-    assert isinstance(outcome, Success)
+    outcome = read_result(server_value("server_result", blocks, **more)).outcome
+    assert isinstance(outcome, jp.Success)
     return outcome
 
 
@@ -121,8 +126,10 @@ def test_copy_among_other_content_is_sent_once() -> None:
 @pytest.mark.req("R-MCP-35")
 def test_structured_content_against_its_schema_is_sent_with_a_note() -> None:
     schema: Any = {"type": "object", "properties": {"celsius": {"type": "number"}}}
-    found = read_result(ServerResult(text("warm"), {"celsius": "12"}), schema).outcome
-    assert isinstance(found, Success)
+    found = read_result(
+        server_value("server_result", text("warm"), {"celsius": "12"}), schema
+    ).outcome
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "warm\n[The structured content does not fit the output schema of the tool: celsius: "
         "expected number]"
@@ -142,17 +149,19 @@ def test_content_for_the_user_only_is_shown_and_not_sent() -> None:
         "text": "fact",
         "annotations": {"audience": ["assistant"]},
     }
-    found = read_result(ServerResult((for_user, for_model)))
+    found = read_result(server_value("server_result", (for_user, for_model)))
     assert found.for_user == ("secret joke",)
-    assert isinstance(found.outcome, Success)
+    assert isinstance(found.outcome, jp.Success)
     assert found.outcome.content == ("fact\n[A part of the result was shown to the user only.]")
 
 
 @pytest.mark.req("R-MCP-36")
 def test_error_of_a_tool_is_a_failure_with_the_words_of_the_server() -> None:
     image: dict[str, Any] = {"type": "image", "data": PNG, "mimeType": "image/png"}
-    found = read_result(ServerResult((*text("no such book"), image), {"code": 5}, is_error=True))
-    assert isinstance(found.outcome, Failure)
+    found = read_result(
+        server_value("server_result", (*text("no such book"), image), {"code": 5}, is_error=True)
+    )
+    assert is_kind(found.outcome, "failure")
     assert found.outcome.message.startswith("no such book\n[image 1: ")
     assert found.outcome.structured == {"code": 5}
 
@@ -162,8 +171,10 @@ def test_large_results_are_bounded_in_linear_time() -> None:
     began = time.monotonic()
     many = read(*text(*map(str, range(MAX_BLOCKS + 500))))
     assert many.content.endswith("[500 more content blocks are omitted]")
-    large = read_result(ServerResult(text("x"), {"a": "y" * MAX_STRUCTURED_RESULT_CHARS}))
-    assert isinstance(large.outcome, Success)
+    large = read_result(
+        server_value("server_result", text("x"), {"a": "y" * MAX_STRUCTURED_RESULT_CHARS})
+    )
+    assert isinstance(large.outcome, jp.Success)
     assert large.outcome.structured is None
     assert "too long for the record" in large.for_user[0]
     values = [{"n": n} for n in range(1000)]

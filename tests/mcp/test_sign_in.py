@@ -16,15 +16,16 @@ pytest.importorskip("mcp")
 
 import httpx2
 
-from jp_nb.errors import PromptCancelled, StorageError
+import jp_nb as jp
 from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.browser_return import read_return
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import HttpLaunch, ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.sign_in import SignInPage, sign_in_to_server
+from jp_nb.mcp.exchange import ServerError, ServerNotStarted, SignInError
+from jp_nb.mcp.sign_in import sign_in_to_server
 from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage import mcp_credentials
 from jp_nb.storage.mcp_credentials import StoredCredentials, get_credentials_path
+from tests.kit.servers import server_value
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 
 
@@ -35,23 +36,25 @@ def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guarded
         yield server
 
 
-def make_launch(server: GuardedServer, **headers: str) -> HttpLaunch:
-    return HttpLaunch(server.url, headers, credentials=StoredCredentials(server.url))
+def make_launch(server: GuardedServer, **headers: str) -> Any:
+    return server_value(
+        "http_launch", server.url, headers, credentials=StoredCredentials(server.url)
+    )
 
 
-async def browse(page: SignInPage) -> str:
+async def browse(page: Any) -> str:
     """Sign in with a browser on this computer, which returns to it."""
     address = await asyncio.to_thread(press_sign_in, page.url)
     assert "You can close this page" in await asyncio.to_thread(follow, address)
     return await asyncio.Future()
 
 
-async def paste(page: SignInPage) -> str:
+async def paste(page: Any) -> str:
     """Sign in with a browser on another computer, and paste the last address."""
     return await asyncio.to_thread(press_sign_in, page.url)
 
 
-async def request(launch: HttpLaunch) -> httpx2.Response:
+async def request(launch: Any) -> httpx2.Response:
     """Send one request to the server as a turn does."""
     auth = make_auth("books", launch)
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -59,7 +62,7 @@ async def request(launch: HttpLaunch) -> httpx2.Response:
         return await client.post(launch.url, json=message)
 
 
-async def signed_in(server: GuardedServer) -> HttpLaunch:
+async def signed_in(server: GuardedServer) -> Any:
     launch = make_launch(server)
     assert launch.credentials is not None
     await sign_in_to_server("books", launch, launch.credentials, paste)
@@ -160,7 +163,7 @@ async def test_dead_token_is_an_error_that_names_the_command(guarded: GuardedSer
 async def test_token_is_sent_to_its_own_address_only(guarded: GuardedServer) -> None:
     await signed_in(guarded)
     with guarded_server() as other:
-        launch = HttpLaunch(other.url, credentials=StoredCredentials(other.url))
+        launch = server_value("http_launch", other.url, credentials=StoredCredentials(other.url))
         with pytest.raises(httpx2.TransportError, match="sign-in"):
             await request(launch)
         assert not other.tokens
@@ -168,17 +171,17 @@ async def test_token_is_sent_to_its_own_address_only(guarded: GuardedServer) -> 
 
 def test_header_of_the_configuration_replaces_the_sign_in(guarded: GuardedServer) -> None:
     assert make_auth("books", make_launch(guarded, authorization="Bearer x")) is None
-    assert make_auth("books", HttpLaunch(guarded.url)) is None
+    assert make_auth("books", server_value("http_launch", guarded.url)) is None
 
 
 @pytest.mark.req("R-MCP-80")
 async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer) -> None:
-    async def close(page: SignInPage) -> str:
-        raise PromptCancelled("No.", end="cancelled")
+    async def close(page: Any) -> str:
+        raise jp.PromptCancelled("No.", end="cancelled")
 
     launch = make_launch(guarded)
     assert launch.credentials is not None
-    with pytest.raises(PromptCancelled):
+    with pytest.raises(jp.PromptCancelled):
         await sign_in_to_server("books", launch, launch.credentials, close)
     assert not get_credentials_path().exists()
 
@@ -195,7 +198,7 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
     ],
 )
 async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, reason: str) -> None:
-    async def paste_wrong(page: SignInPage) -> str:
+    async def paste_wrong(page: Any) -> str:
         return answer
 
     launch = make_launch(guarded)
@@ -235,7 +238,9 @@ async def test_errors_of_a_sign_in_quote_no_token(
 
 
 async def test_address_without_encryption_gets_no_request() -> None:
-    launch = HttpLaunch("http://books.example/mcp", credentials=StoredCredentials("http://b/mcp"))
+    launch = server_value(
+        "http_launch", "http://books.example/mcp", credentials=StoredCredentials("http://b/mcp")
+    )
     assert launch.credentials is not None
     with pytest.raises(SignInError, match="insecure = true"):
         await sign_in_to_server("books", launch, launch.credentials, paste)
@@ -326,7 +331,7 @@ def test_file_that_others_can_read_is_not_used(guarded: GuardedServer) -> None:
     store = StoredCredentials("https://a/mcp")
     store.save("https://issuer", {"x": 1})
     get_credentials_path().chmod(0o644)
-    with pytest.raises(StorageError, match="accessible to other users"):
+    with pytest.raises(jp.StorageError, match="accessible to other users"):
         store.load()
 
 

@@ -14,10 +14,10 @@ from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp.calls import McpTool
-from jp_nb.mcp.exchange import Launch, ServerTool, StdioLaunch
 from jp_nb.mcp.source import McpSource, ServerHost
+from tests.kit.servers import server_value
 
-SEARCH = ServerTool("search", None, "Search.", {"type": "object"}, None, {})
+SEARCH = server_value("server_tool", "search", None, "Search.", {"type": "object"}, None, {})
 NAME = "books__search"
 
 
@@ -30,17 +30,17 @@ class RunningServer:
     tools_changed = True
     announced_changes = False
 
-    def __init__(self, tool: ServerTool) -> None:
-        self.launch = StdioLaunch("serve")
+    def __init__(self, tool: Any) -> None:
+        self.launch = server_value("stdio_launch", "serve")
         self.name = "books"
         self.tools = (tool,)
 
-    async def list_tools(self, refresh: bool = False) -> tuple[ServerTool, ...]:
+    async def list_tools(self, refresh: bool = False) -> tuple[Any, ...]:
         return self.tools
 
 
-def make_source(tool: ServerTool = SEARCH, **settings: Any) -> tuple[McpSource, RunningServer]:
-    async def resolve(name: str, server: McpServer) -> Launch:
+def make_source(tool: Any = SEARCH, **settings: Any) -> tuple[McpSource, RunningServer]:
+    async def resolve(name: str, server: McpServer) -> Any:
         raise AssertionError("it runs")
 
     server = McpServer.model_validate({"command": "serve", **settings})
@@ -95,7 +95,7 @@ async def test_list_that_takes_too_long_is_an_error_with_the_setting() -> None:
     limit = {"startup_timeout_secs": 0.01}
     source.settings = source.settings.model_copy(update=limit)
 
-    async def hang(refresh: bool = False) -> tuple[ServerTool, ...]:
+    async def hang(refresh: bool = False) -> tuple[Any, ...]:
         return await asyncio.Future()
 
     server.list_tools = hang  # type: ignore[method-assign]

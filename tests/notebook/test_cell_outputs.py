@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.notebook.cell_outputs import MAX_KEPT_CHARS, MAX_KEPT_OUTPUTS, CellOutputs
+from jp_nb.notebook.cell_outputs import CellOutputs
 from jp_nb.notebook.published import Published
+
+MAX_KEPT_CHARS = 1_000_000
+MAX_KEPT_OUTPUTS = 100
+
 
 FORM = {"text/plain": "form"}
 FORM_OUTPUT = {"display_id": "form", "data": FORM, "metadata": {}}

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable, with_sender
-from jp_nb.notebook.cells import MAX_SESSIONS, Collaborators, read_name
+from jp_nb.agent.prompts import with_sender
+from jp_nb.notebook.cells import Collaborators, read_name
 from jp_nb.notebook.page.protocol import Hello
+from tests.kit.questions import answered, form_end, not_answered, unavailable
+
+MAX_SESSIONS = 64
 
 
 def sent(session: Any) -> dict[str, Any]:
@@ -53,28 +56,28 @@ def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subte
             assert Hello.read({"user": said}).user == name
 
 
-ADA = Answered("x", "form", by="Ada")
-LATE = Answered("x", "form", marks=frozenset({"timed_out"}))
-AUTO = Answered("x", "form", marks=frozenset({"auto"}))
-LEFT = NotAnswered("declined", "form", "Ada")
-OVER = NotAnswered("timed_out", "form")
+ADA = answered("x", "form", by="Ada")
+LATE = answered("x", "form", marks=frozenset({"timed_out"}))
+AUTO = answered("x", "form", marks=frozenset({"auto"}))
+LEFT = not_answered("declined", "form", "Ada")
+OVER = not_answered("timed_out", "form")
 
 
 @pytest.mark.parametrize(
     ("end", "named"),
     [
-        (Answered("x", "form"), ADA),
+        (answered("x", "form"), ADA),
         (LATE, LATE),
-        (NotAnswered("cancelled", "form"), NotAnswered("cancelled", "form", "Ada")),
-        (NotAnswered("interrupted"), NotAnswered("interrupted")),
+        (not_answered("cancelled", "form"), not_answered("cancelled", "form", "Ada")),
+        (not_answered("interrupted"), not_answered("interrupted")),
         (OVER, OVER),
         (
-            FormEnd((Answered("x", "form"), NotAnswered("declined", "form"), AUTO, OVER)),
-            FormEnd((ADA, LEFT, AUTO, OVER)),
+            form_end((answered("x", "form"), not_answered("declined", "form"), AUTO, OVER)),
+            form_end((ADA, LEFT, AUTO, OVER)),
         ),
-        (Unavailable("headless"), Unavailable("headless")),
+        (unavailable("headless"), unavailable("headless")),
     ],
 )
-def test_sender_of_a_form_is_named_for_chosen_answers(end: AnyEnd, named: AnyEnd) -> None:
+def test_sender_of_a_form_is_named_for_chosen_answers(end: Any, named: Any) -> None:
     assert with_sender(end, "Ada") == named
     assert with_sender(end, None) == end

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.cells import RunningCell, RunningCells, message_id
+from jp_nb.notebook.cells import RunningCells, message_id
 from jp_nb.notebook.published import Published
 
 
@@ -67,7 +67,7 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
         {"display_id": "a", "data": {"text/plain": "3"}, "metadata": {"x": 1}},
         {"display_id": "b", "data": {"text/plain": "2"}, "metadata": {}},
     ]
-    found: list[RunningCell] = []
+    found: list[Any] = []
     cells.for_each_cell(found.append)
     [cell] = found
     assert (message_id(cell.request), cell.session) == ("first", "")
@@ -86,7 +86,7 @@ def test_forked_process_keeps_no_outputs(monkeypatch: pytest.MonkeyPatch) -> Non
     cells.set_output(kernel.get_parent("shell"), "a", {}, {})
     text = {"name": "stdout", "text": "printed"}
     published = Published.read("stream", text, kernel.get_parent("shell"))
-    found: list[RunningCell] = []
+    found: list[Any] = []
     cells.for_each_cell(found.append)
     [cell] = found
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError, UsageError
+import jp_nb as jp
+from jp_nb.errors import UnrecordedError
 from tests.support.entries import without_ids
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.notebook_runs import KEY, KEYS
@@ -75,7 +76,7 @@ def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_
 def test_missing_cassette_changes_nothing(
     notebook: Notebook, cassette_command: CassetteCommand
 ) -> None:
-    with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl. Record it"):
+    with pytest.raises(jp.ConfigError, match=r"there is no cassette .*none.jsonl. Record it"):
         notebook.jp("cassette replay none.jsonl")
     assert "No cassette is in use" in cassette_command(notebook)
     assert notebook.ask("Continue.") == "one"
@@ -86,7 +87,7 @@ def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
 ) -> None:
     with (notebook.folder / ".jp" / "config.toml").open("a") as file:
         file.write('[providers.cassette]\nmode = "replay"\npath = "none.jsonl"\n')
-    with pytest.raises(ConfigError, match="there is no cassette"):
+    with pytest.raises(jp.ConfigError, match="there is no cassette"):
         notebook.ask("Continue.")
     assert notebook.session.document.conversation.turn_count == 0
     assert "there is no cassette" in notebook.jp("doctor")
@@ -101,7 +102,7 @@ def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
     ],
 )
 def test_unknown_word_is_refused(notebook: Notebook, line: str, says: str) -> None:
-    with pytest.raises(UsageError, match=rf"{says}Usage: `%jp cassette \[record \| replay"):
+    with pytest.raises(jp.UsageError, match=rf"{says}Usage: `%jp cassette \[record \| replay"):
         notebook.jp(f"cassette {line}")
 
 
@@ -109,7 +110,7 @@ def test_unknown_word_is_refused(notebook: Notebook, line: str, says: str) -> No
     "text", ["providers.cassette.mode=replay", '{"providers":{"cassette":{}}}']
 )
 def test_conversation_cannot_choose_the_cassette(notebook: Notebook, text: str) -> None:
-    with pytest.raises(ConfigError, match="%jp cassette"):
+    with pytest.raises(jp.ConfigError, match="%jp cassette"):
         notebook.jp(f"config {text}" if "=" in text else f"config -c '{text}'")
 
 
@@ -226,7 +227,7 @@ def _asked(notebook: Notebook, text: str) -> str:
     """The answer, or the error."""
     try:
         return notebook.ask(text)
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         return repr(exc)
 
 
@@ -238,7 +239,7 @@ def test_answer_that_cannot_be_written_to_the_cassette_stays_in_the_record(
         notebook = with_model(folder, "openai", server.url)
         cassette_command(notebook, "record file/talk.jsonl")
         (folder / "file").write_text("")  # where its folder would be
-        with pytest.raises(StorageError, match=r"file/talk.jsonl cannot be written"):
+        with pytest.raises(jp.StorageError, match=r"file/talk.jsonl cannot be written"):
             notebook.ask("How will it be?")
     assert "Sunny." in str(entries(notebook))
     notebook.session.close()
@@ -258,7 +259,7 @@ def test_recording_without_a_key_leaves_the_cassette_unchanged(
     (folder / ".jp" / "config.toml").write_text('[assistant.model]\nid = "anthropic/m"\n')
     again = Notebook(folder)
     cassette_command(again, "record talk.jsonl")
-    with pytest.raises(ProviderError, match="needs a key"):
+    with pytest.raises(jp.ProviderError, match="needs a key"):
         again.ask("How will it be?")
     assert (folder / "talk.jsonl").read_bytes() == before
     assert "are recorded on talk.jsonl: 0 exchanges so far" in cassette_command(again)
@@ -272,7 +273,7 @@ def test_cassette_does_not_contain_addresses_of_servers(
     with LoopbackServer([Reply(status=404), "Sunny."]) as server:
         notebook = with_model(folder, "openai", server.url)
         cassette_command(notebook, "record talk.jsonl")
-        with pytest.raises(ProviderError, match=re.escape(server.url)):
+        with pytest.raises(jp.ProviderError, match=re.escape(server.url)):
             notebook.ask("How will it be?")
         notebook.ask("How will it be?")
         notebook.session.close()

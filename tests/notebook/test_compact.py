@@ -12,10 +12,9 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.compaction import list_active_compactions, mark_as_one_step
-from jp_nb.record.events import Compaction
+from tests.kit.records import new_event
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -71,7 +70,7 @@ def sent(request: Received) -> str:
     return json.dumps(request.body["messages"])
 
 
-def compactions(notebook: Notebook) -> list[Compaction]:
+def compactions(notebook: Notebook) -> list[Any]:
     return [
         placed.entry
         for placed in list_active_compactions(notebook.session.document.conversation.entries)
@@ -184,7 +183,7 @@ def test_compacted_failed_turns_are_accepted_by_servers(
     with LoopbackServer([*replies, *summary, "Done."]) as server:
         reach(notebook, server, provider)
         for number in (1, 2):
-            with pytest.raises(ProviderError):
+            with pytest.raises(jp.ProviderError):
                 notebook.ask(f"Look {number}.")
         notebook.ask("Look 3.")
         notebook.ask("Look 4.")
@@ -205,7 +204,7 @@ def test_failed_summary_changes_nothing(notebook: Notebook, provider: str, reply
         reach(notebook, server, provider)
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             notebook.jp("compact -s --keep-first 0")
         notebook.ask("Continue.")
     assert compactions(notebook) == []
@@ -273,7 +272,7 @@ def test_many_compactions_are_shown_in_few_lines(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Hello.")
-    many = [Compaction(from_turn=0, to_turn=0, reasoning="strip")] * 3000
+    many = [new_event("compaction", from_turn=0, to_turn=0, reasoning="strip")] * 3000
     notebook.session.document.conversation.append(*mark_as_one_step(many))
     assert len(notebook.jp("log").splitlines()) < 40
     notebook.jp("compact --undo --dry-run")
@@ -294,7 +293,7 @@ def test_wrong_line_is_refused(notebook: Notebook) -> None:
         "--undo -s": "can be combined with `--dry-run` only",
         "3": "Unrecognized arguments: 3",
     }.items():
-        with pytest.raises(UsageError, match=says):
+        with pytest.raises(jp.UsageError, match=says):
             notebook.jp(f"compact {line}")
 
 
@@ -383,7 +382,7 @@ def test_tokens_of_a_failed_summary_are_counted(notebook: Notebook) -> None:
         reach(notebook, server, "openai")
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
-        with pytest.raises(ProviderError, match="is incomplete"):
+        with pytest.raises(jp.ProviderError, match="is incomplete"):
             notebook.jp("compact -s --keep-first 0")
     assert "4,365" in notebook.jp("usage").splitlines()[-1]
 
@@ -468,7 +467,7 @@ def test_unattended_overflow_is_an_error_with_the_remedy(notebook: Notebook, pro
         reach(notebook, server, provider)
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(jp.ProviderError) as caught:
             notebook.ask("And now?")
         assert caught.value.kind == "too_long"
         for words in ("%jp compact", "%jp resume", "conversation.compaction.auto.max_tokens=N"):
@@ -493,7 +492,7 @@ def test_overflow_is_compacted_and_retried_if_configured(notebook: Notebook, pro
         assert notebook.ask("And now?") == "Fine."
         assert len(server.requests) == 6
         assert notebook.ask("And then?") == "Better."
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             notebook.ask("And now?")
     later = sent(server.requests[6])
     assert later.count(LONG) == 1

@@ -14,7 +14,6 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.authority import Grants
 from jp_nb.config.schema import parse_path
-from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
@@ -96,7 +95,7 @@ def test_file_with_a_wrong_rule_is_named(
     wrong = near if wrong_is_nearer else far
     said = f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
     assert any(said in notice for notice in session.notices)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         session.turns.run("Go.")
     assert str(caught.value) == said
 
@@ -127,7 +126,7 @@ def test_assignment_has_the_limits_of_a_file_for_grants(
 ) -> None:
     session = load()
     rule = '{"path": "conversation", "write": true}'
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         run_subcommand(shell_of(session), session, "config", f"'{TOOL}.access.config:=[{rule}]'")
     assert SENTENCE in str(caught.value)
     assert session.config.conversation.tools.get("x") is None
@@ -189,5 +188,5 @@ def test_file_rules_for_a_python_tool_are_refused(
 
     configure(folder, '[[conversation.tools.look.access.fs]]\npath = "."\n')
     session: Any = load()
-    with pytest.raises(ConfigError, match=r"`access\.fs` is only supported on local tools"):
+    with pytest.raises(jp.ConfigError, match=r"`access\.fs` is only supported on local tools"):
         session.config  # noqa: B018 - reading it is what fails

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import ConfigError
 from tests.support.sessions import Notebook
 
 
@@ -25,6 +25,6 @@ def test_deadline_is_a_number_of_seconds(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     notebook.jp("config prompt.timeout_s=0.5")
     for wrong in ("-1", "soon"):
-        with pytest.raises(ConfigError, match=r"prompt\.timeout_s: expected a number"):
+        with pytest.raises(jp.ConfigError, match=r"prompt\.timeout_s: expected a number"):
             notebook.jp(f"config prompt.timeout_s={wrong}")
     assert notebook.value("prompt.timeout_s") == 0.5

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jp_nb.record.stream import PROPOSED_BY
 from tests.support.browser import Lab, NotebookPage
 from tests.support.cells import calls
 from tests.support.page_actions import (
@@ -23,6 +22,9 @@ from tests.support.page_actions import (
     stop,
 )
 from tests.support.prompt_pages import Opened
+
+PROPOSED_BY = "proposed_by"
+
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.display.capture import MAX_RUN_IMAGES, MAX_RUN_OUTPUTS, OutputCapture
-from jp_nb.notebook.published import MAX_OUTPUT_TEXT_CHARS, BoundedText
+from jp_nb.notebook.display.capture import OutputCapture
+from jp_nb.notebook.published import BoundedText
+
+MAX_RUN_IMAGES = 20
+MAX_RUN_OUTPUTS = 100
+MAX_OUTPUT_TEXT_CHARS = 25_000
+
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
 

@@ -11,20 +11,9 @@ from typing import Any
 import pexpect
 import pytest
 
-from jp_nb.agent.display import (
-    DisplayEvent,
-    EndOfText,
-    FunctionBegins,
-    FunctionEnds,
-    InterruptReceived,
-    Notice,
-    ShowText,
-    ToolBegins,
-    ToolEnds,
-    Waits,
-)
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.session.cell_loop import CellLoop
+from tests.kit.screens import display_event
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -67,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 # --- what is printed -------------------------------------------------------------------------
 
 
-def printed(capsys: pytest.CaptureFixture[str], *events: DisplayEvent, **options: Any) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *events: Any, **options: Any) -> str:
     printer = PrintedTurn(CellLoop(), **options)
     for event in events:
         printer.apply(event)
@@ -79,42 +68,42 @@ def test_text_is_printed_in_pieces_and_tools_as_they_begin_and_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printer = PrintedTurn(CellLoop())
-    printer.apply(ShowText("message", "\nLet me"))
+    printer.apply(display_event("show_text", "message", "\nLet me"))
     assert capsys.readouterr().out == "Let me"
-    printer.apply(ShowText("message", " look."))
+    printer.apply(display_event("show_text", "message", " look."))
     assert capsys.readouterr().out == " look."
-    printer.apply(ToolBegins("c", "look", {"place": "Delft"}))
+    printer.apply(display_event("tool_begins", "c", "look", {"place": "Delft"}))
     assert capsys.readouterr().out == '\n⚙ look(place="Delft") …\n'
-    printer.apply(ToolEnds("c", "look", "fine", False, 1.0))
+    printer.apply(display_event("tool_ends", "c", "look", "fine", False, 1.0))
     assert capsys.readouterr().out == '✓ look(place="Delft")\n'
 
 
 def test_arguments_below_a_call_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    begins = ToolBegins("c", "look", {"place": "Delft"}, parameters="json")
-    ends = ToolEnds("c", "look", "a\nb", False, 1.0, result_lines=None)
+    begins = display_event("tool_begins", "c", "look", {"place": "Delft"}, parameters="json")
+    ends = display_event("tool_ends", "c", "look", "a\nb", False, 1.0, result_lines=None)
     text = printed(capsys, begins, begins, ends)
     assert text == '⚙ look …\n    {\n      "place": "Delft"\n    }\n✓ look\n    a\n    b\n'
 
 
 def test_reasoning_and_hidden_tools_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    events: list[DisplayEvent] = [
-        ShowText("reasoning", "hm"),
-        EndOfText(),
-        ToolBegins("c", "look", {}, hidden=True),
-        FunctionBegins("c", "a tool"),
-        FunctionEnds("c"),
-        ToolEnds("c", "look", "", False, 1.0, hidden=True),
-        Waits("model", "anthropic/opus"),
+    events: list[Any] = [
+        display_event("show_text", "reasoning", "hm"),
+        display_event("end_of_text"),
+        display_event("tool_begins", "c", "look", {}, hidden=True),
+        display_event("function_begins", "c", "a tool"),
+        display_event("function_ends", "c"),
+        display_event("tool_ends", "c", "look", "", False, 1.0, hidden=True),
+        display_event("waits", "model", "anthropic/opus"),
     ]
     assert printed(capsys, *events) == ""
-    assert printed(capsys, ToolBegins("c", "look", {}), show_tools=False) == ""
+    assert printed(capsys, display_event("tool_begins", "c", "look", {}), show_tools=False) == ""
 
 
 def test_structured_data_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    pieces: list[DisplayEvent] = [
-        ShowText("structured", '{"a":'),
-        ShowText("structured", " 1}"),
-        EndOfText(),
+    pieces: list[Any] = [
+        display_event("show_text", "structured", '{"a":'),
+        display_event("show_text", "structured", " 1}"),
+        display_event("end_of_text"),
     ]
     assert printed(capsys, *pieces) == '{\n  "a": 1\n}\n'
 
@@ -122,12 +111,12 @@ def test_structured_data_is_printed_at_once(capsys: pytest.CaptureFixture[str]) 
 def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(
         capsys,
-        ShowText("message", "So"),
-        Waits("model", "x/y: 429 rate limit, attempt 2 of 5", until=0.0),
-        InterruptReceived(),
-        InterruptReceived("stop"),
-        InterruptReceived("stop"),
-        Notice("⚠ cut off"),
+        display_event("show_text", "message", "So"),
+        display_event("waits", "model", "x/y: 429 rate limit, attempt 2 of 5", until=0.0),
+        display_event("interrupt_received"),
+        display_event("interrupt_received", "stop"),
+        display_event("interrupt_received", "stop"),
+        display_event("notice", "⚠ cut off"),
     )
     assert text.split("\n") == [
         "So",
@@ -142,7 +131,11 @@ def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[
 def test_no_escape_is_printed_wherever_a_chunk_ends(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "a\x1b]0;title\x07b\r\nc\x1b[2Jd\x9b31me\u202ef\x00"
     for cut in range(1, len(evil)):
-        text = printed(capsys, ShowText("message", evil[:cut]), ShowText("message", evil[cut:]))
+        text = printed(
+            capsys,
+            display_event("show_text", "message", evil[:cut]),
+            display_event("show_text", "message", evil[cut:]),
+        )
         assert all(char == "\n" or char.isprintable() for char in text), cut
         assert "[2J" not in text
         assert text.count("\n") == 2

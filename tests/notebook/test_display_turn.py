@@ -6,25 +6,16 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import (
-    DiscardText,
-    DisplayEvent,
-    EndOfText,
-    FunctionBegins,
-    FunctionEnds,
-    ShowText,
-    ToolBegins,
-    ToolEnds,
-    Waits,
-)
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.notebook.display import turn_display as displayed_turn
-from jp_nb.notebook.display.turn_display import CHARS_PER_INTERVAL, TurnDisplay
+from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.rendering import markdown
 from jp_nb.rendering import transcript as rendered_turn
-from jp_nb.rendering.report import Report
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
+from tests.kit.screens import display_event
+
+CHARS_PER_INTERVAL = 20_000
 
 
 def test_form_gets_the_text_above_it() -> None:
@@ -33,12 +24,12 @@ def test_form_gets_the_text_above_it() -> None:
     display = TurnDisplay(
         Transcript(), CellLoop(), lambda: lambda bundle, **_: published.append(bundle)
     )
-    display(ShowText("message", "Some **advice**."))
+    display(display_event("show_text", "message", "Some **advice**."))
     display.show({"text/plain": "asks", "application/x": {}}, so_far.append)
     shown = {"text/markdown": "Some **advice**.", "text/plain": "Some **advice**."}
     assert so_far == [shown]
     assert published == [{"text/plain": "Some **advice**.\nasks", "application/x": {}}]
-    display(ShowText("message", " More."))
+    display(display_event("show_text", "message", " More."))
     display._update()
     more = "Some **advice**. More."
     assert so_far[-1] == {"text/markdown": more, "text/plain": more}
@@ -54,7 +45,7 @@ def test_text_above_a_form_is_updated_less_often_the_longer_it_is(
     monkeypatch.setattr(displayed_turn, "monotonic", lambda: now)
     display = TurnDisplay(Transcript(), CellLoop(), lambda: lambda *_, **__: None, interval=0.1)
     display.show({"text/plain": ""}, lambda _: None)
-    display(ShowText("message", "x" * 9 * CHARS_PER_INTERVAL))
+    display(display_event("show_text", "message", "x" * 9 * CHARS_PER_INTERVAL))
     display._update()
     assert display._clock.next_allowed == pytest.approx(1.0)
 
@@ -123,7 +114,7 @@ class Watched:
 
         return publish
 
-    def sees(self, *events: DisplayEvent) -> None:
+    def sees(self, *events: Any) -> None:
         for event in events:
             self.display(event)
             self.now += 0.01
@@ -131,17 +122,22 @@ class Watched:
                 self.display._update()
 
 
-def ends(call_id: str) -> ToolEnds:
-    return ToolEnds(call_id, "t", "", is_error=False, seconds=0.0, hidden=False)
+def ends(call_id: str) -> Any:
+    return display_event("tool_ends", call_id, "t", "", is_error=False, seconds=0.0, hidden=False)
 
 
-def text_events(count: int) -> list[DisplayEvent]:
-    return [ShowText("message", "x" * 100) for _ in range(count)]
+def text_events(count: int) -> list[Any]:
+    return [display_event("show_text", "message", "x" * 100) for _ in range(count)]
 
 
 def of_long_parts(watched: Watched, deltas: int) -> int:
     """Two long texts with a tool in between that has shown something."""
-    watched.sees(*text_events(deltas // 2), EndOfText(), ToolBegins("c", "t", {}), ends("c"))
+    watched.sees(
+        *text_events(deltas // 2),
+        display_event("end_of_text"),
+        display_event("tool_begins", "c", "t", {}),
+        ends("c"),
+    )
     watched.sees(*text_events(deltas // 2))
     watched.display.finish()
     assert len(watched.outputs) == 2
@@ -163,7 +159,11 @@ def test_finished_part_is_rendered_once(
 ) -> None:
     watched = Watched(monkeypatch)
     watched.sees(
-        *text_events(1_000), EndOfText(), ToolBegins("c", "t", {}), ends("c"), *text_events(1)
+        *text_events(1_000),
+        display_event("end_of_text"),
+        display_event("tool_begins", "c", "t", {}),
+        ends("c"),
+        *text_events(1),
     )
     watched.display._update()
     before = watched.rendered
@@ -180,15 +180,18 @@ def test_work_for_many_functions_that_print_is_linear(
     texts: list[int] = []
     render = rendered_turn.render_call
 
-    def counted(*args: Any) -> Report:
+    def counted(*args: Any) -> Any:
         texts.append(1)
         return render(*args)
 
     monkeypatch.setattr(rendered_turn, "render_call", counted)
     for n in range(200):
         call_id = f"c{n}"
-        watched.sees(ToolBegins(call_id, "t", {}), FunctionBegins(call_id, "t"))
-        watched.sees(FunctionEnds(call_id), ends(call_id))
+        watched.sees(
+            display_event("tool_begins", call_id, "t", {}),
+            display_event("function_begins", call_id, "t"),
+        )
+        watched.sees(display_event("function_ends", call_id), ends(call_id))
     watched.display._update()
     assert len(watched.outputs) > 100
     assert len(texts) <= 200 * 2
@@ -196,8 +199,12 @@ def test_work_for_many_functions_that_print_is_linear(
 
 def test_earlier_part_shows_the_end_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
-    watched.sees(ToolBegins("a", "first", {}), ToolBegins("b", "t", {}))
-    watched.sees(FunctionBegins("b", "t"), FunctionEnds("b"), ends("b"))
+    watched.sees(
+        display_event("tool_begins", "a", "first", {}), display_event("tool_begins", "b", "t", {})
+    )
+    watched.sees(
+        display_event("function_begins", "b", "t"), display_event("function_ends", "b"), ends("b")
+    )
     running = watched.outputs[0]
     assert "first" in running
     assert running.count("✓") < 2
@@ -213,9 +220,13 @@ def test_adjacent_texts_of_a_kind_are_displayed_completely_and_in_order(
 ) -> None:
     watched = Watched(monkeypatch)
     for event in (
-        ShowText("message", "a"), ShowText("message", "b"), ShowText("reasoning", "why"),
-        ShowText("message", "c"), EndOfText(), ShowText("message", "d"),
-    ):  # fmt: skip
+        display_event("show_text", "message", "a"),
+        display_event("show_text", "message", "b"),
+        display_event("show_text", "reasoning", "why"),
+        display_event("show_text", "message", "c"),
+        display_event("end_of_text"),
+        display_event("show_text", "message", "d"),
+    ):
         watched.display(event)
     watched.display._update()
     [shown] = watched.outputs
@@ -228,8 +239,13 @@ def test_text_discarded_after_a_finished_part_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)
-    watched.sees(ToolBegins("a", "t", {}), ends("a"), *text_events(1), DiscardText())
-    watched.sees(ShowText("message", "instead"))
+    watched.sees(
+        display_event("tool_begins", "a", "t", {}),
+        ends("a"),
+        *text_events(1),
+        display_event("discard_text"),
+    )
+    watched.sees(display_event("show_text", "message", "instead"))
     watched.now += 100
     watched.display._update()
     watched.display.finish()
@@ -276,9 +292,9 @@ class Cell:
 
     def run_function(self, call_id: str) -> None:
         """Have a function print, on the cell's thread."""
-        self.display(FunctionBegins(call_id, call_id))
+        self.display(display_event("function_begins", call_id, call_id))
         self.outputs[f"printed by {call_id}"] = {}
-        self.display(FunctionEnds(call_id))
+        self.display(display_event("function_ends", call_id))
 
     def forms(self) -> list[str]:
         return [name for name, bundle in self.outputs.items() if "application/x" in bundle]
@@ -291,8 +307,8 @@ def gated_batch() -> Cell:
     """A cell that asks for permission to run `gated`, beside functions that may run at once."""
     cell = Cell()
     for call_id in ("first", "second", "gated"):
-        cell.display(ToolBegins(call_id, call_id, {}))
-    cell.display(Waits("gated", "your permission", person=True))
+        cell.display(display_event("tool_begins", call_id, call_id, {}))
+    cell.display(display_event("waits", "gated", "your permission", person=True))
     cell.open_form()
     return cell
 
@@ -304,7 +320,7 @@ def test_form_keeps_its_output_when_functions_print_below_it() -> None:
     for call_id in ("first", "second"):
         cell.run_function(call_id)
         assert cell.forms() == ["part 1"]
-        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0))
+        cell.display(display_event("tool_ends", call_id, call_id, "", is_error=False, seconds=1.0))
         cell.display._update()
     assert cell.forms() == ["part 1"]
     assert cell.above_form.count("✓") == 2
@@ -320,8 +336,8 @@ def test_text_after_a_split_form_is_shown_below_the_output_of_tools() -> None:
     cell.run_function("second")
     cell.run_function("gated")
     for call_id in ("first", "second", "gated"):
-        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0))
-    cell.display(ShowText("message", "All done."))
+        cell.display(display_event("tool_ends", call_id, call_id, "", is_error=False, seconds=1.0))
+    cell.display(display_event("show_text", "message", "All done."))
     cell.display._update()
     cell.display.finish()
     assert list(cell.outputs) == [
@@ -335,13 +351,13 @@ def test_text_after_a_split_form_is_shown_below_the_output_of_tools() -> None:
 
 def test_form_without_text_above_it_is_followed_by_the_output_of_tools() -> None:
     cell = Cell()
-    cell.display(ToolBegins("first", "first", {}))
+    cell.display(display_event("tool_begins", "first", "first", {}))
     cell.run_function("first")
-    cell.display(ToolEnds("first", "first", "", is_error=False, seconds=1.0))
+    cell.display(display_event("tool_ends", "first", "first", "", is_error=False, seconds=1.0))
     cell.open_form()
     cell.run_function("second")
     cell.display.end(None, None)
-    cell.display(ShowText("message", "All done."))
+    cell.display(display_event("show_text", "message", "All done."))
     cell.display.finish()
     assert [name for name, text in cell.texts().items() if "All done." in text] == ["part 3"]
     assert list(cell.outputs)[-1] == "part 3"
@@ -349,10 +365,14 @@ def test_form_without_text_above_it_is_followed_by_the_output_of_tools() -> None
 
 def test_pictures_of_results_never_take_the_output_of_a_form() -> None:
     cell = Cell()
-    cell.display(ToolBegins("first", "first", {}))
+    cell.display(display_event("tool_begins", "first", "first", {}))
     cell.open_form()
-    picture = Image("image/png", b"picture")
-    cell.display(ToolEnds("first", "first", "", is_error=False, seconds=1.0, images=(picture,)))
+    picture = jp.Image("image/png", b"picture")
+    cell.display(
+        display_event(
+            "tool_ends", "first", "first", "", is_error=False, seconds=1.0, images=(picture,)
+        )
+    )
     cell.display._update()
     assert cell.forms() == ["part 1"]
     assert [name for name, shown in cell.outputs.items() if "image/png" in shown] == ["part 2"]
@@ -361,11 +381,15 @@ def test_pictures_of_results_never_take_the_output_of_a_form() -> None:
 def test_cleared_outputs_are_shown_again_in_their_order() -> None:
     cell = gated_batch()
     cell.run_function("first")
-    picture = Image("image/png", b"picture")
+    picture = jp.Image("image/png", b"picture")
     cell.display.end(None, None)
     for call_id in ("first", "second", "gated"):
-        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0, images=(picture,)))
-    cell.display(ShowText("message", "All done."))
+        cell.display(
+            display_event(
+                "tool_ends", call_id, call_id, "", is_error=False, seconds=1.0, images=(picture,)
+            )
+        )
+    cell.display(display_event("show_text", "message", "All done."))
     cell.display._update()
     before = [name for name in cell.outputs if name.startswith("part")]
     cell.outputs.clear()

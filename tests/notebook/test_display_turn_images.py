@@ -7,18 +7,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import (
-    DisplayEvent,
-    FunctionBegins,
-    FunctionEnds,
-    ShowText,
-    ToolBegins,
-    ToolEnds,
-)
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
+from tests.kit.screens import display_event
 from tests.support.images import figure, pdf
 
 ONE = figure("one", shade=1)
@@ -105,16 +98,16 @@ class Turn:
             transcript or Transcript(), CellLoop(), self.cell.new_output, tools=tools, live=live
         )
 
-    def sees(self, *events: DisplayEvent) -> None:
+    def sees(self, *events: Any) -> None:
         for event in events:
             self.display(event)
             if self.live:
                 self.display._update()
 
     def runs(self, call: str, text: str, *, pictured: bool = False) -> None:
-        self.sees(FunctionBegins(call, "t"))
+        self.sees(display_event("function_begins", call, "t"))
         self.tools.prints(text, pictured=pictured)
-        self.sees(FunctionEnds(call))
+        self.sees(display_event("function_ends", call))
 
     def end(self) -> list[str]:
         self.display.finish()
@@ -122,16 +115,18 @@ class Turn:
         return self.cell.texts
 
 
-def begins(call: str, *, hidden: bool = False) -> ToolBegins:
-    return ToolBegins(call, call, {}, hidden)
+def begins(call: str, *, hidden: bool = False) -> Any:
+    return display_event("tool_begins", call, call, {}, hidden)
 
 
-def ends(call: str, *images: Image, hidden: bool = False) -> ToolEnds:
-    return ToolEnds(call, call, "", is_error=False, seconds=0.0, hidden=hidden, images=images)
+def ends(call: str, *images: jp.Image, hidden: bool = False) -> Any:
+    return display_event(
+        "tool_ends", call, call, "", is_error=False, seconds=0.0, hidden=hidden, images=images
+    )
 
 
-def shown_text(text: str) -> ShowText:
-    return ShowText("message", text)
+def shown_text(text: str) -> Any:
+    return display_event("show_text", "message", text)
 
 
 both = pytest.mark.parametrize("live", [True, False])

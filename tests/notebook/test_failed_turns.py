@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import ConfigError, ProviderError
+import jp_nb as jp
 from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
 from jp_nb.record.stream import NoAnswer, read_no_answer
@@ -50,7 +50,7 @@ def ask(session: Session, line: str, text: str) -> None:
 
 
 def fail(session: Session, line: str, text: str) -> None:
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         ask(session, line, text)
 
 
@@ -147,13 +147,13 @@ def test_options_of_a_turn_that_never_began_are_not_kept(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unusable(*_: Any) -> Any:
-        raise ConfigError("gone", path="assistant.model.id")
+        raise jp.ConfigError("gone", path="assistant.model.id")
 
     with LoopbackServer([]) as server:
         reach(session, server)
         before = session.settings.model
         monkeypatch.setattr(session.turns.resolver, "for_turn", lambda _: unusable)
-        with pytest.raises(ConfigError):
+        with pytest.raises(jp.ConfigError):
             ask(session, "-m openai/gone", "First?")
     assert session.settings.model == before
     assert session.conversations.log() == []

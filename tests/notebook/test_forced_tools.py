@@ -13,14 +13,13 @@ import pytest
 import jp_nb
 from jp_nb import session as session_module
 from jp_nb.config.directives import Directive, parse_tool_choice
-from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
-from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import log as log_module
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
 from jp_nb.toolkit.python import REGISTRY
+from tests.kit.kinds import is_kind
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session, shell_of
 
@@ -86,7 +85,7 @@ def test_demanded_tool_applies_to_the_first_request_of_the_turn(
     with LoopbackServer([LOOK, "Fine.", "Still."]) as server:
         ask(session, server, line, provider)
         entries = session.document.conversation.entries
-        deltas = [entry.delta for entry in entries if isinstance(entry, ConfigDelta)]
+        deltas = [entry.delta for entry in entries if is_kind(entry, "config_delta")]
         ask(session, server, "", provider)
     auto = "auto" if provider == "openai" else {"type": "auto"}
     assert choices(server) == [first, auto, auto]
@@ -125,7 +124,7 @@ def test_impossible_demand_is_an_error_before_anything_is_recorded_or_sent(
 ) -> None:
     for line, message in IMPOSSIBLE:
         with subtests.test(line=line):
-            with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
+            with LoopbackServer([]) as server, pytest.raises(jp_nb.UsageError, match=message):
                 ask(session, server, line)
             assert not server.requests
             assert len(session.document.conversation) == 0
@@ -134,7 +133,9 @@ def test_impossible_demand_is_an_error_before_anything_is_recorded_or_sent(
 def test_demanding_any_tool_needs_an_enabled_one(session: Session) -> None:
     off = "-c conversation.tools.describe_tools.enable=off -T -T ask_user"
     with LoopbackServer(["Fine."]) as server:
-        with pytest.raises(UsageError, match=r"no tool is enabled\. Enable one with `-t NAME`"):
+        with pytest.raises(
+            jp_nb.UsageError, match=r"no tool is enabled\. Enable one with `-t NAME`"
+        ):
             ask(session, server, f"{off} -u")
         assert not server.requests
         ask(session, server, f"{off} -U")  # none of none is in order
@@ -164,7 +165,7 @@ def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.Monke
         jp_nb.query("Go.", tool_use=True)
         jp_nb.query("Go.", tool_use=False)
         jp_nb.query("Go.")
-        with pytest.raises(UsageError, match="Tool not found: lok"):
+        with pytest.raises(jp_nb.UsageError, match="Tool not found: lok"):
             jp_nb.query("Go.", tool_use="lok")
     assert [call.name for call in turn.tool_calls] == ["look"]
     assert choices(server) == [OPENAI_LOOK, "auto", "required", "auto", "none", "auto"]
@@ -198,7 +199,7 @@ def test_locked_tool_cannot_be_chosen(session: Session, line: str) -> None:
     enable = '{"enable": {"state": false, "allow_toggle": "never"}}'
     written = line.replace("{LOCKED}", f'{{"conversation": {{"tools": {{"look": {enable}}}}}}}')
     written = written.replace("{STAR}", f'{{"conversation": {{"tools": {{"*": {enable}}}}}}}')
-    with LoopbackServer([]) as server, pytest.raises(ConfigError) as caught:
+    with LoopbackServer([]) as server, pytest.raises(jp_nb.ConfigError) as caught:
         ask(session, server, written)
     assert "assistant.tool_choice" in str(caught.value)
     assert "conversation.tools.look.enable" in str(caught.value)
@@ -206,13 +207,13 @@ def test_locked_tool_cannot_be_chosen(session: Session, line: str) -> None:
 
 
 def test_configured_choice_of_an_unknown_tool_is_an_error_with_its_path(session: Session) -> None:
-    with LoopbackServer([]) as server, pytest.raises(ConfigError) as caught:
+    with LoopbackServer([]) as server, pytest.raises(jp_nb.ConfigError) as caught:
         ask(session, server, "-c assistant.tool_choice=lok")
     assert caught.value.path == "assistant.tool_choice"
     assert str(caught.value) == (
         "assistant.tool_choice: tool choice 'lok' does not match any enabled tools"
     )
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp_nb.ConfigError):
         session.turns.run("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
     assert len(session.document.conversation) == 0
 

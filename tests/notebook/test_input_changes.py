@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.rendering.tables import ALL_USED
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall, reply_events
 from tests.support.sessions import Notebook
+
+ALL_USED = "No provider reported reasoning that a model did not get in these turns."
+
 
 BOUND = (
     "Invalid `signature` in `thinking` block. The block is bound to a different conversation. "

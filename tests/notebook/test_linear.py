@@ -9,9 +9,8 @@ from time import process_time
 
 import pytest
 
+import jp_nb as jp
 from jp_nb import text as text_module
-from jp_nb.agent.display import EndOfText, ShowText, ToolBegins, ToolEnds
-from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
 from jp_nb.rendering.markdown import (
     escape_markup,
@@ -22,6 +21,7 @@ from jp_nb.rendering.markdown import (
 from jp_nb.rendering.transcript import Transcript, normalize_traceback, render_call
 from jp_nb.session.notebook_text import interpolate
 from jp_nb.values.base import ValueBudget
+from tests.kit.screens import display_event
 
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""
@@ -101,12 +101,14 @@ def shortest(work: Callable[[str], object], text: str) -> float:
 def shown(text: str) -> None:
     """All that becomes of `text` in a cell, in whatever part of a turn it comes."""
     transcript = Transcript()
-    result = ToolEnds("1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0)
-    transcript.add(ShowText("message", text))
-    transcript.add(EndOfText())
-    transcript.add(ShowText("reasoning", text))
+    result = display_event(
+        "tool_ends", "1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0
+    )
+    transcript.add(display_event("show_text", "message", text))
+    transcript.add(display_event("end_of_text"))
+    transcript.add(display_event("show_text", "reasoning", text))
     transcript.parts[-1].bundle(live=True)
-    begins = ToolBegins("1", text, {"a": text}, hidden=False)
+    begins = display_event("tool_begins", "1", text, {"a": text}, hidden=False)
     render_call(begins, result)
     text_module.escape_invisible(text)
     escape_markup(text_module.one_line(text))
@@ -115,7 +117,7 @@ def shown(text: str) -> None:
 
 
 def asked(text: str) -> None:
-    with suppress(UsageError):
+    with suppress(jp.UsageError):
         interpolate(text, {}, ValueBudget(10))
 
 
@@ -140,9 +142,11 @@ def test_deeply_nested_data_is_not_indented() -> None:
     """Each line would begin with its level: a megabyte could become gigabytes."""
     text = "[" * 99 + ",".join("1" for _ in range(3_000)) + "]" * 99
     transcript = Transcript()
-    transcript.add(ShowText("structured", text))
+    transcript.add(display_event("show_text", "structured", text))
     bundle = transcript.parts[-1].bundle()
-    begins = ToolBegins("1", "t", {"a": read_json(text)}, hidden=False, parameters="json")
+    begins = display_event(
+        "tool_begins", "1", "t", {"a": read_json(text)}, hidden=False, parameters="json"
+    )
     for part in (*bundle.values(), render_call(begins, None).live or ""):
         assert len(part) < 2 * len(text) + 1000
     assert json.loads(bundle["text/plain"]) == read_json(text)
@@ -150,7 +154,7 @@ def test_deeply_nested_data_is_not_indented() -> None:
 
 def test_data_is_shown_with_a_line_for_each_item() -> None:
     transcript = Transcript()
-    transcript.add(ShowText("structured", '{"a":[1]}'))
+    transcript.add(display_event("show_text", "structured", '{"a":[1]}'))
     assert transcript.parts[-1].bundle()["text/markdown"] == make_code_block(
         '{\n  "a": [\n    1\n  ]\n}'
     )

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import jp_nb
-from jp_nb.errors import UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
@@ -25,7 +24,7 @@ def test_empty_tool_name_does_not_mean_all_tools(subtests: pytest.Subtests) -> N
         for option in ["-t", "-T", "--tool", "--no-tool"]:
             with subtests.test(option=option, name=name):
                 with pytest.raises(
-                    UsageError,
+                    jp_nb.UsageError,
                     match=rf"^`{option}` takes the name of a tool or toolset, or no name",
                 ):
                     parse_ask_options(f"{option} {name!r}")

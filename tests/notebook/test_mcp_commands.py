@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ToolSourceError, UsageError
+import jp_nb as jp
+from jp_nb.errors import ToolSourceError
 from jp_nb.mcp.exchange import ServerError
 from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
 from tests.support.images import png
@@ -91,7 +92,7 @@ def test_log_has_the_lines_of_stderr_without_live_characters(
 
 @pytest.mark.parametrize("line", ["log", "restart", "log books maps", "log shelf", "restart maps"])
 def test_wrong_names_are_refused_with_the_reason(notebook: AskedNotebook, line: str) -> None:
-    with pytest.raises(UsageError, match=r"takes|no MCP server|does not run"):
+    with pytest.raises(jp.UsageError, match=r"takes|no MCP server|does not run"):
         notebook.jp(f"mcp {line}")
 
 
@@ -166,7 +167,7 @@ def test_images_of_a_resource_are_checked_and_shown(notebook: AskedNotebook) -> 
 def test_resource_without_its_server_is_an_error(
     notebook: AskedNotebook, line: str, reason: str
 ) -> None:
-    with pytest.raises(UsageError, match=reason):
+    with pytest.raises(jp.UsageError, match=reason):
         notebook.jp(f"mcp {line}")
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import Answered, AnyEnd, NotAnswered
+import jp_nb as jp
 from jp_nb.config.server_keys import replace_keys
-from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
+from tests.kit.questions import answered, not_answered
 from tests.support.sessions import AskedNotebook, Notebook, configure
 
 KEY = "hunter2-hunter2"
@@ -65,10 +65,10 @@ def user(bare_folder: Path) -> Any:
 User = Callable[..., AskedNotebook]
 
 
-def choose(*servers: str, file: str = "user", keys: str = "") -> list[AnyEnd]:
+def choose(*servers: str, file: str = "user", keys: str = "") -> list[Any]:
     """Return the answers to the questions of the form."""
-    answers: list[AnyEnd] = [Answered(list(servers), "form"), Answered(file, "form")]
-    return [*answers, Answered(keys, "form")] if keys else answers
+    answers: list[Any] = [answered(list(servers), "form"), answered(file, "form")]
+    return [*answers, answered(keys, "form")] if keys else answers
 
 
 @pytest.mark.req("R-MCP-65")
@@ -97,13 +97,13 @@ def test_chosen_servers_are_written_with_their_references(
 
 
 @pytest.mark.req("R-MCP-65")
-@pytest.mark.parametrize("ends", [[NotAnswered("cancelled", "form")], choose()])
+@pytest.mark.parametrize("ends", [[not_answered("cancelled", "form")], choose()])
 def test_nothing_is_written_without_a_choice(
-    bare_folder: Path, home: Path, user: User, ends: list[AnyEnd]
+    bare_folder: Path, home: Path, user: User, ends: list[Any]
 ) -> None:
     put(bare_folder / ".mcp.json", {"books": BOOKS})
     notebook = user(*ends)
-    with pytest.raises(PromptCancelled):
+    with pytest.raises(jp.PromptCancelled):
         notebook.jp("mcp import")
     assert not (home / "config.toml").exists()
     assert not (bare_folder / ".jp").exists()
@@ -115,7 +115,7 @@ def test_without_a_user_the_servers_are_shown_and_nothing_is_written(
 ) -> None:
     put(bare_folder / ".mcp.json", {"books": BOOKS})
     notebook = open_session()
-    with pytest.raises(PromptUnavailable):
+    with pytest.raises(jp.PromptUnavailable):
         notebook.jp("mcp import")
     assert "npx -y @books/mcp" in notebook.shown[0]
     assert not (home / "config.toml").exists()
@@ -143,7 +143,7 @@ def test_key_is_copied_only_into_the_users_own_private_file(
     bare_folder: Path, home: Path, user: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(home / ".cursor/mcp.json", {"maps": MAPS})
-    with pytest.raises(UsageError, match="gets no keys"):
+    with pytest.raises(jp.UsageError, match="gets no keys"):
         user(*choose("maps", file="workspace", keys="copy")).jp("mcp import")
     assert not (bare_folder / ".jp").exists()
 
@@ -177,7 +177,7 @@ def test_named_file_or_folder_is_read(bare_folder: Path, user: User) -> None:
     assert "https://maps.example/mcp" in user(*choose("maps")).jp(f"mcp import {elsewhere}")
     assert "time-server" in user(*choose("time")).jp(f"mcp import {file}")
     for wrong in ("nothing.json", "a\0b"):
-        with pytest.raises(UsageError):
+        with pytest.raises(jp.UsageError):
             user().jp(f"mcp import '{wrong}'")
 
 
@@ -201,14 +201,14 @@ def test_servers_that_cannot_be_used_are_shown_with_the_reason(
 def test_without_files_the_command_says_so(user: User, capsys: pytest.CaptureFixture[str]) -> None:
     user().jp("mcp import")
     assert "No MCP servers were found" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="Usage: `%jp mcp"):
+    with pytest.raises(jp.UsageError, match="Usage: `%jp mcp"):
         user().jp("mcp imprt")
 
 
 def test_two_servers_of_one_name_are_refused(bare_folder: Path, home: Path, user: User) -> None:
     put(bare_folder / ".mcp.json", {"books": BOOKS})
     file = put(home / ".cursor/mcp.json", {"books": {"command": "another"}})
-    with pytest.raises(UsageError, match="Chosen twice: books"):
+    with pytest.raises(jp.UsageError, match="Chosen twice: books"):
         user(*choose("books", f"books ({file})")).jp("mcp import")
 
 

@@ -13,9 +13,6 @@ from typing import Any
 import psutil
 import pytest
 
-from jp_nb.agent.interrupts import STOPPED
-from jp_nb.agent.turn import NOT_KEPT, REQUEST_INTERRUPTED
-from jp_nb.config.tree.tool_settings import CANCELLATION
 from jp_nb.record.outcomes import END_WORDS
 from tests.support.cells import (
     asked,
@@ -31,6 +28,15 @@ from tests.support.cells import (
     well_formed,
 )
 from tests.support.kernel_client import PATIENCE, FrontEnd, Message
+
+STOPPED = "Interrupted before it finished. Its effects up to then may remain."
+NOT_KEPT = " Its options, such as `-m`, were not kept."
+REQUEST_INTERRUPTED = "⚠ Interrupted before an answer. Run the cell again, or `%jp resume`."
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or"
+    " ask, before you call it again."
+)
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

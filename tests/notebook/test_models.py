@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ModelList
-from jp_nb.errors import ProviderError, UsageError
+import jp_nb as jp
 from jp_nb.notebook.completion import Names, complete_cell
-from jp_nb.session.resolver import CACHE_SECONDS, RETRY_SECONDS, ModelCatalog
+from jp_nb.session.resolver import ModelCatalog
+from tests.kit.models import request_value
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer, RawResponse, Reply
 from tests.support.sessions import Notebook
+
+CACHE_SECONDS = 300.0
+RETRY_SECONDS = 5.0
+
 
 KEY = "sk-test-0123456789abcdefghij"
 
@@ -86,7 +90,7 @@ def test_words_after_a_provider_filter_its_models(notebook: Notebook) -> None:
     shown = notebook.jp("models anthropic OPUS 4")
     assert "claude-opus-4-5" in shown
     assert "claude-opus-3" not in shown
-    with pytest.raises(UsageError, match=r"Did you mean `%jp models anthropic`\?"):
+    with pytest.raises(jp.UsageError, match=r"Did you mean `%jp models anthropic`\?"):
         notebook.jp("models antropic")
 
 
@@ -107,10 +111,10 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
     now = [0.0]
     asked = list[float]()
 
-    def wait_for(work: Any) -> ModelList:
+    def wait_for(work: Any) -> Any:
         work.close()
         asked.append(now[0])
-        return ModelList()
+        return request_value("model_list")
 
     catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, not_used, lambda: now[0])
     for moment in (0.0, CACHE_SECONDS - 1, CACHE_SECONDS + 1):
@@ -168,19 +172,19 @@ def test_tab_does_not_wait_for_a_slow_list_and_offers_it_later(
 def test_failed_request_of_tab_is_repeated_after_a_while(notebook: Notebook) -> None:
     now = [0.0]
     asked = list[float]()
-    error = ProviderError("no")
+    error = jp.ProviderError("no")
 
-    def start(work: Any) -> Future[ModelList]:
+    def start(work: Any) -> Future[Any]:
         work.close()
         asked.append(now[0])
-        failed = Future[ModelList]()
+        failed = Future[Any]()
         failed.set_exception(error)
         return failed
 
     catalog = ModelCatalog(notebook.session.turns.resolver, not_used, start, lambda: now[0])
     for moment in (0.0, RETRY_SECONDS - 1, RETRY_SECONDS + 1):
         now[0] = moment
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             catalog.offer("anthropic", notebook.session.config)
     assert asked == [0.0, RETRY_SECONDS + 1]
 
@@ -278,5 +282,5 @@ def test_doctor_reports_when_the_list_is_unavailable(
 
 def test_failing_server_is_an_error_with_the_remedy(notebook: Notebook) -> None:
     notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
-    with pytest.raises(ProviderError, match=r"no server of anthropic runs at .*base_url"):
+    with pytest.raises(jp.ProviderError, match=r"no server of anthropic runs at .*base_url"):
         notebook.jp("models anthropic")

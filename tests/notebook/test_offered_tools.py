@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
@@ -121,7 +120,7 @@ def test_untrusted_record_does_not_reach_a_tool_that_is_locked_off(
         planted = json.loads(json.dumps(theirs).replace("shell", "*" if star else "shell"))
         talk = Talk(mine, [*planted, chosen])
         assert talk.table()["shell"] == "off", theirs
-        with pytest.raises(ConfigError, match="locked-off"):
+        with pytest.raises(jp_nb.ConfigError, match="locked-off"):
             talk.session.configure(Directive("tool", "shell"))
         assert "shell" not in talk.sent(), theirs
         talk.session.close()
@@ -189,12 +188,15 @@ def check_offer(mine: Any, theirs: Any, switched: Any) -> None:
         talk = Talk(declared(mine), theirs)
         try:
             for kind, name in switched:
-                with suppress(ConfigError):  # locked
+                with suppress(jp_nb.ConfigError):  # locked
                     talk.session.configure(Directive(kind, name))
             table = talk.table()
             try:
                 sent = talk.sent()
-            except (ConfigError, UsageError):  # the demanded tool cannot be called: nothing is sent
+            except (
+                jp_nb.ConfigError,
+                jp_nb.UsageError,
+            ):  # the demanded tool cannot be called: nothing is sent
                 choice = talk.session.config.assistant.tool_choice
                 assert choice == "required" or not table[choice].startswith("on")
                 return

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.published import MAX_OUTPUT_TEXT_CHARS
 from tests.support.cells import calls, kernel_with, run, start
 from tests.support.kernel_client import FrontEnd
+
+MAX_OUTPUT_TEXT_CHARS = 25_000
+
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq

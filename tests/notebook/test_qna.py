@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.notebook.completion import Names, complete_line
 from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
@@ -155,13 +155,13 @@ def test_wrong_line_is_an_error_with_the_remedy(
     notebook.ask_user("Which?", "this")
     for line, says in WRONG_LINES:
         with subtests.test(line=line[:40]):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 notebook.jp(line)
             assert says in str(caught.value)
 
 
 def test_unknown_id_in_an_empty_history_has_its_own_error(either: AskedNotebook) -> None:
-    with pytest.raises(UsageError, match="there is no history"):
+    with pytest.raises(jp.UsageError, match="there is no history"):
         either.jp("qna get 1")
 
 
@@ -188,7 +188,7 @@ def test_untrusted_notebook_shows_no_answers_and_how_to_trust_it(
         assert "This notebook is not trusted" in (out := capsys.readouterr().out)
         assert "`%jp trust`" in out
         assert "SQLite" not in out
-    with pytest.raises(UsageError, match="not trusted"):
+    with pytest.raises(jp.UsageError, match="not trusted"):
         notebook.jp(f"qna import {table}")
     assert table.exists()
 
@@ -277,7 +277,7 @@ def test_interrupted_import_is_completed_by_the_next_one(
         append(self, data)
 
     monkeypatch.setattr(QuestionLogFile, "_append", break_off)
-    with pytest.raises(StorageError, match="the disk is broken"):
+    with pytest.raises(jp.StorageError, match="the disk is broken"):
         notebook.jp("qna import old.csv")
     monkeypatch.undo()
     notebook.jp("qna import old.csv")
@@ -305,7 +305,7 @@ def test_other_log_is_imported_and_the_log_itself_is_not(
     assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
         (2, "Delft"), (1, "SQLite"),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="is already part of the project log"):
+    with pytest.raises(jp.UsageError, match="is already part of the project log"):
         notebook.jp(f"qna import {notebook.log}")
     assert len(notebook.kept()) == 2
 
@@ -342,7 +342,7 @@ def test_import_needs_a_log(tmp_path: Path, folder: Path) -> None:
     (bare := tmp_path / "bare").mkdir()
     (bare / "old.csv").write_text(TABLE)
     notebook = AskedNotebook(bare)
-    with pytest.raises(UsageError, match=r"Turn it on with `%jp config record\.project_log=on`"):
+    with pytest.raises(jp.UsageError, match=r"Turn it on with `%jp config record\.project_log=on`"):
         notebook.jp("qna import old.csv")
     notebook.jp("config record.project_log=on")
     notebook.jp("qna import old.csv")

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.call_runner import UNAVAILABLE
-from jp_nb.agent.interrupts import LEFT_RUNNING
-from jp_nb.agent.questions import STOPPED_BY_USER
 from tests.notebook.fresh_session import fresh_session
 from tests.support.cells import calls, contents, error, events, kernel_with, start
 from tests.support.kernel_client import FrontEnd
+
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation"
+    " but is no longer enabled. Do not retry this tool until it is available again in the"
+    " list of enabled tools."
+)
+LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
+STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
+
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ConfigError
+import jp_nb as jp
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.sessions import Notebook, configure, write
 
@@ -120,7 +120,7 @@ def test_cassette_of_a_folder_does_not_answer_before_the_user_agreed(
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "talk.cassette.jsonl")
     found = open_session()
     cassettes = found.session.active.cassettes
-    with pytest.raises(ConfigError, match="came with this folder"):
+    with pytest.raises(jp.ConfigError, match="came with this folder"):
         _ = cassettes.active
     found.jp("trust --workspace --yes")
     assert cassettes.active is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
-from jp_nb.record.events import ToolCallRequest
+from tests.kit.kinds import is_kind
 
 Wire = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
@@ -52,7 +52,7 @@ def run(decoder: Decoder, messages: Iterable[Wire], *, end: bytes = b"") -> Outc
     entries = [builder.feed(event) for event in events]
     _, unfinished = builder.finish()
 
-    found = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
+    found = [entry for entry in entries if is_kind(entry, "tool_call_request")]
     valid = [each for number, each in enumerate(found) if number not in builder.bad_arguments]
     return Outcome(
         [(each.name, dict(each.arguments)) for each in valid],

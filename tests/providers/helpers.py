@@ -7,28 +7,27 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.provider import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.streaming import Decoder, EventBuffer, StreamDecoder
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import Entry
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
-WEATHER = ToolDefinition(
-    "weather", "Forecast.", {"type": "object", "properties": {"city": {"type": "string"}}}
+WEATHER = request_value(
+    "tool_definition",
+    "weather",
+    "Forecast.",
+    {"type": "object", "properties": {"city": {"type": "string"}}},
 )
-TODAY = ToolDefinition("today", "The date.", {})
+TODAY = request_value("tool_definition", "today", "The date.", {})
 NEAR = {"base_url": "http://127.0.0.1:9"}
 DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
@@ -43,34 +42,34 @@ DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 """Provider, model, and settings of each dialect. Nothing answers at their addresses."""
 
 
-def user(text: str) -> Entry:
+def user(text: str) -> Any:
     """Return a request of the user."""
-    return ChatRequest(content=text)
+    return new_event("chat_request", content=text)
 
 
-def answer(text: str, **metadata: Any) -> Entry:
+def answer(text: str, **metadata: Any) -> Any:
     """Return a text of the model."""
-    return ChatResponse(message=text, metadata=metadata)
+    return new_event("chat_response", message=text, metadata=metadata)
 
 
-def thought(text: str, **metadata: Any) -> Entry:
+def thought(text: str, **metadata: Any) -> Any:
     """Return reasoning of the model."""
-    return ChatResponse(reasoning=text, metadata=metadata)
+    return new_event("chat_response", reasoning=text, metadata=metadata)
 
 
-def called(call_id: str, name: str = "weather", **arguments: Any) -> Entry:
+def called(call_id: str, name: str = "weather", **arguments: Any) -> Any:
     """Return a tool call of the model."""
-    return ToolCallRequest(id=call_id, name=name, arguments=arguments)
+    return new_event("tool_call_request", id=call_id, name=name, arguments=arguments)
 
 
-def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
+def result(call_id: str, content: str, *, is_error: bool = False) -> Any:
     """Return the result of a tool call."""
-    return ToolCallResponse(id=call_id, content=content, is_error=is_error)
+    return new_event("tool_call_response", id=call_id, content=content, is_error=is_error)
 
 
-def make_context(*entries: Entry, provider: str = "anthropic") -> RequestContext:
+def make_context(*entries: Entry, provider: str = "anthropic") -> Any:
     """Return the context with `entries`."""
-    context = RequestContext()
+    context = request_value("request_context")
     for entry in entries:
         context.add(entry, provider)
     return context
@@ -81,18 +80,20 @@ def encode_messages(rendering: Rendering) -> bytes:
     return b"[" + b",".join(rendering.encode_messages()) + b"]"
 
 
-def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:
+def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> Any:
     """Return a request with `entries`, or with one request of the user."""
     context = make_context(*(entries or (user("Hi."),)), provider=provider)
-    return ModelRequest(model=fields.pop("model", "test-model"), thread=context, **fields)
+    return request_value(
+        "model_request", model=fields.pop("model", "test-model"), thread=context, **fields
+    )
 
 
-async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
+async def collect(provider: Any, request: Any) -> list[ProviderEvent]:
     """Return all events of a response."""
     return [event async for event in provider.stream(request)]
 
 
-async def entries_of(provider: Provider, request: ModelRequest) -> list[Entry]:
+async def entries_of(provider: Any, request: Any) -> list[Entry]:
     """Return the entries of a response as they are recorded."""
     builder = ResponseBuilder()
     fed = [builder.feed(event) for event in await collect(provider, request)]
@@ -100,14 +101,14 @@ async def entries_of(provider: Provider, request: ModelRequest) -> list[Entry]:
 
 
 async def collect_failure(
-    provider: Provider, request: ModelRequest
-) -> tuple[list[ProviderEvent], ProviderError]:
+    provider: Any, request: Any
+) -> tuple[list[ProviderEvent], jp.ProviderError]:
     """Return the events before the expected error of a request, and the error."""
     seen: list[ProviderEvent] = []
     try:
         async for event in provider.stream(request):
             seen.append(event)
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         return seen, exc
     raise AssertionError(f"no error after {seen}")
 
@@ -124,7 +125,7 @@ def decoder_for(fixture: Path) -> StreamDecoder:
 
 def decode(
     decoder: StreamDecoder, chunks: Iterable[bytes]
-) -> tuple[list[ProviderEvent], ProviderError | None]:
+) -> tuple[list[ProviderEvent], jp.ProviderError | None]:
     """Decode a body that arrives in `chunks`. Returns its events, and the error at its end."""
     seen: list[ProviderEvent] = []
     try:
@@ -135,7 +136,7 @@ def decode(
                 return seen, None
         for event in decoder.finish():
             seen.append(event)
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         return seen, exc
     return seen, None
 
@@ -156,7 +157,7 @@ def decode_messages(
 
 def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
     """Return the text of one kind of parts."""
-    return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)
+    return "".join(e.text for e in events if is_kind(e, "text") and e.kind == kind)
 
 
 def list_details(exc: BaseException) -> Iterator[str]:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.provider import Finished, Flush, ToolCallStart
 from jp_nb.providers import create_provider
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import (
     WEATHER,
     answer,
@@ -107,7 +108,7 @@ async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> 
     seen = await collect(provider, ask(user("greet"), system=("Be kind.",)))
     await provider.aclose()
     assert text_of(seen) == "Grüß dich — 🌦!"
-    assert seen[-1] == Finished()
+    assert seen[-1] == model_event("finished")
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
@@ -115,9 +116,9 @@ async def test_tool_loop(aimock: str, name: str) -> None:
     provider = create_provider(name, {"base_url": aimock})
     request = ask(user("weather"), tools=(WEATHER,), provider=name)
     seen = await collect(provider, request)
-    calls = [event for event in seen if isinstance(event, ToolCallStart)]
+    calls = [event for event in seen if is_kind(event, "call_start")]
     assert [call.name for call in calls] == ["weather", "weather"]
-    flushed = {event.index for event in seen if isinstance(event, Flush)}
+    flushed = {event.index for event in seen if is_kind(event, "flush")}
     assert {call.index for call in calls} <= flushed
     request.thread.add(answer(text_of(seen)), name)
     for call in calls:

@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    Flush,
-    InputChange,
-    ModelParameters,
-    ModelRequest,
-    Retry,
-)
-from jp_nb.errors import ProviderError, UsageError
+import jp_nb as jp
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import ChatResponse
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -41,7 +33,7 @@ from tests.support.loopback import LoopbackServer, Reply, ToolCall
 SIGNED = {"anthropic_thinking_signature": "c2ln"}
 
 
-def messages_of(context: RequestContext) -> Any:
+def messages_of(context: Any) -> Any:
     rendering = AnthropicRendering()
     rendering.update(context)
     return json.loads(encode_messages(rendering))
@@ -107,7 +99,7 @@ def test_foreign_and_unsigned_reasoning_is_text() -> None:
 
 
 def test_structured_data_is_its_json() -> None:
-    context = make_context(user("a"), ChatResponse(data={"größe": 1}))
+    context = make_context(user("a"), new_event("chat_response", data={"größe": 1}))
     assert messages_of(context)[1]["content"][0]["text"] == '{"größe": 1}'
 
 
@@ -166,7 +158,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"),
     ]  # fmt: skip
-    growing = RequestContext()
+    growing = request_value("request_context")
     rendering = AnthropicRendering()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "anthropic")
@@ -232,20 +224,23 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     for model, reasoning, thinking, effort in rows:
         with subtests.test(model=model, reasoning=reasoning):
             head = build_request_fields(
-                ask(model=model, parameters=ModelParameters(max_tokens=10_000, reasoning=reasoning))
+                ask(
+                    model=model,
+                    parameters=request_value("parameters", max_tokens=10_000, reasoning=reasoning),
+                )
             )
             assert head.get("thinking") == thinking
             assert head.get("output_config", {}).get("effort") == effort
 
 
 def test_unknown_reasoning_level_is_an_error() -> None:
-    with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        build_request_fields(ask(parameters=ModelParameters(reasoning="hard")))
+    with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
+        build_request_fields(ask(parameters=request_value("parameters", reasoning="hard")))
 
 
 def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
-    parameters = ModelParameters(
-        reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
+    parameters = request_value(
+        "parameters", reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
     omitted: dict[str, str] = {}
     head = build_request_fields(
@@ -261,7 +256,7 @@ def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
 
 
 def test_models_without_sampling_settings_are_sent_none() -> None:
-    parameters = ModelParameters(temperature=0.5, top_p=0.9, top_k=4)
+    parameters = request_value("parameters", temperature=0.5, top_p=0.9, top_k=4)
     for model in ("claude-opus-4-8", "claude-sonnet-5"):
         head = build_request_fields(ask(model=model, parameters=parameters))
         assert not {"temperature", "top_p", "top_k"} & head.keys()
@@ -300,7 +295,9 @@ async def test_structured_answer_and_text_before_a_call() -> None:
 def test_schema_that_cannot_be_enforced_is_refused() -> None:
     provider = create_provider("anthropic", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "string"})
-    with pytest.raises(UsageError, match=r"^anthropic does not support this schema: \$: an object"):
+    with pytest.raises(
+        jp.UsageError, match=r"^anthropic does not support this schema: \$: an object"
+    ):
         provider.check_schema({"type": "object"})
 
 
@@ -310,9 +307,9 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> Non
         provider = create_provider("anthropic", {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(10):
-            request = ModelRequest("m", context, system=("s",), tools=(WEATHER,))
+            request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
             seen = await collect(provider, request)
-            signature = next(e.metadata for e in seen if isinstance(e, Flush) and e.metadata)
+            signature = next(e.metadata for e in seen if is_kind(e, "flush") and e.metadata)
             context.add(thought("Hm.", **signature), "anthropic")
             context.add(answer("Look:"), "anthropic")
             context.add(called(f"c{cycle}", city="x"), "anthropic")
@@ -329,7 +326,7 @@ async def test_stale_signature_is_dropped_once() -> None:
         provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"))
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         assert retry.drop_metadata == "anthropic_thinking_signature"
         assert "[address] says" in retry.reason
         assert server.url.partition("://")[2] not in retry.reason
@@ -354,7 +351,7 @@ async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() ->
     assert [m["content"][0]["type"] for m in sent] == ["text", "text", "text", "thinking", "text"]
 
 
-def dump(request: ModelRequest) -> str:
+def dump(request: Any) -> str:
     return repr([item.entry for item in request.thread.items])
 
 
@@ -383,11 +380,11 @@ async def test_rejected_block_and_later_ones_lose_their_signatures(
         request = ask(
             *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d")),
             *(user("e"), signed(3), answer("f"), user("g")),
-            attachments=(Attachment("n.md", "text/plain", "N"),),
+            attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
         )
         before = dump(request)[:-1]
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         await collect(provider, request)
         for entry in (signed(4), answer("h"), user("i")):
             request.thread.add(entry, "anthropic")
@@ -410,7 +407,7 @@ async def test_second_rejection_of_a_request_drops_all_signatures() -> None:
         )
         for _ in range(2):
             (retry,) = await collect(provider, request)
-            assert isinstance(retry, Retry)
+            assert is_kind(retry, "retry")
         assert text_of(await collect(provider, request)) == "A."
         await provider.aclose()
     assert [b"sig1" in request.raw for request in server.requests] == [True, True, False]
@@ -449,26 +446,26 @@ async def test_reported_input_changes_name_the_signature() -> None:
         provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(
             *(user("a"), signed(1), signed(2), answer("b"), user("c")),
-            attachments=(Attachment("n.md", "text/plain", "N"),),
+            attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
         )
         events = await collect(provider, request)
         plain = await collect(provider, ask())
         await provider.aclose()
     assert events == [
-        InputChange("prefix", True, "sig1"),
-        InputChange("model", False, "sig2"),
-        Finished(),
+        model_event("input_change", "prefix", True, "sig1"),
+        model_event("input_change", "model", False, "sig2"),
+        model_event("finished"),
     ]
-    assert plain == [Finished()]
+    assert plain == [model_event("finished")]
 
 
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        request = ask(parameters=ModelParameters(reasoning="off", top_k=3))
+        request = ask(parameters=request_value("parameters", reasoning="off", top_k=3))
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         assert retry.drop_metadata is None
         for text in ("A.", "B."):
             assert text_of(await collect(provider, request)) == text
@@ -505,9 +502,9 @@ async def test_thinking_without_an_answer_is_omitted(
     with LoopbackServer(["Well."] * 2) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
         context = ask(user("a"), *entries, *loose).thread
-        await collect(provider, ModelRequest(model="m", thread=context))
+        await collect(provider, request_value("model_request", model="m", thread=context))
         context.add(user("b"), "anthropic")
-        await collect(provider, ModelRequest(model="m", thread=context))
+        await collect(provider, request_value("model_request", model="m", thread=context))
         await provider.aclose()
     for request in server.requests:
         *before, last = request.body["messages"]

@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-)
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.streaming import EventBuffer
-from jp_nb.record.events import ChatResponse
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import decode_messages
 
 
@@ -55,19 +49,23 @@ def test_call_cut_by_the_token_limit_is_not_completed() -> None:
             tool(0), arguments(0, '{"a": 1}'), stop(0), tool(1), *deltas, stop(1),
             *ending("max_tokens"),
         )  # fmt: skip
-        assert [e.index for e in events if isinstance(e, Flush)] == [0]
-        assert events[-1] == Finished("max_tokens")
+        assert [e.index for e in events if is_kind(e, "flush")] == [0]
+        assert events[-1] == model_event("finished", "max_tokens")
 
 
 def test_call_with_empty_or_broken_arguments_is_completed() -> None:
     events = decode(tool(0), stop(0), tool(1), arguments(1, "{"), stop(1), *ending("tool_use"))
-    assert [e.index for e in events if isinstance(e, Flush)] == [0, 1]
+    assert [e.index for e in events if is_kind(e, "flush")] == [0, 1]
 
 
 def test_input_of_a_call_may_come_at_once() -> None:
     block = {"type": "tool_use", "id": "t", "name": "weather", "input": {"a": 1}}
     events = decode(start(0, **block), stop(0))
-    assert events == [ToolCallStart(0, "t", "weather"), ToolCallArguments(0, '{"a": 1}'), Flush(0)]
+    assert events == [
+        model_event("call_start", 0, "t", "weather"),
+        model_event("call_arguments", 0, '{"a": 1}'),
+        model_event("flush", 0),
+    ]
 
 
 def delta(index: int, **fields: Any) -> dict[str, Any]:
@@ -88,7 +86,7 @@ def test_text_in_a_block_of_thinking_is_text_and_the_reverse() -> None:
     ]
     builder = ResponseBuilder()
     found = [builder.feed(event) for event in decode(*thought, *text, *ending("end_turn"))]
-    entries = [entry for entry in found if isinstance(entry, ChatResponse)]
+    entries = [entry for entry in found if is_kind(entry, "chat_response")]
     assert [(entry.reasoning, entry.message) for entry in entries] == [
         ("Hm.", None), (None, "So."), (None, "Yes."), ("Really?", None),
     ]  # fmt: skip
@@ -110,7 +108,11 @@ def test_null_members_are_skipped() -> None:
         {"type": "message_delta", "delta": None, "usage": None},
         *ending("end_turn"),
     )
-    assert events == [TextPart(0, "message", "a"), Flush(0), Finished()]
+    assert events == [
+        model_event("text", 0, "message", "a"),
+        model_event("flush", 0),
+        model_event("finished"),
+    ]
 
 
 @pytest.mark.parametrize("has_stops", [True, False])
@@ -134,16 +136,16 @@ def test_stop_reason_or_end_mark_completes_an_answer(has_stops: bool) -> None:
 
 
 def test_stop_reasons(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, dict[str, Any], Finished]] = [
-        ("end_turn", {}, Finished()),
-        ("stop_sequence", {}, Finished()),
-        ("model_context_window_exceeded", {}, Finished("max_tokens")),
-        ("pause_turn", {}, Finished("other", "pause_turn")),
-        ("refusal", {}, Finished("refused")),
+    rows: list[tuple[str, dict[str, Any], Any]] = [
+        ("end_turn", {}, model_event("finished")),
+        ("stop_sequence", {}, model_event("finished")),
+        ("model_context_window_exceeded", {}, model_event("finished", "max_tokens")),
+        ("pause_turn", {}, model_event("finished", "other", "pause_turn")),
+        ("refusal", {}, model_event("finished", "refused")),
         (
             "refusal",
             {"stop_details": {"category": "bio", "explanation": "No."}},
-            Finished("refused", "bio: No."),
+            model_event("finished", "refused", "bio: No."),
         ),
     ]
     for reason, details, finished in rows:
@@ -152,7 +154,7 @@ def test_stop_reasons(subtests: pytest.Subtests) -> None:
 
 
 def test_error_inside_the_stream_is_classified() -> None:
-    with pytest.raises(ProviderError, match="Overloaded") as caught:
+    with pytest.raises(jp.ProviderError, match="Overloaded") as caught:
         decode({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
     assert (caught.value.kind, caught.value.status) == ("transient", 529)
 

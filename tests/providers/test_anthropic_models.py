@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ModelParameters, Retry, ToolDefinition
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import build_request_fields
 from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
-from jp_nb.providers.schemas import MAX_STRICT_TOOLS, select_strict_tools
+from jp_nb.providers.schemas import select_strict_tools
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import LoopbackServer, Reply
+
+MAX_STRICT_TOOLS = 20
+
 
 CITY: dict[str, Any] = {
     "type": "object",
@@ -83,8 +87,10 @@ async def test_listed_abilities_replace_those_of_the_name() -> None:
         await provider.models(seconds=5)
 
         def send(model: str, **parameters: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-            tools = (ToolDefinition("f", "F.", CITY),)
-            request = ask(model=model, parameters=ModelParameters(**parameters), tools=tools)
+            tools = (request_value("tool_definition", "f", "F.", CITY),)
+            request = ask(
+                model=model, parameters=request_value("parameters", **parameters), tools=tools
+            )
             shown = provider.preview(request)
             return json_of(shown.body), shown.omitted
 
@@ -173,10 +179,12 @@ async def test_error_400_about_a_part_repairs_the_request_once(
     refusal = Reply(status=400, message=error)
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        tools = (ToolDefinition("f", "F.", CITY),)
-        request = ask(model=model, parameters=ModelParameters(**parameters), tools=tools)
+        tools = (request_value("tool_definition", "f", "F.", CITY),)
+        request = ask(
+            model=model, parameters=request_value("parameters", **parameters), tools=tools
+        )
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         for text in ("A.", "B."):  # remembered
             assert text_of(await collect(provider, request)) == text
         await collect_failure(provider, request)
@@ -201,10 +209,10 @@ async def test_model_that_thinks_unasked_is_told_which_tool_to_call() -> None:
     refusal = Reply(status=400, message="Thinking may not be enabled when tool_choice forces tool")
     with LoopbackServer([refusal, "A.", refusal]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        tools = (ToolDefinition("f", "F.", CITY),)
+        tools = (request_value("tool_definition", "f", "F.", CITY),)
         request = ask(model="claude-sonnet-5", tools=tools, tool_choice="required")
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         await collect(provider, request)
         _, error = await collect_failure(provider, request)
         await provider.aclose()
@@ -226,7 +234,7 @@ def test_strict_tool_has_a_closed_schema() -> None:
         city={"type": "string", "minLength": 1, "description": "A city."},
         days={"type": "integer", "default": 3, "title": "Days"},
     )
-    tool = ToolDefinition("f", "F.", {**parameters, "required": ["city"]})
+    tool = request_value("tool_definition", "f", "F.", {**parameters, "required": ["city"]})
     (sent,) = build_request_fields(ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent == {
         "name": "f",
@@ -263,14 +271,14 @@ def test_strict_tool_has_a_closed_schema() -> None:
 )
 def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, Any]) -> None:
     assert select_strict_tools([parameters]) == {}
-    tool = ToolDefinition("f", "F.", parameters)
+    tool = request_value("tool_definition", "f", "F.", parameters)
     (sent,) = build_request_fields(ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent["input_schema"] == parameters
     assert "strict" not in sent
 
 
 async def test_setting_turns_strict_tools_off() -> None:
-    tools = (ToolDefinition("f", "F.", CITY),)
+    tools = (request_value("tool_definition", "f", "F.", CITY),)
     for strict in (True, False):
         provider = create_provider("anthropic", {"strict_tools": strict})
         body = json_of(provider.preview(ask(model="claude-opus-5-5", tools=tools)).body)

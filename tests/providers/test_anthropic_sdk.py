@@ -20,22 +20,11 @@ from typing import (
 import pytest
 from typing_extensions import get_type_hints, is_typeddict
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Flush,
-    ModelInfo,
-    ModelParameters,
-    ModelRequest,
-    Provider,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
 from jp_nb.providers.models import parse_models
+from tests.kit.kinds import is_kind, kind_of
+from tests.kit.models import request_value
 from tests.providers.helpers import (
     FIXTURES,
     TODAY,
@@ -110,7 +99,7 @@ def as_items(name: str, value: Any) -> list[Any]:
     return [[each] for each in value] if name in ("messages", "tools") else [value]
 
 
-def requests() -> Iterable[ModelRequest]:
+def requests() -> Iterable[Any]:
     """Yield requests that together have each kind of part."""
     entries = [
         user("Weather?"),
@@ -125,21 +114,21 @@ def requests() -> Iterable[ModelRequest]:
         user("And now?"),
     ]
     attachments = (
-        Attachment("a.md", "text/plain", "A"),
-        Attachment("b.png", "image/png", png()),
-        Attachment("c.pdf", "application/pdf", b"%PDF-1.4"),
+        request_value("attachment", "a.md", "text/plain", "A"),
+        request_value("attachment", "b.png", "image/png", png()),
+        request_value("attachment", "c.pdf", "application/pdf", b"%PDF-1.4"),
     )
     shared: dict[str, Any] = {"tools": (WEATHER, TODAY), "system": ("Be brief.",)}
     schema = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 1}}}
     for model in ("claude-fable-5-2", "claude-opus-5-5", "claude-opus-4-6", "claude-sonnet-4-5"):
         for reasoning in REASONING:
-            parameters = ModelParameters(reasoning=reasoning)
+            parameters = request_value("parameters", reasoning=reasoning)
             yield ask(*entries, model=model, parameters=parameters, **shared)
     for choice in ("none", "required", "tool:weather"):
         yield ask(*entries, model="claude-haiku-5-5", tool_choice=choice, **shared)
     yield ask(model="claude-haiku-5-5", schema=schema, attachments=attachments)
     # The types no longer have `temperature`, `top_p`, and `top_k`, which older models accept.
-    limits = ModelParameters(stop_words=("END",), max_tokens=99)
+    limits = request_value("parameters", stop_words=("END",), max_tokens=99)
     yield ask(user("a"), answer("cut"), model="claude-opus-4-6", parameters=limits)
 
 
@@ -193,28 +182,29 @@ def resolve_blocks(reply: Any) -> list[Any]:
     return [block.to_dict(exclude_unset=True, mode="json") for block in reply.content]
 
 
-async def collect_ours(provider: Provider) -> tuple[list[Any], dict[str, int | None]]:
+async def collect_ours(provider: Any) -> tuple[list[Any], dict[str, int | None]]:
     """Return the blocks of a response as our decoder reads them, and its tokens."""
     blocks: dict[int, dict[str, Any]] = {}
     usage: dict[str, int | None] = {}
     for event in await collect(provider, ask(tools=(WEATHER, TODAY))):
         add_event(event, blocks)
-        if isinstance(event, Usage):
+        if is_kind(event, "usage"):
             usage |= {"in": event.input_tokens, "out": event.output_tokens}
     return [blocks[index] for index in sorted(blocks)], usage
 
 
-def add_event(event: ProviderEvent, blocks: dict[int, dict[str, Any]]) -> None:
-    match event:
-        case TextPart(index=index, kind=kind, text=text):
-            block = blocks.setdefault(index, {"type": kind, "text": ""})
-            block["text"] += text
-        case ToolCallStart(index=index, id=id_, name=name):
-            blocks[index] = {"type": "call", "text": "", "id": id_, "name": name}
-        case ToolCallArguments(index=index, text=text):
-            blocks[index]["text"] += text
-        case Flush(index=index, metadata=metadata):
-            blocks[index] |= metadata
+def add_event(event: Any, blocks: dict[int, dict[str, Any]]) -> None:
+    match kind_of(event):
+        case "text":
+            block = blocks.setdefault(event.index, {"type": event.kind, "text": ""})
+            block["text"] += event.text
+        case "call_start":
+            call = {"type": "call", "text": "", "id": event.id, "name": event.name}
+            blocks[event.index] = call
+        case "call_arguments":
+            blocks[event.index]["text"] += event.text
+        case "flush":
+            blocks[event.index] |= event.metadata
 
 
 async def collect_theirs(server: LoopbackServer) -> tuple[list[Any], dict[str, int | None]]:
@@ -297,7 +287,8 @@ def test_abilities_of_a_model_that_the_client_describes() -> None:
         extra="forbid",
     )
     (model,) = parse_models({"data": [json.loads(known.to_json())]}, "anthropic")
-    assert model == ModelInfo(
+    assert model == request_value(
+        "model_info",
         "claude-opus-5-5",
         "Claude Opus 5.5",
         context_window=1_000_000,

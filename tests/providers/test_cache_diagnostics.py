@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelParameters, Retry
 from jp_nb.providers import create_provider
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
 from tests.providers.helpers import ask, collect, user
 from tests.support.loopback import LoopbackServer, Received, Reply
 
@@ -77,7 +78,7 @@ async def test_diagnostics_are_logged_and_end_when_the_server_rejects_them(
         await collect(provider, request)  # without the log
         with caplog.at_level("DEBUG", logger):
             (retry,) = await collect(provider, request)
-            assert isinstance(retry, Retry)
+            assert is_kind(retry, "retry")
             await collect(provider, request)
         await provider.aclose()
     asked = [read_asked(request.body) for request in server.requests]
@@ -95,7 +96,7 @@ async def test_comparison_keeps_the_cache_options_of_the_user(
 ) -> None:
     caplog.set_level("DEBUG", "jp_nb.providers.openai_responses")
     options: dict[str, JsonValue] = {"prompt_cache_options": {"ttl": "12h"}}
-    request = ask(parameters=ModelParameters(other=options), provider="openai")
+    request = ask(parameters=request_value("parameters", other=options), provider="openai")
     with LoopbackServer(["A.", "B."]) as server:
         provider = create_provider("openai", {"base_url": server.url, "dialect": "responses"})
         for _ in range(2):

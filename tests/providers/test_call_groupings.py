@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import ProviderError
+import jp_nb as jp
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google_generate import GenerateDecoder
@@ -63,7 +63,7 @@ def test_cut_stream_gives_whole_calls_and_names_the_incomplete_ones(
     if grouping.form != "after {}" and grouping.names != "pieces":
         assert all(call in calls for call in outcome.calls)
     assert len(outcome.calls) + len(outcome.lines) <= len(calls)
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         run_chat(sent, end=b"")
     assert caught.value.kind == "transient"
 
@@ -172,7 +172,7 @@ def test_call_that_another_one_interrupts_is_reported() -> None:
 
 
 def test_end_mark_after_an_incomplete_call_is_a_cut() -> None:
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         run_chat(chat(function("forecast", '{"city":', index=0))[:-1])
     assert caught.value.kind == "transient"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import ProviderError
+import jp_nb as jp
 from jp_nb.providers.errors import (
     classify_response,
     classify_stream_error,
@@ -34,7 +34,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
 ]
 
 
-def answered(status: int, headers: dict[str, str], body: str = BODY) -> ProviderError:
+def answered(status: int, headers: dict[str, str], body: str = BODY) -> jp.ProviderError:
     return classify_response(status, headers, body, provider="p", now=NOW)
 
 

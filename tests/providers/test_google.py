@@ -9,19 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    ModelParameters,
-    ModelRequest,
-    ProviderEvent,
-    Retry,
-    ToolCallStart,
-    Usage,
-)
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProviderError
-from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateRendering
@@ -30,9 +20,10 @@ from jp_nb.providers.google_interactions import (
     InteractionsRendering,
     build_request_fields,
 )
-from jp_nb.providers.google_interactions_decoder import STEPS_KEY
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallResponse
+from jp_nb.record.events import Entry
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -51,19 +42,22 @@ from tests.providers.helpers import (
 )
 from tests.support.loopback import LoopbackServer, RawResponse, Reply, ToolCall
 
+STEPS_KEY = "google_step"
+
+
 KEY = "AIzaSyD-0123456789abcdefghij_klmnopqrst"
 SIGNED = {"google_thought_signature": "c2ln"}
 DIALECTS = ("interactions", "generate")
 LOOK = Reply(reasoning="Hm.", text="Look: ", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
 
 
-def steps_of(context: RequestContext) -> Any:
+def steps_of(context: Any) -> Any:
     rendering = InteractionsRendering()
     rendering.update(context)
     return json.loads(encode_messages(rendering))
 
 
-def contents_of(context: RequestContext) -> Any:
+def contents_of(context: Any) -> Any:
     rendering = GenerateRendering()
     rendering.update(context)
     return json.loads(encode_messages(rendering))
@@ -73,7 +67,7 @@ def google(server: LoopbackServer, dialect: str = "interactions") -> Any:
     return create_provider("google", {"base_url": server.url, "dialect": dialect})
 
 
-def add_response(context: RequestContext, events: list[ProviderEvent]) -> list[Entry]:
+def add_response(context: Any, events: list[ProviderEvent]) -> list[Entry]:
     """Add the entries of a response to a context, as a turn does."""
     builder = ResponseBuilder()
     found = [builder.feed(event) for event in events]
@@ -237,7 +231,7 @@ def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"), thought("only"), user("f"), thought("", **SIGNED), user("g"),
     ]  # fmt: skip
-    growing = RequestContext()
+    growing = request_value("request_context")
     rendering = make()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "google")
@@ -249,19 +243,26 @@ def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
 
 @pytest.mark.req("GEM-7")
 def test_images_in_requests_and_results() -> None:
-    image = Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1")
+    image = jp.Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1")
     items = [
-        ContextItem(ChatRequest(content="See:"), "google", (image,)),
-        ContextItem(called("c"), "google"),  # type: ignore[arg-type]
-        ContextItem(ToolCallResponse(id="c", content="done", is_error=False), "google", (image,)),
+        request_value(
+            "context_item", new_event("chat_request", content="See:"), "google", (image,)
+        ),
+        request_value("context_item", called("c"), "google"),
+        request_value(
+            "context_item",
+            new_event("tool_call_response", id="c", content="done", is_error=False),
+            "google",
+            (image,),
+        ),
     ]
     label = text("[image: figure 1, image/gif 3×2]")
     data = "R0lGODlhAwACAA=="
     content = {"type": "image", "mime_type": "image/gif", "data": data}
-    steps = steps_of(RequestContext(items))
+    steps = steps_of(request_value("request_context", items))
     assert steps[0]["content"] == [text("See:"), label, content]
     assert steps[2]["result"] == [text("done"), label, content]
-    request, _, results = contents_of(RequestContext(items))
+    request, _, results = contents_of(request_value("request_context", items))
     inline = {"inlineData": {"mimeType": "image/gif", "data": data}}
     assert request["parts"][1:] == [{"text": label["text"]}, inline]
     assert results["parts"][0]["functionResponse"]["parts"] == [inline]
@@ -271,10 +272,10 @@ def test_images_in_requests_and_results() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_attachments_precede_the_conversation_and_others_are_a_notice(dialect: str) -> None:
     attachments = (
-        Attachment("a.md", "text/plain", "A < B"),
-        Attachment("b.png", "image/png", b"png"),
-        Attachment("c.pdf", "application/pdf", b"pdf"),
-        Attachment("d.wav", "audio/wav", b"wav"),
+        request_value("attachment", "a.md", "text/plain", "A < B"),
+        request_value("attachment", "b.png", "image/png", b"png"),
+        request_value("attachment", "c.pdf", "application/pdf", b"pdf"),
+        request_value("attachment", "d.wav", "audio/wav", b"wav"),
     )
     provider = create_provider("google", {"dialect": dialect})
     shown = provider.preview(ask(attachments=attachments))
@@ -357,7 +358,7 @@ async def test_efforts(subtests: pytest.Subtests) -> None:
     provider = create_provider("google")
     for reasoning, sent in rows:
         with subtests.test(reasoning=reasoning):
-            request = ask(parameters=ModelParameters(reasoning=reasoning))
+            request = ask(parameters=request_value("parameters", reasoning=reasoning))
             body = json.loads(provider.preview(request).body)
             assert body.get("generation_config", {}) == sent
 
@@ -374,7 +375,7 @@ def test_efforts_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
     provider = create_provider("google", {"dialect": "generate"})
     for model, reasoning, sent in rows:
         with subtests.test(model=model, reasoning=reasoning):
-            request = ask(model=model, parameters=ModelParameters(reasoning=reasoning))
+            request = ask(model=model, parameters=request_value("parameters", reasoning=reasoning))
             body = json.loads(provider.preview(request).body)
             assert body.get("generationConfig", {}).get("thinkingConfig") == sent
 
@@ -384,8 +385,8 @@ async def test_level_that_a_model_does_not_have_is_replaced_once() -> None:
     refused = Reply(status=400, message="Thinking level XHIGH is not supported for this model.")
     with LoopbackServer([refused, "a", "b"]) as server:
         provider = google(server)
-        request = ask(parameters=ModelParameters(reasoning="max"))
-        assert isinstance((await collect(provider, request))[-1], Retry)
+        request = ask(parameters=request_value("parameters", reasoning="max"))
+        assert is_kind((await collect(provider, request))[-1], "retry")
         for said in "ab":
             assert text_of(await collect(provider, request)) == said
         await provider.aclose()
@@ -395,7 +396,7 @@ async def test_level_that_a_model_does_not_have_is_replaced_once() -> None:
 
 @pytest.mark.req("GEM-9")
 def test_sampling_parameters() -> None:
-    parameters = ModelParameters(
+    parameters = request_value("parameters", 
         max_tokens=9, temperature=0.5, top_p=0.9, top_k=4, stop_words=("END",),
         other={"seed": 7, "service_tier": "flex", "logit_bias": {}},
     )  # fmt: skip
@@ -416,7 +417,7 @@ async def test_deprecated_parameters_are_a_warning_once(caplog: pytest.LogCaptur
     with LoopbackServer(["a", "b"]) as server:
         provider = google(server)
         for _ in "ab":
-            await collect(provider, ask(parameters=ModelParameters(temperature=0.5)))
+            await collect(provider, ask(parameters=request_value("parameters", temperature=0.5)))
         await provider.aclose()
     assert caplog.messages == [
         "google: assistant.model.parameters.temperature is sent, but Google has deprecated it"
@@ -494,14 +495,14 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last(
         provider = google(server, dialect)
         context = make_context(user("Go."), provider="google")
         for _ in range(5):
-            request = ModelRequest("m", context, system=("s",), tools=(WEATHER,))
+            request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
             events = await collect(provider, request)
             entries = add_response(context, events)
             context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
         await provider.aclose()
     bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
-    assert Usage(11, 9, 2, 3) in events
+    assert model_event("usage", 11, 9, 2, 3) in events
     for received in server.requests:
         assert received.headers["x-goog-api-key"] == KEY
         assert KEY not in received.target
@@ -518,12 +519,14 @@ async def test_conversation_continues_after_the_dialect_has_changed() -> None:
     with LoopbackServer(lambda _: LOOK) as server:
         for dialect in (*DIALECTS, *DIALECTS):
             provider = google(server, dialect)
-            events = await collect(provider, ModelRequest("m", context, tools=(WEATHER,)))
+            events = await collect(
+                provider, request_value("model_request", "m", context, tools=(WEATHER,))
+            )
             entries = add_response(context, events)
             context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
             await provider.aclose()
         anthropic = create_provider("anthropic", {"base_url": server.url})
-        await collect(anthropic, ModelRequest("m", context, tools=(WEATHER,)))
+        await collect(anthropic, request_value("model_request", "m", context, tools=(WEATHER,)))
         await anthropic.aclose()
     assert "c2lnbmF0dXJl" not in json.dumps(server.requests[-1].body)
 
@@ -560,8 +563,8 @@ async def test_response_is_continued_at_most_five_times(dialect: str) -> None:
         await provider.aclose()
     assert text_of(seen) == "1, 2, 3, 4, 5, 6, "
     assert len({event.index for event in seen if hasattr(event, "index")}) == 1
-    assert seen[-1] == Finished("max_tokens")
-    assert [e for e in seen if isinstance(e, Usage)][-1] == Usage(60, 12)
+    assert seen[-1] == model_event("finished", "max_tokens")
+    assert [e for e in seen if is_kind(e, "usage")][-1] == model_event("usage", 60, 12)
     name = "continuation_token" if dialect == "interactions" else "continuationToken"
     tokens = [request.body.pop(name, None) for request in server.requests]
     assert tokens == [None, "t1", "t2", "t3", "t4", "t5"]
@@ -657,7 +660,7 @@ async def test_refusals_of_both_dialects(subtests: pytest.Subtests) -> None:
             events = await collect(provider, ask())
             await provider.aclose()
             assert text_of(events) == said
-            assert isinstance(end := events[-1], Finished)
+            assert is_kind(end := events[-1], "finished")
             assert end.reason == "refused"
             assert why in (end.detail or "")
 
@@ -665,9 +668,9 @@ async def test_refusals_of_both_dialects(subtests: pytest.Subtests) -> None:
 @pytest.mark.req("GEM-20")
 async def test_finish_reasons_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
     for reason, end in (
-        ("STOP", Finished()),
-        ("MAX_TOKENS", Finished("max_tokens")),
-        ("TOO_MANY_TOOL_CALLS", Finished("other", "TOO_MANY_TOOL_CALLS")),
+        ("STOP", model_event("finished")),
+        ("MAX_TOKENS", model_event("finished", "max_tokens")),
+        ("TOO_MANY_TOOL_CALLS", model_event("finished", "other", "TOO_MANY_TOOL_CALLS")),
     ):
         with LoopbackServer([Reply(text="a", finish=reason)]) as server, subtests.test(reason):
             provider = google(server, "generate")
@@ -715,9 +718,7 @@ async def test_calls_without_ids_get_stable_unique_ones() -> None:
         first, again = [await collect(provider, ask(tools=(TODAY,))) for _ in range(2)]
         other = await collect(provider, ask(user("b"), tools=(TODAY,)))
         await provider.aclose()
-    ids = [
-        [e.id for e in events if isinstance(e, ToolCallStart)] for events in (first, again, other)
-    ]
+    ids = [[e.id for e in events if is_kind(e, "call_start")] for events in (first, again, other)]
     assert ids[0] == ids[1]
     assert len({*ids[0], *ids[2]}) == 4
 
@@ -730,9 +731,9 @@ async def test_rejected_signatures_are_not_sent_again(dialect: str) -> None:
         context = make_context(
             user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"), provider="google"
         )
-        request = ModelRequest("m", context, tools=(WEATHER,))
+        request = request_value("model_request", "m", context, tools=(WEATHER,))
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         entries = add_response(context, await collect(provider, request))
         assert "c2ln" not in json.dumps(server.requests[1].body)
         assert "<think>" in json.dumps(server.requests[1].body)
@@ -750,9 +751,9 @@ async def test_calls_are_sent_as_text_if_the_api_misses_their_thought() -> None:
             user("a"), called("c1"), result("c1", "1"), answer("b"),
             user("c"), called("c2", city="Delft"), result("c2", "sun"),
         )  # fmt: skip
-        request = ModelRequest("m", context, tools=(WEATHER,))
+        request = request_value("model_request", "m", context, tools=(WEATHER,))
         (retry,) = await collect(provider, request)
-        assert isinstance(retry, Retry)
+        assert is_kind(retry, "retry")
         assert text_of(await collect(provider, request)) == "Fine."
         await provider.aclose()
     steps = server.requests[1].body["input"]
@@ -807,7 +808,7 @@ async def test_name_of_a_model_is_one_segment_of_the_path(model: str) -> None:
     with LoopbackServer([Reply(status=404)] * 2, strict=False) as server:
         provider = google(server, "generate")
         await collect_failure(provider, ask(model=model))
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             await provider.count_tokens(ask(model=model), seconds=5)
         await provider.aclose()
     sent = [request.target.partition(":")[0] for request in server.requests]
@@ -850,7 +851,7 @@ async def test_status_updates_do_not_extend_the_idle_timeout() -> None:
     endless = (*((update, 0.05) * 40), end)
     with LoopbackServer([Reply(raw=in_time), Reply(raw=endless)]) as server:
         provider = google(server)
-        assert (await collect(provider, ask(idle_timeout=2)))[-1] == Finished()
+        assert (await collect(provider, ask(idle_timeout=2)))[-1] == model_event("finished")
         _, error = await collect_failure(provider, ask(idle_timeout=0.3))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("timeout", True)
@@ -858,11 +859,13 @@ async def test_status_updates_do_not_extend_the_idle_timeout() -> None:
 
 
 def test_unknown_reasoning_level_is_an_error() -> None:
-    with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        create_provider("google").preview(ask(parameters=ModelParameters(reasoning="hard")))
+    with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
+        create_provider("google").preview(
+            ask(parameters=request_value("parameters", reasoning="hard"))
+        )
 
 
 def test_answer_of_only_a_thought_is_not_sent() -> None:
     context = make_context(user("a"), thought("", **SIGNED), user("b"), provider="google")
     assert [step["type"] for step in steps_of(context)] == ["user_input", "user_input"]
-    assert isinstance(context.items[1].entry, ChatResponse)
+    assert is_kind(context.items[1].entry, "chat_response")

@@ -8,27 +8,24 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    KeepAlive,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProviderError
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import STEPS_KEY, InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
-from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.events import Entry
+from tests.kit.kinds import is_kind, kind_of
+from tests.kit.models import model_event
+from tests.kit.records import new_event
 from tests.providers.helpers import decode as decode_bytes
 from tests.providers.helpers import decode_messages, text_of
 from tests.support.loopback import Reply, ToolCall
 from tests.support.loopback_google import generate_chunks, interaction_events, named
+
+STEPS_KEY = "google_step"
+
 
 SIGNATURE = "google_thought_signature"
 
@@ -89,18 +86,18 @@ def test_thought_text_and_calls_become_entries() -> None:
         ending("requires_action"),
     )  # fmt: skip
     assert entries == [
-        ChatResponse(reasoning="Hm.", metadata={SIGNATURE: "c2ln"}),
-        ChatResponse(message="Let me look."),
-        ToolCallRequest(id="fc_1", name="look", arguments={}),
-        ToolCallRequest(id="fc_2", name="look", arguments={"text": "x" * 200}),
-        ToolCallRequest(id="fc_3", name="look", arguments={"n": 1}),
+        new_event("chat_response", reasoning="Hm.", metadata={SIGNATURE: "c2ln"}),
+        new_event("chat_response", message="Let me look."),
+        new_event("tool_call_request", id="fc_1", name="look", arguments={}),
+        new_event("tool_call_request", id="fc_2", name="look", arguments={"text": "x" * 200}),
+        new_event("tool_call_request", id="fc_3", name="look", arguments={"n": 1}),
     ]
 
 
 @pytest.mark.req("GEM-5", "GEM-4")
 def test_thought_without_summary_is_kept_for_its_signature() -> None:
     (entry,) = build(start(0, type="thought", signature="c2ln"), stop(0), ending())
-    assert isinstance(entry, ChatResponse)
+    assert is_kind(entry, "chat_response")
     assert (entry.reasoning, entry.metadata) == ("", {SIGNATURE: "c2ln"})
 
 
@@ -122,7 +119,7 @@ def test_text_in_a_thought_is_text_and_the_reverse(has_stops: bool) -> None:
         *[stop(1)] * has_stops,
     ]
     entries = build(*thought, *text, ending())
-    found = [entry for entry in entries if isinstance(entry, ChatResponse)]
+    found = [entry for entry in entries if is_kind(entry, "chat_response")]
     assert [(entry.reasoning, entry.message) for entry in found] == [
         ("Hm. Well.", None), (None, "So."), (None, "Yes."), ("Really?", None),
     ]  # fmt: skip
@@ -132,7 +129,7 @@ def test_text_in_a_thought_is_text_and_the_reverse(has_stops: bool) -> None:
 
 def test_text_in_a_thought_alone_is_the_answer() -> None:
     thought = [start(0, type="thought"), delta(0, type="text", text="So."), stop(0)]
-    assert decode(*thought, ending())[-2:] == [Flush(1), Finished()]
+    assert decode(*thought, ending())[-2:] == [model_event("flush", 1), model_event("finished")]
     events, error = decode_bytes(
         StreamDecoder(InteractionsDecoder(), provider="google"),
         [*map(named, thought), b"data: [DONE]\n\n"],
@@ -224,7 +221,7 @@ def test_unknown_events_and_steps_are_named_once(caplog: pytest.LogCaptureFixtur
 def test_structured_answer_is_kept_with_its_exact_text() -> None:
     schema = adapt_for_google({"type": "object", "properties": {"a": {"type": "integer"}}})
     (entry,) = build(*text_step(0, '{"a":', "1}"), ending(), schema=schema)
-    assert isinstance(entry, ChatResponse)
+    assert is_kind(entry, "chat_response")
     assert entry.data == {"a": 1}
     content = [{"type": "text", "text": '{"a":1}'}]
     assert entry.metadata[STEPS_KEY] == {"type": "model_output", "content": content}
@@ -232,20 +229,23 @@ def test_structured_answer_is_kept_with_its_exact_text() -> None:
 
 @pytest.mark.req("GEM-10")
 def test_statuses(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, Finished]] = [
-        ("completed", Finished()),
-        ("requires_action", Finished()),
-        ("incomplete", Finished("max_tokens")),
-        ("budget_exceeded", Finished("max_tokens")),
-        ("requires_continuation", Finished("max_tokens")),  # without a token
-        ("cancelled", Finished("other", "cancelled")),
-        ("dreaming", Finished("other", "dreaming")),
+    rows: list[tuple[str, Any]] = [
+        ("completed", model_event("finished")),
+        ("requires_action", model_event("finished")),
+        ("incomplete", model_event("finished", "max_tokens")),
+        ("budget_exceeded", model_event("finished", "max_tokens")),
+        ("requires_continuation", model_event("finished", "max_tokens")),  # without a token
+        ("cancelled", model_event("finished", "other", "cancelled")),
+        ("dreaming", model_event("finished", "other", "dreaming")),
     ]
     for status, finished in rows:
         with subtests.test(status):
-            assert decode(*text_step(0, "a"), ending(status))[-2:] == [Flush(0), finished]
+            assert decode(*text_step(0, "a"), ending(status))[-2:] == [
+                model_event("flush", 0),
+                finished,
+            ]
     for status in ("in_progress", "queued"):
-        with subtests.test(status), pytest.raises(ProviderError) as caught:
+        with subtests.test(status), pytest.raises(jp.ProviderError) as caught:
             decode(ending(status))
         assert caught.value.kind == "transient"
 
@@ -269,19 +269,19 @@ def is_cut_after(*messages: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("has_stop", [True, False])
 def test_final_status_update_ends_a_response(has_stop: bool, subtests: pytest.Subtests) -> None:
     text = text_step(0, "Hi.") if has_stop else text_step(0, "Hi.")[:-1]
-    rows: list[tuple[str, Finished]] = [
-        ("completed", Finished()),
-        ("requires_action", Finished()),
-        ("incomplete", Finished("max_tokens")),
-        ("budget_exceeded", Finished("max_tokens")),
-        ("cancelled", Finished("other", "cancelled")),
+    rows: list[tuple[str, Any]] = [
+        ("completed", model_event("finished")),
+        ("requires_action", model_event("finished")),
+        ("incomplete", model_event("finished", "max_tokens")),
+        ("budget_exceeded", model_event("finished", "max_tokens")),
+        ("cancelled", model_event("finished", "other", "cancelled")),
     ]
     for status, finished in rows:
         with subtests.test(status):
             assert end_after(*text, update(status)) == finished
             assert end_after(update(status), *text, update(status)) == finished
             assert not is_cut_after(*text, update(status))
-    with pytest.raises(ProviderError, match="the interaction failed"):
+    with pytest.raises(jp.ProviderError, match="the interaction failed"):
         end_after(*text, update("failed"))
 
 
@@ -299,8 +299,8 @@ def test_other_status_updates_end_nothing(subtests: pytest.Subtests) -> None:
 def test_completed_interaction_after_a_final_status_update_counts() -> None:
     usage = {"total_input_tokens": 3}
     events = decode(*text_step(0, "Hi."), update("incomplete"), ending("completed", usage=usage))
-    assert events[-2:] == [Flush(0), Finished()]
-    assert Usage(input_tokens=3) in events
+    assert events[-2:] == [model_event("flush", 0), model_event("finished")]
+    assert model_event("usage", input_tokens=3) in events
 
 
 @pytest.mark.req("GEM-10")
@@ -320,7 +320,7 @@ def test_failures(subtests: pytest.Subtests) -> None:
             [start(0, type="model_output", error=error), stop(0), ending("failed")],
             [{"event_type": "error", "error": error}],
         ):
-            with subtests.test(error=error), pytest.raises(ProviderError) as caught:
+            with subtests.test(error=error), pytest.raises(jp.ProviderError) as caught:
                 decode(*messages)
             assert (caught.value.kind, caught.value.status) == (kind, status)
 
@@ -341,17 +341,19 @@ def test_refusals(subtests: pytest.Subtests) -> None:
     ]
     for messages in rows:
         with subtests.test(messages=messages):
-            assert decode(*messages)[-1] == Finished("refused", "Blocked for safety.")
+            assert decode(*messages)[-1] == model_event(
+                "finished", "refused", "Blocked for safety."
+            )
 
 
 @pytest.mark.req("GEM-10")
 def test_call_cut_by_the_limit_is_not_completed() -> None:
     whole = [start(0, **CALL), delta(0, type="arguments_delta", arguments='{"n": 1}'), stop(0)]
     cut = [start(1, **CALL), delta(1, type="arguments_delta", arguments='{"n'), stop(1)]
-    flushed = [e.index for e in decode(*whole, *cut, ending("incomplete")) if type(e) is Flush]
+    flushed = [e.index for e in decode(*whole, *cut, ending("incomplete")) if is_kind(e, "flush")]
     assert flushed == [0]
     events = decode(*whole, *cut, ending("requires_action"))
-    assert [e.index for e in events if type(e) is Flush] == [0, 1]
+    assert [e.index for e in events if is_kind(e, "flush")] == [0, 1]
 
 
 def test_whole_steps_at_the_end_replace_a_stream() -> None:
@@ -362,11 +364,11 @@ def test_whole_steps_at_the_end_replace_a_stream() -> None:
         {**CALL, "arguments": {"n": 1}},
     ]
     thought, message, call = build(ending("requires_action", steps=steps))
-    assert isinstance(thought, ChatResponse)
-    assert isinstance(message, ChatResponse)
+    assert is_kind(thought, "chat_response")
+    assert is_kind(message, "chat_response")
     assert (thought.reasoning, thought.metadata) == ("Hm.", {SIGNATURE: "c2ln"})
     assert message.message == "Hello."
-    assert isinstance(call, ToolCallRequest)
+    assert is_kind(call, "tool_call_request")
     assert call.arguments == {"n": 1}
 
 
@@ -383,10 +385,10 @@ def test_later_usage_replaces_earlier_and_thoughts_count_as_output() -> None:
         stop(0, usage=early),
         ending(usage=late),
     )
-    usages = [event for event in events if isinstance(event, Usage)]
-    assert usages[0] == Usage(input_tokens=9, output_tokens=1)
-    assert usages[-1] == Usage(
-        input_tokens=9, output_tokens=9, reasoning_tokens=4, cache_read_tokens=8
+    usages = [event for event in events if is_kind(event, "usage")]
+    assert usages[0] == model_event("usage", input_tokens=9, output_tokens=1)
+    assert usages[-1] == model_event(
+        "usage", input_tokens=9, output_tokens=9, reasoning_tokens=4, cache_read_tokens=8
     )
 
 
@@ -397,19 +399,19 @@ def test_continued_text_has_no_seam() -> None:
     first = [*text_step(0, "One, "), ending("requires_continuation", continuation_token="t1")]
     events = decode_messages(decoder, [*first[:-1], ending(
         "requires_continuation", continuation_token="t1", usage=usage)])  # fmt: skip
-    assert not any(isinstance(event, Finished) for event in events)
+    assert not any(is_kind(event, "finished") for event in events)
     assert (decoder.begin_continuation(), decoder.begin_continuation()) == ("t1", "")
     events += decode_messages(decoder, [*text_step(0, "two."), ending(usage=usage)])
     steps: Any = [
         {"type": "model_output", "content": [{"type": "text", "text": text}]}
         for text in ("One, ", "two.")
     ]
-    assert [event for event in events if not isinstance(event, Usage)] == [
-        TextPart(0, "message", "One, "), TextPart(0, "message", "two."),
-        Flush(0, {STEPS_KEY: steps}), Finished(),
+    assert [event for event in events if not is_kind(event, "usage")] == [
+        model_event("text", 0, "message", "One, "), model_event("text", 0, "message", "two."),
+        model_event("flush", 0, {STEPS_KEY: steps}), model_event("finished"),
     ]  # fmt: skip
-    assert [e for e in events if isinstance(e, Usage)][-1] == Usage(
-        input_tokens=20, output_tokens=6
+    assert [e for e in events if is_kind(e, "usage")][-1] == model_event(
+        "usage", input_tokens=20, output_tokens=6
     )
 
 
@@ -458,24 +460,25 @@ def test_stream_cut_at_every_byte_gives_the_same_events(dialect: str) -> None:
         events, error = decode_bytes(StreamDecoder(make(), provider="google"), chunks)
         assert error is None
         kept: list[Any] = []
+        event: Any
         for event in events:
-            match event, kept[-1:]:
-                case TextPart() | ToolCallArguments(), [[first, text]] if (
+            match kind_of(event), kept[-1:]:
+                case "text" | "call_arguments", [[first, text]] if (
                     type(first),
                     first.index,
                 ) == (type(event), event.index):
                     kept[-1] = [first, text + event.text]
-                case TextPart() | ToolCallArguments(), _:
+                case "text" | "call_arguments", _:
                     kept.append([replace(event, text=""), event.text])
-                case KeepAlive(), _:
+                case "keep_alive", _:
                     pass
                 case _:
                     kept.append(event)
         return kept
 
     whole = joined([stream])
-    assert [TextPart(1, "message", ""), "Let me look: ñandú 🌦!"] in whole
-    assert sum(isinstance(event, ToolCallStart) for event in whole) == 2
+    assert [model_event("text", 1, "message", ""), "Let me look: ñandú 🌦!"] in whole
+    assert sum(is_kind(event, "call_start") for event in whole) == 2
     for cut in range(1, len(stream)):
         assert joined([stream[:cut], stream[cut:]]) == whole
     assert joined([stream[i : i + 1] for i in range(len(stream))]) == whole

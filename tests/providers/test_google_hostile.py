@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.errors import ProtocolError
 from jp_nb.providers.google_generate import GenerateDecoder, GenerateRendering
 from jp_nb.providers.google_interactions import InteractionsRendering
-from jp_nb.providers.google_interactions_decoder import STEPS_KEY, InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.streaming import Decoder, StreamDecoder
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.events import Entry
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
 from tests.support.loopback import Reply, ToolCall
 from tests.support.loopback_google import generate_chunks, interaction_events
+
+STEPS_KEY = "google_step"
+
 
 Wire = dict[str, Any]
 Dialect = tuple[Callable[[], Decoder], Callable[[], Rendering], list[Wire]]
@@ -40,24 +45,24 @@ STRANGE: tuple[Any, ...] = (None, True, -1, 10**400, 1.5, "", "x", [], ["x"], {"
 
 def decode(
     messages: Sequence[object], dialect: str = "interactions", *, limit: int = 0
-) -> tuple[list[Entry], ProviderError | None]:
+) -> tuple[list[Entry], jp.ProviderError | None]:
     """Return the entries of a response that arrives message by message, and its error."""
     make_decoder, make_rendering, _ = DIALECTS[dialect]
     decoder = StreamDecoder(make_decoder(), provider="google", max_response_bytes=limit)
     builder = ResponseBuilder()
     events: list[ProviderEvent] = []
-    problem: ProviderError | None = None
+    problem: jp.ProviderError | None = None
     try:
         for message in messages:
             events += decoder.feed(b"data: %b\n\n" % json.dumps(message).encode())
         events += () if decoder.events.finished else decoder.finish()
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         problem = exc
     found = (builder.feed(event) for event in events)
     entries = [entry for entry in found if entry is not None]
     for make in (make_rendering, InteractionsRendering):
         rendering = make()
-        context = RequestContext()
+        context = request_value("request_context")
         for entry in entries:
             assert entry.model_dump_json()
             context.add(entry, "google")
@@ -120,10 +125,10 @@ def test_steps_that_do_not_stop_are_complete_at_the_end() -> None:
     entries, error = decode([start(0, **output), text(0, "Hi."), start(1, **CALL), END])
     assert error is None
     said, call = entries
-    assert isinstance(said, ChatResponse)
+    assert is_kind(said, "chat_response")
     assert said.message == "Hi."
     assert said.metadata[STEPS_KEY] == {**output, "content": [{"type": "text", "text": "Hi."}]}
-    assert isinstance(call, ToolCallRequest)
+    assert is_kind(call, "tool_call_request")
     assert call.arguments == {"city": "x"}
 
 
@@ -131,7 +136,7 @@ def test_strange_indexes_name_their_steps() -> None:
     for index in (-1, 10**400, 1.5, "a", True):
         entries, error = decode([start(index, type="model_output"), text(index, "Hi."), END])
         assert error is None
-        assert [entry.message for entry in entries if isinstance(entry, ChatResponse)] == ["Hi."]
+        assert [entry.message for entry in entries if is_kind(entry, "chat_response")] == ["Hi."]
     _, error = decode([start(0, type="model_output"), text(1, "Hi."), END])
     assert isinstance(error, ProtocolError)
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers import create_provider
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.streaming import StreamDecoder
-from jp_nb.record.context import ContextItem
-from jp_nb.record.events import ToolCallResponse
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -52,7 +51,7 @@ def make_client(server: LoopbackServer) -> genai.Client:
     )
 
 
-def make_request(**fields: Any) -> ModelRequest:
+def make_request(**fields: Any) -> Any:
     dream = {"type": "dream", "depth": 3}
     context = make_context(
         user("Weather?"), thought("Hm.", **SIGNED), thought("", google_step=dream),
@@ -60,18 +59,18 @@ def make_request(**fields: Any) -> ModelRequest:
         answer("None."), user("Thanks."), called("fc_2", city="Gouda"),
         provider="google",
     )  # fmt: skip
-    shown = ToolCallResponse(id="fc_2", content="", is_error=False)
-    context.items.append(ContextItem(shown, "google", (figure(), pdf())))
-    return ModelRequest(
+    shown = new_event("tool_call_response", id="fc_2", content="", is_error=False)
+    context.items.append(request_value("context_item", shown, "google", (figure(), pdf())))
+    return request_value("model_request", 
         "gemini-3.8-flash",
         context,
         system=("Be brief.",),
         attachments=(
-            Attachment("a.png", "image/png", b"png"),
-            Attachment("b.pdf", "application/pdf", b"pdf"),
+            request_value("attachment", "a.png", "image/png", b"png"),
+            request_value("attachment", "b.pdf", "application/pdf", b"pdf"),
         ),
         tools=(WEATHER, TODAY),
-        parameters=ModelParameters(
+        parameters=request_value("parameters", 
             max_tokens=100, reasoning="max", temperature=0.5, top_p=0.5, stop_words=("END",),
             other={"seed": 1},
         ),
@@ -248,7 +247,9 @@ async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
             context.add(entry, "google")
     context.add(result("fc_1", "sun"), "google")
     body = json.loads(
-        create_provider("google").preview(ModelRequest("gemini-3.8-flash", context)).body
+        create_provider("google")
+        .preview(request_value("model_request", "gemini-3.8-flash", context))
+        .body
     )
     sent = body["input"][1:-1]
     assert {step["type"] for step in sent} == {"thought", "model_output", "function_call"}

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.provider import (
-    Flush,
-    ModelRequest,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-)
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import make_storable
@@ -28,21 +21,16 @@ from jp_nb.providers.call_rules import (
     MISTRAL_CALLS,
     OPENAI_CHAT_CALLS,
     RESPONSES_CALLS,
-    CallRules,
     format_arguments,
 )
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-    is_reasoning,
-)
+from jp_nb.record.events import Entry, is_reasoning
 from jp_nb.record.stream import ConversationStream
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS
 from tests.support.strict_bodies import check_body
 
@@ -89,14 +77,14 @@ def read_response(parts: list[Any]) -> list[Entry]:
         events: list[ProviderEvent] = []
         match part:
             case ("call", id_, name, arguments, _, _):
-                events.append(ToolCallStart(index, id_, name))
-                events.append(ToolCallArguments(index, arguments))
+                events.append(model_event("call_start", index, id_, name))
+                events.append(model_event("call_arguments", index, arguments))
             case (kind, text):
-                events.append(TextPart(index, kind, text))
-        events.append(Flush(index))
+                events.append(model_event("text", index, kind, text))
+        events.append(model_event("flush", index))
         entries += [entry for entry in map(builder.feed, events) if entry is not None]
     is_answer = any(not is_reasoning(entry) for entry in entries)
-    return entries if is_answer else [*entries, ChatResponse(message="Hm.")]
+    return entries if is_answer else [*entries, new_event("chat_response", message="Hm.")]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -111,32 +99,34 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
 
     def check_request() -> None:
         nonlocal earlier
-        sent = provider.preview(ModelRequest(model, record.thread, is_turn=True))
+        sent = provider.preview(request_value("model_request", model, record.thread, is_turn=True))
         check_body(sent)
         if dialect != "deepseek":  # it refuses reasoning of earlier turns
             assert list(sent.parts[: len(earlier)]) == earlier
         earlier = [*sent.parts]
 
     for text, parts in [("Begin.", []), *turns, ("End.", [])]:
-        record.start_turn(ChatRequest(content=f"Q: {text}"))
+        record.start_turn(new_event("chat_request", content=f"Q: {text}"))
         check_request()
         entries = read_response(parts)
         record.add(*entries)
-        calls = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
+        calls = [entry for entry in entries if is_kind(entry, "tool_call_request")]
         if not calls:
             continue
         results = [(part[4], part[5]) for part in parts if part[0] == "call"]
         for call, (content, is_error) in zip(calls, results, strict=True):
-            record.add(ToolCallResponse(id=call.id, content=content, is_error=is_error))
+            record.add(
+                new_event("tool_call_response", id=call.id, content=content, is_error=is_error)
+            )
         check_request()
-        record.add(ChatResponse(message="Done."))
+        record.add(new_event("chat_response", message="Done."))
 
-    record.start_turn(ChatRequest(content="And now?"))
+    record.start_turn(new_event("chat_request", content="And now?"))
     check_request()
     raw: Any = json.loads(json.dumps(make_storable([*stream.raw]), sort_keys=True))
     again = ConversationStream(stream.head, clock=utc_now, raw=raw)
     thread = build_context(again, [name], in_turn=True)
-    assert [*provider.preview(ModelRequest(model, thread)).parts] == earlier
+    assert [*provider.preview(request_value("model_request", model, thread)).parts] == earlier
 
 
 RULES = {
@@ -151,7 +141,7 @@ RULES = {
 
 @pytest.mark.parametrize("api", RULES)
 def test_accepted_names_and_ids_are_sent_unchanged(api: str) -> None:
-    rules: CallRules = RULES[api]
+    rules: Any = RULES[api]
     longest = "a" * rules.max_name_chars
     assert [rules.format_name(name) for name in ("weather", "a-b_C9", longest)] == [
         "weather", "a-b_C9", longest
@@ -162,7 +152,7 @@ def test_accepted_names_and_ids_are_sent_unchanged(api: str) -> None:
 
 @pytest.mark.parametrize("api", RULES)
 def test_different_refused_names_stay_different(api: str) -> None:
-    rules: CallRules = RULES[api]
+    rules: Any = RULES[api]
     bad = ["a b", "a.b", "a/b", "ä", "ö", "", " ", "\0", "\ud800", "\ud801", "x" * 230, "x" * 231]
     sent = [rules.format_name(name) for name in bad]
     assert len({*sent}) == len(bad)

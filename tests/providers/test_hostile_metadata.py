@@ -10,31 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.provider import ModelRequest
 from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_decoder import REDACTED_THINKING_KEY, THINKING_SIGNATURE_KEY
-from jp_nb.providers.google import THOUGHT_SIGNATURE_KEY as GOOGLE_SIGNATURE
-from jp_nb.providers.google_interactions_decoder import STEPS_KEY
-from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY
-from jp_nb.providers.openai_responses_decoder import (
-    ANNOTATIONS,
-    ENCRYPTED,
-    ITEM,
-    ITEM_ID,
-    PHASE,
-    SUMMARY_LENGTHS,
-)
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-)
-from jp_nb.record.marks import HOST, LastHost
+from jp_nb.record.events import Entry
+from jp_nb.record.marks import LastHost
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS
 from tests.support.strict_bodies import check_body
+
+REDACTED_THINKING_KEY = "anthropic_redacted_thinking"
+THINKING_SIGNATURE_KEY = "anthropic_thinking_signature"
+GOOGLE_SIGNATURE = "google_thought_signature"
+STEPS_KEY = "google_step"
+REASONING_DETAILS_KEY = "openrouter_reasoning_details"
+ANNOTATIONS = "openai_annotations"
+ENCRYPTED = "openai_encrypted_content"
+ITEM = "openai_item"
+ITEM_ID = "openai_item_id"
+PHASE = "openai_phase"
+SUMMARY_LENGTHS = "openai_summary_lengths"
+HOST = "host"
+
 
 KEYS = (
     *(
@@ -83,17 +79,17 @@ VALUES = st.one_of(
 METADATA = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3)
 
 
-def make_context(name: str, metadata: list[dict[str, Any]]) -> RequestContext:
+def make_context(name: str, metadata: list[dict[str, Any]]) -> Any:
     thought, said, call = metadata
-    context = RequestContext()
+    context = request_value("request_context")
     entries: list[Entry] = [
-        ChatRequest(content="Go."),
-        ChatResponse(reasoning="Hm.", metadata=thought),
-        ChatResponse(message="Hi.", metadata=said),
-        ToolCallRequest(id="c1", name="f", arguments={}, metadata=call),
-        ToolCallResponse(id="c1", content="x", is_error=False, metadata=call),
-        ChatResponse(message="Done.", metadata=thought),
-        ChatRequest(content="And now?", metadata=said),
+        new_event("chat_request", content="Go."),
+        new_event("chat_response", reasoning="Hm.", metadata=thought),
+        new_event("chat_response", message="Hi.", metadata=said),
+        new_event("tool_call_request", id="c1", name="f", arguments={}, metadata=call),
+        new_event("tool_call_response", id="c1", content="x", is_error=False, metadata=call),
+        new_event("chat_response", message="Done.", metadata=thought),
+        new_event("chat_request", content="And now?", metadata=said),
     ]
     for entry in entries:
         context.add(entry, name)
@@ -107,7 +103,7 @@ def test_own_metadata_is_rebuilt_from_known_fields(
 ) -> None:
     name, model, settings = DIALECTS[dialect]
     provider = create_provider(name, settings)
-    sent = provider.preview(ModelRequest(model, make_context(name, metadata)))
+    sent = provider.preview(request_value("model_request", model, make_context(name, metadata)))
     check_body(sent)
     assert b"EVIL" not in sent.body
     assert b"evil.example" not in sent.body
@@ -138,7 +134,7 @@ def test_metadata_goes_only_to_the_server_that_sent_it(dialect: str) -> None:
         marks = {HOST: host} if host else {}
         context = make_context(origin, [FULL | marks, {}, {}])
         context.items[:] = [replace(item, is_vouched=is_vouched) for item in context.items]
-        body = provider.preview(ModelRequest(model, context)).body
+        body = provider.preview(request_value("model_request", model, context)).body
         assert b"Hm." in body
         return TOKEN.encode() in body
 
@@ -153,5 +149,7 @@ def test_metadata_goes_only_to_the_server_that_sent_it(dialect: str) -> None:
 def test_example_of_metadata_is_valid(dialect: str) -> None:
     name, model, settings = DIALECTS[dialect]
     context = make_context(name, [FULL, {}, {}])
-    body = check_body(create_provider(name, settings).preview(ModelRequest(model, context)))
+    body = check_body(
+        create_provider(name, settings).preview(request_value("model_request", model, context))
+    )
     assert json.dumps(body).count(TOKEN) >= 1

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import ConfigError, ProtocolError, ProviderError
+import jp_nb as jp
+from jp_nb.errors import ProtocolError
 from jp_nb.providers import create_provider, http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
@@ -161,7 +162,7 @@ async def test_html_page_instead_of_a_stream_is_a_protocol_error() -> None:
 async def test_error_body_is_read_up_to_a_limit() -> None:
     with LoopbackServer([Reply(status=500, message="x" * 200_000)]) as server:
         client = HttpClient(Endpoint("p", server.url, "/v1/messages"))
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(jp.ProviderError) as caught:
             await anext(client.post(b'{"stream": true}'))
         await client.aclose()
         server.violations.clear()
@@ -186,7 +187,7 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
             monkeypatch.setenv("OPENAI_BASE_URL", address)
             provider = create_provider("openai")
             with pytest.raises(
-                ConfigError, match="OPENAI_BASE_URL cannot contain a user name"
+                jp.ConfigError, match="OPENAI_BASE_URL cannot contain a user name"
             ) as caught:
                 await collect(provider, ask())
             await provider.aclose()
@@ -225,7 +226,7 @@ async def test_httpx_errors_become_provider_errors(
 
             monkeypatch.setattr(httpx.AsyncClient, "send", fail)
             client = HttpClient(Endpoint("p", "http://127.0.0.1:1", "/v1"))
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(jp.ProviderError) as caught:
                 await anext(client.post(b""))
             await client.aclose()
             assert caught.value.kind == kind

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Retry
-from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.providers import create_provider
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.openai_chat import ChatProvider
-from jp_nb.record.context import RequestContext
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -28,6 +27,9 @@ from tests.providers.helpers import (
     user,
 )
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+
+NOT_SHOWN = "(set, not shown)"
+
 
 KEY = "k-0123456789abcdef0123"
 SCHEMA = {
@@ -46,9 +48,9 @@ TALK = (
     user("And \u202e now?"),
 )
 FILES = (
-    Attachment("notes.md", "text/plain", "a < b"),
-    Attachment("pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
-    Attachment("old.bmp", "image/bmp", b"BM"),
+    request_value("attachment", "notes.md", "text/plain", "a < b"),
+    request_value("attachment", "pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
+    request_value("attachment", "old.bmp", "image/bmp", b"BM"),
 )
 EVERYTHING: dict[str, Any] = {
     "system": ("Be brief.", "Be kind."),
@@ -56,8 +58,13 @@ EVERYTHING: dict[str, Any] = {
     "tool_choice": "tool:weather",
     "attachments": FILES,
     "schema": SCHEMA,
-    "parameters": ModelParameters(
-        max_tokens=500, reasoning="high", temperature=0.5, top_k=3, stop_words=("END",)
+    "parameters": request_value(
+        "parameters",
+        max_tokens=500,
+        reasoning="high",
+        temperature=0.5,
+        top_k=3,
+        stop_words=("END",),
     ),
 }
 
@@ -118,8 +125,8 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
     assert server.requests[-1].raw == fresh.body
 
 
-def prefix(request: ModelRequest, items: int) -> ModelRequest:
-    return replace(request, thread=RequestContext(request.thread.items[:items]))
+def prefix(request: Any, items: int) -> Any:
+    return replace(request, thread=request_value("request_context", request.thread.items[:items]))
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
@@ -128,7 +135,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
     with LoopbackServer([stale, "Sun."]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(*TALK)
-        assert isinstance((await collect(provider, request))[-1], Retry)
+        assert is_kind((await collect(provider, request))[-1], "retry")
         await collect(provider, request)
         request.thread.add(answer("Sun."), "anthropic")
         shown = provider.preview(prefix(request, len(TALK)))
@@ -142,7 +149,7 @@ async def test_preview_does_not_disable_thinking_that_cannot_be_disabled() -> No
     refused = Reply(status=400, message="thinking: cannot be disabled for this model")
     with LoopbackServer([refused, "Sun."]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        request = ask(user("Hi"), parameters=ModelParameters(reasoning="off"))
+        request = ask(user("Hi"), parameters=request_value("parameters", reasoning="off"))
         await collect(provider, request)
         await collect(provider, request)
         assert provider.preview(request).body == server.requests[1].raw != server.requests[0].raw

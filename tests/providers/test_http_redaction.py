@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.secrets import PROVIDER_KEY_MARK
-from jp_nb.errors import ProviderError
+import jp_nb as jp
 from jp_nb.providers import create_provider
 from jp_nb.providers.http import KeyRedactor
 from tests.providers.helpers import ask, list_details
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
+
+PROVIDER_KEY_MARK = "[key]"
+
 
 KEY = "sk-very/secret+0123456789abcdef"
 INNER = "0123456789abcdef"
@@ -224,7 +226,7 @@ async def collect_visible_text(name: str, response: RawResponse) -> str:
             async for each in provider.stream(ask(model="m", idle_timeout=20)):
                 # Pieces of one text are one text in the record.
                 answer += getattr(each, "text", None) or repr(each)
-        except ProviderError as exc:
+        except jp.ProviderError as exc:
             answer += "".join(list_details(exc))
         await provider.aclose()
     return answer

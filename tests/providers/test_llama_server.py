@@ -18,16 +18,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Finished,
-    ModelParameters,
-    Provider,
-    ToolCallArguments,
-    ToolCallStart,
-    ToolDefinition,
-    Usage,
-)
 from jp_nb.providers import create_provider
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
 from tests.providers.helpers import ask, called, collect, result, text_of, user
 
 CITY: dict[str, Any] = {
@@ -36,8 +29,8 @@ CITY: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-WEATHER = ToolDefinition("weather", "Forecast of a city.", CITY)
-FEW = ModelParameters(max_tokens=40, temperature=0.0, reasoning="off")
+WEATHER = request_value("tool_definition", "weather", "Forecast of a city.", CITY)
+FEW = request_value("parameters", max_tokens=40, temperature=0.0, reasoning="off")
 PROTOCOLS = {
     "chat": ("llamacpp", {}),
     "responses": ("llamacpp", {"dialect": "responses"}),
@@ -48,7 +41,7 @@ PROTOCOLS = {
 QUESTION = user("What is the weather in Delft?")
 
 
-async def connect(protocol: str, variable: str) -> tuple[Provider, dict[str, Any]]:
+async def connect(protocol: str, variable: str) -> tuple[Any, dict[str, Any]]:
     """Return the provider, and members of all requests to it."""
     if not (address := os.environ.get(variable)):
         pytest.skip(f"set {variable} to the address of llama-server")
@@ -68,8 +61,8 @@ async def test_text_structured_answer_and_result_of_a_tool(
     with subtests.test("text"):
         events = await collect(provider, ask(user("Say hello."), **fields))
         assert text_of(events).strip()
-        assert isinstance(events[-1], Finished)
-        assert any(isinstance(each, Usage) and each.input_tokens for each in events)
+        assert is_kind(events[-1], "finished")
+        assert any(is_kind(each, "usage") and each.input_tokens for each in events)
     if protocol != "messages":  # llama-server ignores the schema of the Messages API
         with subtests.test("structured answer"):
             request = ask(user("Name a city, as JSON."), schema=CITY, **fields)
@@ -89,9 +82,9 @@ async def test_grammar_forces_a_call_with_valid_arguments(protocol: str, choice:
     provider, fields = await connect(protocol, "JP_NB_LLAMA_TOOL_SERVER")
     events = await collect(provider, ask(QUESTION, tools=(WEATHER,), tool_choice=choice, **fields))
     await provider.aclose()
-    assert [each.name for each in events if isinstance(each, ToolCallStart)] == ["weather"]
-    assert isinstance(events[-1], Finished)
-    parts = [each.text for each in events if isinstance(each, ToolCallArguments)]
+    assert [each.name for each in events if is_kind(each, "call_start")] == ["weather"]
+    assert is_kind(events[-1], "finished")
+    parts = [each.text for each in events if is_kind(each, "call_arguments")]
     assert json.loads("".join(parts))["city"] in ("Delft", "Gouda")
 
 
@@ -101,6 +94,6 @@ async def test_counted_tokens_are_those_of_the_response(protocol: str) -> None:
     provider, fields = await connect(protocol, "JP_NB_LLAMA_SERVER")
     request = ask(QUESTION, system=("Be brief.",), **fields)
     counted = await provider.count_tokens(request, seconds=60)
-    used = [each for each in await collect(provider, request) if isinstance(each, Usage)]
+    used = [each for each in await collect(provider, request) if is_kind(each, "usage")]
     await provider.aclose()
     assert counted == sum((each.input_tokens or 0) for each in used[-1:])

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
+import jp_nb as jp
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
-from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.providers.attachment_parts import encode_content
-from jp_nb.providers.messages import RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO
-from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
+from tests.kit.models import request_value
 from tests.providers.helpers import called, result, user
 from tests.support.images import figure, pdf, png
+
+RESULT_IMAGES_INTRO = "The results of these tool calls came with images:"
+RESULT_PDFS_INTRO = "The results of these tool calls came with images or PDFs:"
+
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "providers.md"
 ROW = re.compile(r"^\| (`.+?`(?:, `.+?`)*)" + r" \| (.+)" * 6 + r" \|$", re.MULTILINE)
@@ -28,8 +30,8 @@ ASKED = figure("mine", shade=1)
 SHOWN = figure("figure 1", shade=2)
 ASKED_PDF = pdf("draft", title="a")
 SHOWN_PDF = pdf("report", title="b")
-PLAN = Attachment("plan.png", "image/png", png(shade=3))
-PAPER = Attachment("paper.pdf", "application/pdf", b"%PDF-1.7")
+PLAN = request_value("attachment", "plan.png", "image/png", png(shade=3))
+PAPER = request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7")
 RESULTS = {"tool_result", "function_call_output", "function_result", "functionResponse"}
 
 
@@ -41,12 +43,12 @@ def read_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
             yield name.strip("`"), tuple(cells)
 
 
-def make_request(name: str) -> ModelRequest:
-    context = RequestContext()
+def make_request(name: str) -> Any:
+    context = request_value("request_context")
     images = RecordedImages()
     for image in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF):
         images.add(make_image_entry(image))
-    entries: tuple[tuple[Any, tuple[Image, ...]], ...] = (
+    entries: tuple[tuple[Any, tuple[jp.Image, ...]], ...] = (
         (user("Compare."), (ASKED, ASKED_PDF)),
         (called("c1", "plot"), ()),
         (result("c1", "Done."), (SHOWN, SHOWN_PDF)),
@@ -55,7 +57,7 @@ def make_request(name: str) -> ModelRequest:
         context.add(
             entry.model_copy(update={"metadata": make_images_metadata(shown)}), name, images
         )
-    return ModelRequest("m", context, attachments=(PLAN, PAPER))
+    return request_value("model_request", "m", context, attachments=(PLAN, PAPER))
 
 
 def has_key(value: Any, keys: set[str], data: str) -> bool:
@@ -72,12 +74,12 @@ def has_key(value: Any, keys: set[str], data: str) -> bool:
     )
 
 
-def words(image: Image) -> str:
+def words(image: jp.Image) -> str:
     noun = "image" if image.media_type.startswith("image/") else "PDF"
     return f"[{noun}: {image.words}, not sent: this provider takes no {noun}s]"
 
 
-def find_place(sent: SentRequest, data: str, *, replacement: str, source: str) -> str:
+def find_place(sent: Any, data: str, *, replacement: str, source: str) -> str:
     """Return where `data` is in a request, or what is sent instead, as the table says it."""
     body = json.loads(sent.body)
     messages = next(body[key] for key in ("messages", "input", "contents") if key in body)

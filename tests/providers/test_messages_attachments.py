@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb import json_values
-from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.providers import create_provider
 from jp_nb.providers.attachment_parts import format_documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
+from tests.kit.models import request_value
 from tests.providers.helpers import (
     WEATHER,
     answer,
@@ -28,11 +28,11 @@ from tests.providers.helpers import (
 )
 from tests.support.loopback import LoopbackServer
 
-NOTES = Attachment("notes.md", "text/plain", "a < b")
-PLAIN = Attachment("R&D.txt", "text/plain", "Plain.")
-PNG = Attachment("pic.png", "image/png", b"\x89PNG")
-PDF = Attachment("docs/paper.pdf", "application/pdf", b"%PDF-1.7")
-BMP = Attachment("old.bmp", "image/bmp", b"BM")
+NOTES = request_value("attachment", "notes.md", "text/plain", "a < b")
+PLAIN = request_value("attachment", "R&D.txt", "text/plain", "Plain.")
+PNG = request_value("attachment", "pic.png", "image/png", b"\x89PNG")
+PDF = request_value("attachment", "docs/paper.pdf", "application/pdf", b"%PDF-1.7")
+BMP = request_value("attachment", "old.bmp", "image/bmp", b"BM")
 ALL = (NOTES, PNG, BMP, PLAIN, PDF)
 XML = """<documents>
 <document>
@@ -54,12 +54,12 @@ def text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def encoded(attachment: Attachment) -> str:
+def encoded(attachment: Any) -> str:
     assert isinstance(attachment.content, bytes)
     return base64.b64encode(attachment.content).decode()
 
 
-async def collect_bodies(name: str, *requests: ModelRequest) -> list[Any]:
+async def collect_bodies(name: str, *requests: Any) -> list[Any]:
     """Return the bodies of `requests`, which one provider has sent."""
     with LoopbackServer(["ok"] * len(requests)) as server:
         provider = create_provider(name, {"base_url": server.url})
@@ -113,7 +113,9 @@ any_text = st.one_of(st.sampled_from(HOSTILE), st.text(), st.text("<>]&[!CDAT\r\
 @example([(text, text) for text in HOSTILE])
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> None:
-    documents = read_back(format_documents_xml([Attachment(s, "text/plain", t) for s, t in texts]))
+    documents = read_back(
+        format_documents_xml([request_value("attachment", s, "text/plain", t) for s, t in texts])
+    )
     assert documents == [
         (str(index), as_xml(source), as_xml(text))
         for index, (source, text) in enumerate(texts, start=1)
@@ -217,10 +219,15 @@ async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
 ) -> None:
     for name in PROVIDERS:
         with subtests.test(name=name):
-            strange = tuple(Attachment(text, "text/plain", text) for text in HOSTILE)
-            binaries = (Attachment("", "image/png", b"x"), Attachment(" ", "application/pdf", b"x"))
-            long = Attachment("x/" * 400 + "end.md", "text/plain", "")
-            empty = Attachment("none.png", "image/png", b"")
+            strange = tuple(
+                request_value("attachment", text, "text/plain", text) for text in HOSTILE
+            )
+            binaries = (
+                request_value("attachment", "", "image/png", b"x"),
+                request_value("attachment", " ", "application/pdf", b"x"),
+            )
+            long = request_value("attachment", "x/" * 400 + "end.md", "text/plain", "")
+            empty = request_value("attachment", "none.png", "image/png", b"")
             (body,) = await collect_bodies(
                 name, ask(attachments=(*binaries, *strange, empty, long))
             )
@@ -251,7 +258,7 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
         provider = create_provider(name, {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(4):
-            request = ModelRequest("m", context, system=("s",), attachments=ALL)
+            request = request_value("model_request", "m", context, system=("s",), attachments=ALL)
             await collect(provider, request)
             context.add(answer("Look:"), name)
             context.add(called(f"c{cycle}", city="x"), name)
@@ -270,10 +277,10 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
 async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name: str) -> None:
     context = make_context(user("Go."))
 
-    def having(*attachments: Attachment) -> ModelRequest:
-        return ModelRequest("m", context, attachments=attachments)
+    def having(*attachments: Any) -> Any:
+        return request_value("model_request", "m", context, attachments=attachments)
 
-    again = Attachment("notes.md", "text/plain", "".join(["a <", " b"]))
+    again = request_value("attachment", "notes.md", "text/plain", "".join(["a <", " b"]))
     first, other, less, equal = await collect_bodies(
         name, having(NOTES, PLAIN), having(PLAIN, NOTES), having(PLAIN), having(again, PLAIN)
     )
@@ -288,7 +295,7 @@ async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name
 async def test_omitted_attachment_is_logged_once_in_a_conversation(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    empty = Attachment("none\n.png", "image/png", b"")
+    empty = request_value("attachment", "none\n.png", "image/png", b"")
     requests = [
         ask(attachments=attachments, conversation_id=conversation)
         for conversation in ("a", "a", "b")

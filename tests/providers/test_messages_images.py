@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, ModelRequest
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
-from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
+from tests.kit.models import request_value
 from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
 from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
@@ -29,9 +28,9 @@ ASKED = figure("mine", shade=3)
 PAPER = pdf("paper")
 
 
-def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
+def make_context(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
     images = RecordedImages()
-    made = RequestContext()
+    made = request_value("request_context")
     for image in (FIRST, SECOND, ASKED, PAPER):
         images.add(make_image_entry(image))
     for entry, shown in entries:
@@ -51,11 +50,13 @@ PLOTS = (
 )
 
 
-def request(*entries: tuple[Any, tuple[Image, ...]]) -> ModelRequest:
-    return ModelRequest(model="m", thread=make_context(*entries), tools=(WEATHER,))
+def request(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
+    return request_value(
+        "model_request", model="m", thread=make_context(*entries), tools=(WEATHER,)
+    )
 
 
-async def sent(provider: str, asked: ModelRequest, **settings: object) -> Any:
+async def sent(provider: str, asked: Any, **settings: object) -> Any:
     with LoopbackServer(["Good."]) as server:
         made = create_provider(provider, {"base_url": server.url, "base_url_env": None, **settings})
         try:
@@ -65,7 +66,7 @@ async def sent(provider: str, asked: ModelRequest, **settings: object) -> Any:
         return server.requests[0].body["messages"]
 
 
-def source(image: Image) -> dict[str, Any]:
+def source(image: jp.Image) -> dict[str, Any]:
     return {"type": "base64", "media_type": "image/png", "data": image.text}
 
 
@@ -115,7 +116,7 @@ async def test_provider_without_images_is_sent_a_description() -> None:
 
 @pytest.mark.parametrize(("provider", "images"), [("ollama", True), ("openai", False)])
 async def test_setting_images_overrides_the_profile(provider: str, images: bool) -> None:
-    attached = (Attachment("plan.png", "image/png", FIRST.content),)
+    attached = (request_value("attachment", "plan.png", "image/png", FIRST.content),)
     asked = replace(request(*PLOTS), attachments=attached)
     asked.thread.items.append(make_context((user("Read."), (PAPER,))).items[0])
     messages = json.dumps(await sent(provider, asked, images=images))
@@ -132,7 +133,7 @@ def chat_rendering(name: str) -> Callable[[], ChatRendering]:
 )
 def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
     whole = make_context(*PLOTS)
-    growing = RequestContext()
+    growing = request_value("request_context")
     rendering = make()
     encoded: list[bytes] = []
     for count, item in enumerate(whole, start=1):
@@ -148,7 +149,7 @@ def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], 
 
 def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
     one_by_one, at_once = (ChatRendering(PROFILES["openai"]) for _ in range(2))
-    growing = RequestContext()
+    growing = request_value("request_context")
     for item in make_context(*PLOTS):
         growing.items.append(item)
         one_by_one.update(growing)

@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.errors import ProtocolError, ProviderError
+import jp_nb as jp
+from jp_nb.errors import ProtocolError
 from jp_nb.providers import create_provider, http
 from jp_nb.providers import models as models_module
-from jp_nb.providers.models import (
-    MAX_MODEL_PAGES,
-    MAX_OLLAMA_DETAILS,
-    add_llamacpp_properties,
-    add_ollama_details,
-)
+from jp_nb.providers.models import add_llamacpp_properties, add_ollama_details
 from jp_nb.providers.scripted import ScriptedProvider
+from tests.kit.models import request_value
 from tests.providers.listed_models import (
     CLAUDE,
     GPT,
@@ -30,6 +26,10 @@ from tests.providers.listed_models import (
     anthropic_page,
 )
 from tests.support.loopback import LoopbackServer, Received, Reply
+
+MAX_MODEL_PAGES = 20
+MAX_OLLAMA_DETAILS = 30
+
 
 TIERS = "pip install -e '.[tiers]'"
 KEY = "sk-test-0123456789abcdefghij"
@@ -41,7 +41,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-async def listed(name: str, url: str, *, seconds: float = 20) -> ModelList:
+async def listed(name: str, url: str, *, seconds: float = 20) -> Any:
     provider = create_provider(name, {"base_url": url, "api_key_env": "TEST_KEY"})
     try:
         return await provider.models(seconds=seconds)
@@ -64,7 +64,7 @@ async def test_anthropic_lists_limits_abilities_and_retirement_page_by_page() ->
     with LoopbackServer(paths={"/v1/models": paged}) as server:
         found = await listed("anthropic", server.url)
     new, old = found.models
-    assert new == ModelInfo(
+    assert new == request_value("model_info", 
         "claude-opus-4-5", "Claude Opus 4.5", context_window=200_000, max_output=64_000,
         inputs=("image", "pdf"), reasoning=True, created=new.created,
     )  # fmt: skip
@@ -109,7 +109,7 @@ async def test_openrouter_lists_prices_and_abilities() -> None:
     ends = {**ROUTED, "id": "x/old", "expiration_date": "2026-12-24"}
     with LoopbackServer(paths={"/api/v1/models": {"data": [ROUTED, ends]}}) as server:
         found = await listed("openrouter", server.url)
-    assert found.models[0] == ModelInfo(
+    assert found.models[0] == request_value("model_info", 
         "anthropic/claude-opus-4.5", "Anthropic: Claude Opus 4.5", context_window=200_000,
         max_output=32_000, inputs=("image", "file"), tools=True, reasoning=True,
         input_price=5.0, output_price=25.0, created=1_764_010_580.0,
@@ -141,8 +141,15 @@ async def test_llamacpp_lists_the_context_it_runs_with() -> None:
     with LoopbackServer(paths=paths) as server:
         found = await listed("llamacpp", server.url)
     [model] = found.models
-    assert model == ModelInfo("qwen.gguf", context_window=8192, inputs=("image",), tools=True,
-                              parameters="8.0B", size_bytes=4_912_898_048)  # fmt: skip
+    assert model == request_value(
+        "model_info",
+        "qwen.gguf",
+        context_window=8192,
+        inputs=("image",),
+        tools=True,
+        parameters="8.0B",
+        size_bytes=4_912_898_048,
+    )
     del paths["/props"]
     with LoopbackServer(paths=paths) as server:
         found = await listed("llamacpp", f"{server.url}/v1")
@@ -168,7 +175,7 @@ async def test_ollama_lists_sizes_and_abilities() -> None:
     ) as server:
         found = await listed("ollama", f"{server.url}/v1")
     whole, broken = found.models
-    assert whole == ModelInfo(
+    assert whole == request_value("model_info", 
         "qwen3:8b", context_window=40_960, inputs=("image",), tools=True, reasoning=True,
         parameters="8.0B", quantization="Q4_K_M", size_bytes=5 * 10**9,
     )  # fmt: skip
@@ -177,7 +184,9 @@ async def test_ollama_lists_sizes_and_abilities() -> None:
 
 async def test_older_ollama_lists_names_alone() -> None:
     with LoopbackServer(paths={"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
-        assert (await listed("ollama", server.url)).models == (ModelInfo("llama2"),)
+        assert (await listed("ollama", server.url)).models == (
+            request_value("model_info", "llama2"),
+        )
 
 
 async def test_ollama_is_asked_for_details_of_a_limited_number_of_models() -> None:
@@ -193,7 +202,7 @@ async def test_deepseek_and_cerebras_list_as_openai_does() -> None:
     for name, path in (("deepseek", "/models"), ("cerebras", "/v1/models")):
         with LoopbackServer(paths={path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
             found = await listed(name, server.url)
-        assert found.models == (ModelInfo("m", context_window=4096),)
+        assert found.models == (request_value("model_info", "m", context_window=4096),)
 
 
 async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
@@ -209,7 +218,7 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
 
 # --- faulty servers -----------------------------------------------------------------------------
 
-READERS: dict[str, Callable[[Any], list[ModelInfo]]] = {
+READERS: dict[str, Callable[[Any], list[Any]]] = {
     "anthropic": partial(models_module.parse_models, protocol="anthropic"),
     "openai": partial(models_module.parse_models, protocol="openai"),
     "ollama": partial(models_module.parse_models, protocol="ollama"),
@@ -283,7 +292,9 @@ async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
     with LoopbackServer(paths={"/v1/models": circle}) as server:
         found = await listed("anthropic", server.url)
         assert len(server.requests) == 2
-    assert found == ModelList((ModelInfo("a"), ModelInfo("b")))
+    assert found == request_value(
+        "model_list", (request_value("model_info", "a"), request_value("model_info", "b"))
+    )
 
 
 async def test_long_list_is_cut() -> None:
@@ -313,7 +324,7 @@ async def test_html_page_is_no_list() -> None:
 async def test_silent_server_ends_in_a_timeout_without_frames() -> None:
     with (
         LoopbackServer(paths={"/v1/models": Reply(delay=30)}) as server,
-        pytest.raises(ProviderError, match=r"did not list its models within 0.2 s") as found,
+        pytest.raises(jp.ProviderError, match=r"did not list its models within 0.2 s") as found,
     ):
         await listed("openai", server.url, seconds=0.2)
     assert found.value.kind == "timeout"
@@ -324,7 +335,7 @@ async def test_silent_server_ends_in_a_timeout_without_frames() -> None:
 async def test_server_that_does_not_run_comes_with_the_command_to_start_it() -> None:
     with LoopbackServer(paths={}) as server:
         url = server.url
-    with pytest.raises(ProviderError, match=r"no server of ollama runs at .*`ollama serve`"):
+    with pytest.raises(jp.ProviderError, match=r"no server of ollama runs at .*`ollama serve`"):
         await listed("ollama", url)
 
 
@@ -342,11 +353,11 @@ async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None
     with LoopbackServer(paths={"/v1/models": echoed}) as server:
         found = await listed("openai", server.url)
     assert KEY not in repr(found)
-    with LoopbackServer(paths={}) as server, pytest.raises(ProviderError) as refused:
+    with LoopbackServer(paths={}) as server, pytest.raises(jp.ProviderError) as refused:
         await listed("openai", server.url)
     with (
         LoopbackServer(paths={"/v1/models": KEY.encode()}) as server,
-        pytest.raises(ProviderError) as make_odd_model,
+        pytest.raises(jp.ProviderError) as make_odd_model,
     ):
         await listed("openai", server.url)
     for error in (refused.value, make_odd_model.value):
@@ -357,6 +368,6 @@ async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None
 async def test_no_list_is_requested_without_a_required_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_KEY")
     with LoopbackServer(paths={"/v1/models": anthropic_page(CLAUDE)}) as server:
-        with pytest.raises(ProviderError, match=r"environment variable TEST_KEY is not set"):
+        with pytest.raises(jp.ProviderError, match=r"environment variable TEST_KEY is not set"):
             await listed("anthropic", server.url)
         assert server.requests == []

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, ToolCallStart
+import jp_nb as jp
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.errors import UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.chat_profiles import PROFILES, SERVER_PROFILES
 from jp_nb.providers.openai_chat import (
@@ -17,8 +16,8 @@ from jp_nb.providers.openai_chat import (
     format_system_messages,
     make_answer_schema,
 )
-from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY
-from jp_nb.record.context import RequestContext
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -35,6 +34,9 @@ from tests.providers.helpers import (
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
+REASONING_DETAILS_KEY = "openrouter_reasoning_details"
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
@@ -42,7 +44,7 @@ SCHEMA = {
 }
 
 
-def messages_of(context: RequestContext, profile: str = "openai") -> Any:
+def messages_of(context: Any, profile: str = "openai") -> Any:
     rendering = ChatRendering(PROFILES[profile])
     rendering.update(context)
     return json.loads(encode_messages(rendering))
@@ -154,7 +156,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), thought("u"), answer("e"),
     ]  # fmt: skip
     for profile in PROFILES.values():
-        growing = RequestContext()
+        growing = request_value("request_context")
         rendering = ChatRendering(profile)
         for count, entry in enumerate(entries, start=1):
             growing.add(entry, profile.name)
@@ -255,13 +257,14 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     for profile, reasoning, sent in rows:
         with subtests.test(profile=profile):
             plain = head_of(profile)
-            head = head_of(profile, parameters=ModelParameters(reasoning=reasoning))
+            head = head_of(profile, parameters=request_value("parameters", reasoning=reasoning))
             got = {key: value for key, value in head.items() if key not in plain}
             assert got == sent
 
 
 def test_sampling_in_each_dialect() -> None:
-    parameters = ModelParameters(
+    parameters = request_value(
+        "parameters",
         max_tokens=9,
         temperature=0.0,
         top_p=0.5,
@@ -323,7 +326,7 @@ def test_broken_schema_is_refused_and_a_lax_one_is_not() -> None:
     provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "object", "patternProperties": {"x": {"type": "string"}}})
     provider.check_schema({"type": "array", "items": {"$ref": "#"}})
-    with pytest.raises(UsageError, match="points outside of this schema"):
+    with pytest.raises(jp.UsageError, match="points outside of this schema"):
         provider.check_schema({"$ref": "https://example.org/a"})
 
 
@@ -338,23 +341,32 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
                 else:
                     provider = create_server(name, {"base_url": server.url, "profile": name})
                 request = ask(
-                    user("a"), thought("t"), answer("b"), called("c1"), result("c1", "x"),
-                    user("c"), provider=name, tools=(WEATHER,), system=("s",),
-                    parameters=ModelParameters(reasoning="high", max_tokens=100, temperature=0.1),
-                )  # fmt: skip
+                    user("a"),
+                    thought("t"),
+                    answer("b"),
+                    called("c1"),
+                    result("c1", "x"),
+                    user("c"),
+                    provider=name,
+                    tools=(WEATHER,),
+                    system=("s",),
+                    parameters=request_value(
+                        "parameters", reasoning="high", max_tokens=100, temperature=0.1
+                    ),
+                )
                 seen = await collect(provider, request)
                 await provider.aclose()
             assert (text_of(seen, "reasoning"), text_of(seen)) == ("Hm.", "Look:")
-            calls = [event for event in seen if isinstance(event, ToolCallStart)]
+            calls = [event for event in seen if is_kind(event, "call_start")]
             for call_start in calls:
                 fragments = [
                     event.text
                     for event in seen
-                    if isinstance(event, ToolCallArguments) and event.index == call_start.index
+                    if is_kind(event, "call_arguments") and event.index == call_start.index
                 ]
                 assert json.loads("".join(fragments)) == {"city": "Delft"}
             assert len(calls) == 2
-            assert seen[-1] == Finished()
+            assert seen[-1] == model_event("finished")
 
 
 async def test_call_without_an_id_gets_one_derived_from_the_request() -> None:
@@ -363,6 +375,6 @@ async def test_call_without_an_id_gets_one_derived_from_the_request() -> None:
         provider = create_provider("llamacpp", {"base_url": server.url})
         for text in ("a", "a", "b"):
             seen = await collect(provider, ask(user(text), tools=(WEATHER,)))
-            made += [event.id for event in seen if isinstance(event, ToolCallStart)]
+            made += [event.id for event in seen if is_kind(event, "call_start")]
         await provider.aclose()
     assert made[0] == made[1] != made[2]

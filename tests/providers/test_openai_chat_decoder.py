@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-)
-from jp_nb.errors import ProviderError
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY, ChatDecoder
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import decode_messages
+
+REASONING_DETAILS_KEY = "openrouter_reasoning_details"
 
 
 def decode(
@@ -39,14 +36,14 @@ def test_delta_may_contain_reasoning_text_and_a_call_in_any_order() -> None:
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
     events = decode({**calls(call), "content": "So.", "reasoning": "Hm."}, finish="tool_calls")
     assert events == [
-        TextPart(0, "reasoning", "Hm."),
-        Flush(0),
-        TextPart(1, "message", "So."),
-        Flush(1),
-        ToolCallStart(2, "a", "f"),
-        ToolCallArguments(2, "{}"),
-        Flush(2),
-        Finished(),
+        model_event("text", 0, "reasoning", "Hm."),
+        model_event("flush", 0),
+        model_event("text", 1, "message", "So."),
+        model_event("flush", 1),
+        model_event("call_start", 2, "a", "f"),
+        model_event("call_arguments", 2, "{}"),
+        model_event("flush", 2),
+        model_event("finished"),
     ]
 
 
@@ -58,13 +55,13 @@ def test_calls_without_an_index_are_distinguished_by_id() -> None:
         finish="tool_calls",
     )
     assert events == [
-        ToolCallStart(2, "a", "f"),
-        ToolCallStart(3, "b", "g"),
-        ToolCallArguments(2, "{}"),
-        Flush(2),
-        ToolCallArguments(3, "{}"),
-        Flush(3),
-        Finished(),
+        model_event("call_start", 2, "a", "f"),
+        model_event("call_start", 3, "b", "g"),
+        model_event("call_arguments", 2, "{}"),
+        model_event("flush", 2),
+        model_event("call_arguments", 3, "{}"),
+        model_event("flush", 3),
+        model_event("finished"),
     ]
 
 
@@ -73,7 +70,7 @@ def test_complete_calls_with_the_same_index_are_several() -> None:
     second = {"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}
     for chunks in ([calls(first, second)], [calls(first), calls(second)]):
         events = decode(*chunks, finish="tool_calls")
-        assert [e.id for e in events if isinstance(e, ToolCallStart)] == ["a", "b"]
+        assert [e.id for e in events if is_kind(e, "call_start")] == ["a", "b"]
 
 
 def test_first_id_and_name_are_kept_and_arguments_wait_for_the_name() -> None:
@@ -82,37 +79,40 @@ def test_first_id_and_name_are_kept_and_arguments_wait_for_the_name() -> None:
         calls({"index": 0, "id": "", "function": {"name": "f", "arguments": ":1}"}}),
         calls({"index": 0, "id": "z", "function": {"name": "", "arguments": ""}}),
     )
-    assert events[:2] == [ToolCallStart(2, "a", "f"), ToolCallArguments(2, '{"x":1}')]
+    assert events[:2] == [
+        model_event("call_start", 2, "a", "f"),
+        model_event("call_arguments", 2, '{"x":1}'),
+    ]
     assert len(events) == 4
 
 
 def test_missing_id_is_generated_and_arguments_may_be_an_object() -> None:
     call = {"function": {"name": "f", "arguments": {"a": 1}}}
     start, arguments, *_ = decode(calls(call))
-    assert isinstance(start, ToolCallStart)
+    assert is_kind(start, "call_start")
     assert start.id.startswith("call_")
-    assert arguments == ToolCallArguments(2, '{"a": 1}')
+    assert arguments == model_event("call_arguments", 2, '{"a": 1}')
 
 
 def test_generated_ids_are_unique_and_reproducible() -> None:
     def ids(request: bytes) -> list[str]:
         several = [{"index": n, "function": {"name": "f", "arguments": "{}"}} for n in range(12)]
         events = decode(calls(*several), request=request)
-        return [e.id for e in events if isinstance(e, ToolCallStart)]
+        return [e.id for e in events if is_kind(e, "call_start")]
 
     assert len({*ids(b"one"), *ids(b"another")}) == 24
     assert ids(b"one") == ids(b"one")
 
 
 def test_call_without_a_name_is_tried_again() -> None:
-    with pytest.raises(ProviderError, match="without a name") as caught:
+    with pytest.raises(jp.ProviderError, match="without a name") as caught:
         decode(calls({"index": 0, "id": "a", "function": {"arguments": "{}"}}))
     assert caught.value.retryable
 
 
 def test_call_with_an_empty_name_is_a_call_of_the_model() -> None:
     events = decode(calls({"index": 0, "id": "a", "function": {"name": "", "arguments": "{}"}}))
-    assert [event.name for event in events if isinstance(event, ToolCallStart)] == [""]
+    assert [event.name for event in events if is_kind(event, "call_start")] == [""]
 
 
 def test_call_cut_by_the_token_limit_is_not_completed() -> None:
@@ -121,16 +121,16 @@ def test_call_cut_by_the_token_limit_is_not_completed() -> None:
         calls({"index": 1, "id": "b", "function": {"name": "f", "arguments": '{"x": "y'}}),
         finish="length",
     )
-    assert [e.index for e in events if isinstance(e, Flush)] == [2]
-    assert events[-1] == Finished("max_tokens")
+    assert [e.index for e in events if is_kind(e, "flush")] == [2]
+    assert events[-1] == model_event("finished", "max_tokens")
 
 
 def test_finish_reasons(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, Finished]] = [
-        ("stop", Finished()),
-        ("function_call", Finished()),
-        ("content_filter", Finished("refused", "content_filter")),
-        ("eos", Finished("other", "eos")),
+    rows: list[tuple[str, Any]] = [
+        ("stop", model_event("finished")),
+        ("function_call", model_event("finished")),
+        ("content_filter", model_event("finished", "refused", "content_filter")),
+        ("eos", model_event("finished", "other", "eos")),
     ]
     for reason, finished in rows:
         with subtests.test(reason=reason, finished=finished):
@@ -138,7 +138,9 @@ def test_finish_reasons(subtests: pytest.Subtests) -> None:
 
 
 def test_refusal_keeps_its_text() -> None:
-    assert decode({"refusal": "I can"}, {"refusal": "not."}) == [Finished("refused", "I cannot.")]
+    assert decode({"refusal": "I can"}, {"refusal": "not."}) == [
+        model_event("finished", "refused", "I cannot.")
+    ]
 
 
 def test_error_inside_the_stream_is_classified_by_its_code(subtests: pytest.Subtests) -> None:
@@ -150,7 +152,7 @@ def test_error_inside_the_stream_is_classified_by_its_code(subtests: pytest.Subt
     ]
     for message, kind in rows:
         with subtests.test(message=message, kind=kind):
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(jp.ProviderError) as caught:
                 decode_messages(ChatDecoder(PROFILES["openrouter"]), [message])
             assert caught.value.kind == kind
 
@@ -170,9 +172,9 @@ def test_reasoning_details_of_openrouter_are_joined() -> None:
     )
     joined: list[JsonValue] = [{**kind, "text": "Zwei Städte", "signature": "c2ln"}]
     assert events[:3] == [
-        TextPart(0, "reasoning", "Zwei "),
-        TextPart(0, "reasoning", "Städte"),
-        Flush(0, {REASONING_DETAILS_KEY: joined}),
+        model_event("text", 0, "reasoning", "Zwei "),
+        model_event("text", 0, "reasoning", "Städte"),
+        model_event("flush", 0, {REASONING_DETAILS_KEY: joined}),
     ]
 
 
@@ -211,15 +213,15 @@ def test_content_may_be_a_list_of_parts(contents: list[Any], texts: list[tuple[s
     events = decode(*({"content": each} for each in contents))
     found: dict[str, str] = {}
     for event in events:
-        if isinstance(event, TextPart):
+        if is_kind(event, "text"):
             found[event.kind] = found.get(event.kind, "") + event.text
     assert [*found.items()] == texts
-    assert events[-1] == Finished()
+    assert events[-1] == model_event("finished")
 
 
 def test_refusal_may_be_a_part_of_the_content() -> None:
     part = {"type": "refusal", "refusal": "I cannot."}
-    assert decode({"content": [part]}) == [Finished("refused", "I cannot.")]
+    assert decode({"content": [part]}) == [model_event("finished", "refused", "I cannot.")]
 
 
 def choice(index: int | None, text: str, finish: str | None = None) -> dict[str, Any]:
@@ -239,8 +241,8 @@ def choice(index: int | None, text: str, finish: str | None = None) -> dict[str,
 def test_second_choice_is_not_a_part_of_the_answer(choices: list[Any], text: str) -> None:
     decoder = ChatDecoder(PROFILES["openai"])
     events = decode_messages(decoder, ({"choices": each} for each in choices), finish=True)
-    assert "".join(event.text for event in events if isinstance(event, TextPart)) == text
-    assert events[-1] == Finished()
+    assert "".join(event.text for event in events if is_kind(event, "text")) == text
+    assert events[-1] == model_event("finished")
 
 
 def test_whole_message_at_the_end_does_not_repeat_the_answer() -> None:
@@ -249,4 +251,4 @@ def test_whole_message_at_the_end_does_not_repeat_the_answer() -> None:
     for choices, text in (([streamed, whole], "Hi."), ([whole], "Hi.")):
         decoder = ChatDecoder(PROFILES["openai"])
         events = decode_messages(decoder, ({"choices": [each]} for each in choices), finish=True)
-        assert "".join(event.text for event in events if isinstance(event, TextPart)) == text
+        assert "".join(event.text for event in events if is_kind(event, "text")) == text

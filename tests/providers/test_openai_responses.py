@@ -12,35 +12,17 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    Flush,
-    KeepAlive,
-    ModelParameters,
-    ModelRequest,
-    Provider,
-    ProviderEvent,
-    Retry,
-    ToolCallStart,
-)
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
-from jp_nb.providers.messages import CONTINUE_PROMPT
 from jp_nb.providers.openai_responses import (
     ResponsesRendering,
     build_request_fields,
 )
-from jp_nb.providers.openai_responses_decoder import (
-    ANNOTATIONS,
-    ENCRYPTED,
-    ITEM,
-    ITEM_ID,
-    PHASE,
-    SUMMARY_LENGTHS,
-)
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import Entry, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import Entry
 from jp_nb.record.head import mark_head
+from tests.kit.kinds import is_kind, list_kinds, select_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -60,29 +42,40 @@ from tests.providers.helpers import (
 from tests.support.images import figure, pdf, png
 from tests.support.loopback import LoopbackServer, RawResponse, Received, Reply, ToolCall
 
+CONTINUE_PROMPT = "Continue exactly where you stopped, without repeating anything."
+ANNOTATIONS = "openai_annotations"
+ENCRYPTED = "openai_encrypted_content"
+ITEM = "openai_item"
+ITEM_ID = "openai_item_id"
+PHASE = "openai_phase"
+SUMMARY_LENGTHS = "openai_summary_lengths"
+
+
 OWN = "openai"
 Json = dict[str, Any]
 
 
-def connect(server: LoopbackServer, name: str = OWN, **settings: Any) -> Provider:
+def connect(server: LoopbackServer, name: str = OWN, **settings: Any) -> Any:
     return create_provider(name, {"base_url": server.url, "dialect": "responses", **settings})
 
 
-def items_of(context: RequestContext) -> Any:
+def items_of(context: Any) -> Any:
     rendering = ResponsesRendering(OWN)
     rendering.update(context)
     return json.loads(encode_messages(rendering))
 
 
-def own(*entries: Entry) -> RequestContext:
+def own(*entries: Entry) -> Any:
     return make_context(*entries, provider=OWN)
 
 
-def own_call(id_: str, metadata: dict[str, JsonValue], **arguments: Any) -> Entry:
-    return ToolCallRequest(id=id_, name="weather", arguments=arguments, metadata=metadata)
+def own_call(id_: str, metadata: dict[str, JsonValue], **arguments: Any) -> Any:
+    return new_event(
+        "tool_call_request", id=id_, name="weather", arguments=arguments, metadata=metadata
+    )
 
 
-def reasoned(text: str, item_id: str = "rs_1", **metadata: Any) -> Entry:
+def reasoned(text: str, item_id: str = "rs_1", **metadata: Any) -> Any:
     return thought(text, **{ITEM_ID: item_id, ENCRYPTED: "b3A=", **metadata})
 
 
@@ -220,7 +213,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         user("a"), reasoned("t"), answer("b"), called("c1"), user("wait"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), reasoned("x"), user("d"), answer("e"),
     ]  # fmt: skip
-    growing = RequestContext()
+    growing = request_value("request_context")
     rendering = ResponsesRendering(OWN)
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, OWN)
@@ -244,21 +237,35 @@ def test_options(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"tools": (WEATHER, TODAY), "tool_choice": "tool:weather"}, {"tool_choice": allowed}),
         ({"tools": (WEATHER,), "tool_choice": "none"}, {"tool_choice": "none"}),
-        ({"parameters": ModelParameters(max_tokens=9)}, {"max_output_tokens": 9}),
+        ({"parameters": request_value("parameters", max_tokens=9)}, {"max_output_tokens": 9}),
         (
-            {"parameters": ModelParameters(reasoning="xlow")},
+            {"parameters": request_value("parameters", reasoning="xlow")},
             {"reasoning": {"effort": "minimal", "summary": "auto"}},
         ),
-        ({"parameters": ModelParameters(reasoning="off")}, {"reasoning": {"effort": "none"}}),
         (
-            {"parameters": ModelParameters(reasoning={"effort": "max", "exclude": True})},
+            {"parameters": request_value("parameters", reasoning="off")},
+            {"reasoning": {"effort": "none"}},
+        ),
+        (
+            {
+                "parameters": request_value(
+                    "parameters", reasoning={"effort": "max", "exclude": True}
+                )
+            },
             {"reasoning": {"effort": "max"}},
         ),
         (
-            {"parameters": ModelParameters(other={"verbosity": "low", "reasoning_mode": "pro"})},
+            {
+                "parameters": request_value(
+                    "parameters", other={"verbosity": "low", "reasoning_mode": "pro"}
+                )
+            },
             {"text": {"verbosity": "low"}, "reasoning": {"mode": "pro"}},
         ),
-        ({"parameters": ModelParameters(other={"service_tier": "flex"})}, {"service_tier": "flex"}),
+        (
+            {"parameters": request_value("parameters", other={"service_tier": "flex"})},
+            {"service_tier": "flex"},
+        ),
     ]
     for given, sent in rows:
         with subtests.test(sent=sent):
@@ -281,7 +288,7 @@ def test_llamacpp_gets_the_members_that_it_reads() -> None:
 
 def test_parameters_that_the_api_does_not_have_are_named() -> None:
     omitted: dict[str, str] = {}
-    parameters = ModelParameters(top_k=3, stop_words=("X",), other={"seed": 1})
+    parameters = request_value("parameters", top_k=3, stop_words=("X",), other={"seed": 1})
     fields = build_request_fields(ask(parameters=parameters), omitted=omitted)
     assert {name.rpartition(".")[2] for name in omitted} == {"top_k", "stop_words", "seed"}
     assert not {"top_k", "stop", "seed"} & fields.keys()
@@ -320,14 +327,16 @@ async def test_tool_loop_over_http(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name), LoopbackServer(replies) as server:
             provider = connect(server, name)
             context = make_context(user("Weather?"), provider=name)
-            request = ModelRequest("m", context, system=("s", "t"), tools=(WEATHER,))
+            request = request_value(
+                "model_request", "m", context, system=("s", "t"), tools=(WEATHER,)
+            )
             for entry in await entries_of(provider, request):
                 context.add(entry, name)
             for call_id in ("call_1_0", "call_1_1"):
                 context.add(result(call_id, "sun"), name)
             seen = await collect(provider, request)
             await provider.aclose()
-            assert (text_of(seen), seen[-1]) == ("Sun.", Finished())
+            assert (text_of(seen), seen[-1]) == ("Sun.", model_event("finished"))
             first, second = (request.body["input"] for request in server.requests)
             assert second[: len(first)] == first
             assert [item["type"] for item in second[len(first) :]] == [
@@ -351,9 +360,9 @@ async def test_attachments_are_one_message_before_the_context() -> None:
 
 
 ATTACHMENTS = (
-    Attachment("notes.md", "text/plain", "a < b"),
-    Attachment("plot.png", "image/png", png()),
-    Attachment("paper.pdf", "application/pdf", b"%PDF-1.7"),
+    request_value("attachment", "notes.md", "text/plain", "a < b"),
+    request_value("attachment", "plot.png", "image/png", png()),
+    request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
 )
 
 
@@ -372,7 +381,10 @@ async def test_structured_answer_is_strict_and_restored() -> None:
         seen = await collect(provider, ask(schema=schema))
         assert text_of(seen, "structured") == '{"ok": true}'
         seen = await collect(provider, ask(schema=schema))
-        assert (text_of(seen, "structured"), seen[-1]) == ("", Finished("refused", "No."))
+        assert (text_of(seen, "structured"), seen[-1]) == (
+            "",
+            model_event("finished", "refused", "No."),
+        )
         await collect(provider, ask(schema={"type": "object"}))
         await provider.aclose()
     formats = [request.body["text"]["format"] for request in server.requests[::2]]
@@ -382,10 +394,10 @@ async def test_structured_answer_is_strict_and_restored() -> None:
     assert formats[0]["schema"]["properties"]["why"] == {"type": ["string", "null"]}
 
 
-async def attempts(provider: Provider, request: ModelRequest) -> list[list[ProviderEvent]]:
+async def attempts(provider: Any, request: Any) -> list[list[ProviderEvent]]:
     """Return the events of each attempt, until one is not repeated."""
     seen = [await collect(provider, request)]
-    while isinstance(seen[-1][-1], Retry):
+    while is_kind(seen[-1][-1], "retry"):
         seen.append(await collect(provider, request))
     return seen
 
@@ -450,7 +462,7 @@ async def test_refused_part_of_a_request_is_omitted_from_then_on(
     for reasoning, message, is_accepted, count in rows:
         with subtests.test(message=message), LoopbackServer(unless(is_accepted, message)) as server:
             provider = connect(server)
-            parameters = ModelParameters(reasoning=reasoning, temperature=0.5)
+            parameters = request_value("parameters", reasoning=reasoning, temperature=0.5)
             request = ask(parameters=parameters, provider=OWN)
             assert len(await attempts(provider, request)) == count
             assert text_of((await attempts(provider, request))[0]) == "A."
@@ -514,11 +526,13 @@ OTHER_SERVERS: dict[str, tuple[str, PickyServer]] = {
 @pytest.mark.parametrize("server_name", OTHER_SERVERS)
 async def test_other_servers_get_no_part_twice_that_they_refuse(server_name: str) -> None:
     name, picky = OTHER_SERVERS[server_name]
-    parameters = ModelParameters(reasoning="high", temperature=0.5, top_p=0.5)
+    parameters = request_value("parameters", reasoning="high", temperature=0.5, top_p=0.5)
     with LoopbackServer(picky) as server:
         provider = connect(server, name)
         context = make_context(user("a"), provider=name)
-        request = ModelRequest("m", context, parameters=parameters, conversation_id="c")
+        request = request_value(
+            "model_request", "m", context, parameters=parameters, conversation_id="c"
+        )
         assert len(await attempts(provider, request)) == len(picky.refused) + 1
         for entry in await entries_of(provider, request):
             context.add(entry, name)
@@ -555,12 +569,11 @@ async def test_model_that_does_not_stream_answers_at_once() -> None:
         provider = connect(server)
         retry, events = await attempts(provider, ask(provider=OWN))
         await provider.aclose()
-    assert isinstance(retry[-1], Retry)
+    assert is_kind(retry[-1], "retry")
     assert text_of(events) == "A."
-    assert [type(event) for event in events if isinstance(event, Flush | ToolCallStart)] == [
-        Flush, Flush, ToolCallStart, Flush
-    ]  # fmt: skip
-    assert events[-1] == Finished()
+    found = list_kinds(select_kind(events, "flush", "call_start"))
+    assert found == ["flush", "flush", "call_start", "flush"]
+    assert events[-1] == model_event("finished")
 
 
 async def test_waiting_for_a_response_that_is_not_streamed_is_no_silence(
@@ -580,7 +593,7 @@ async def test_waiting_for_a_response_that_is_not_streamed_is_no_silence(
         _, events = await attempts(provider, ask(provider=OWN, idle_timeout=0.2))
         await provider.aclose()
     assert text_of(events) == "A."
-    assert KeepAlive() in events
+    assert model_event("keep_alive") in events
 
 
 @pytest.mark.req("PRE-6", "RESP-6")
@@ -595,12 +608,12 @@ async def test_rejected_encrypted_content_is_sent_as_text_from_there_on() -> Non
     )  # fmt: skip
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
-        first, second = await attempts(provider, ModelRequest("m", context))
+        first, second = await attempts(provider, request_value("model_request", "m", context))
         context.add(user("f"), OWN)
-        (third,) = await attempts(provider, ModelRequest("m", context))
+        (third,) = await attempts(provider, request_value("model_request", "m", context))
         await provider.aclose()
     (retry,) = first
-    assert isinstance(retry, Retry)
+    assert is_kind(retry, "retry")
     assert retry.drop_metadata == ENCRYPTED
     assert text_of(second) == text_of(third) == "A."
     before, after, last = (request.body["input"] for request in server.requests)
@@ -618,13 +631,15 @@ async def test_media_of_results_move_behind_if_the_model_refuses_them(refused: s
         return all(isinstance(item.get("output", ""), str) for item in body["input"])
 
     context = own(user("a"), called("c1"), called("c2"))
-    image_result = ToolCallResponse(id="c1", content="x", is_error=False)
-    context.items.append(ContextItem(image_result, OWN, (figure("plot"), pdf("paper"))))
+    image_result = new_event("tool_call_response", id="c1", content="x", is_error=False)
+    context.items.append(
+        request_value("context_item", image_result, OWN, (figure("plot"), pdf("paper")))
+    )
     context.add(result("c2", "y"), OWN)
     message = f"Invalid value: '{refused}'. Supported values are: 'input_text'."
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
-        await attempts(provider, ModelRequest("m", context))
+        await attempts(provider, request_value("model_request", "m", context))
         await provider.aclose()
     within, behind = (request.body["input"] for request in server.requests)
     assert [part["type"] for part in within[3]["output"]] == [
@@ -672,7 +687,7 @@ async def test_conversation_continues_in_another_dialect() -> None:
         context = own(user("a"))
         for dialect, text in (("responses", "sun"), ("chat", ""), ("responses", "")):
             provider = connect(server, dialect=dialect)
-            request = ModelRequest("m", context, tools=(WEATHER,))
+            request = request_value("model_request", "m", context, tools=(WEATHER,))
             for entry in await entries_of(provider, request):
                 context.add(entry, OWN)
             context.add(result("call_1_0", text) if text else user("more"), OWN)
@@ -688,23 +703,25 @@ def _as_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "_OPENAI_URL", re.compile("http://127"))
 
 
-def changed_requests() -> list[ModelRequest]:
+def changed_requests() -> list[Any]:
     """Return requests of one conversation, each with one change of its head."""
     context = own(user("a"))
-    notes, more = (Attachment("notes.md", "text/plain", text) for text in ("old", "new"))
-    first = ModelRequest(
+    notes, more = (
+        request_value("attachment", "notes.md", "text/plain", text) for text in ("old", "new")
+    )
+    first = request_value("model_request", 
         "m", context, system=("s",), tools=(WEATHER,), attachments=(notes,),
-        parameters=ModelParameters(reasoning="low"),
+        parameters=request_value("parameters", reasoning="low"),
     )  # fmt: skip
     second = replace(first, system=("s", "t"))
     third = replace(second, tools=(WEATHER, TODAY))
     fourth = replace(third, tools=(TODAY,))
-    fifth = replace(fourth, parameters=ModelParameters(reasoning="high"))
+    fifth = replace(fourth, parameters=request_value("parameters", reasoning="high"))
     sixth = replace(fifth, schema={"type": "object", "properties": {}})
     return [first, second, third, fourth, fifth, sixth, replace(fifth, attachments=(more,))]
 
 
-async def send_all(server: LoopbackServer, requests: list[ModelRequest]) -> list[Json]:
+async def send_all(server: LoopbackServer, requests: list[Any]) -> list[Json]:
     """Send `requests` of one conversation, record the responses, and return the accepted bodies."""
     provider = connect(server)
     accepted = []

@@ -8,29 +8,21 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    InputChange,
-    KeepAlive,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
-from jp_nb.errors import ProviderError
-from jp_nb.providers.openai_responses_decoder import (
-    ANNOTATIONS,
-    ENCRYPTED,
-    ITEM,
-    ITEM_ID,
-    PHASE,
-    SUMMARY_LENGTHS,
-    ResponsesDecoder,
-)
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.streaming import EventBuffer
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import decode_messages, text_of
+
+ANNOTATIONS = "openai_annotations"
+ENCRYPTED = "openai_encrypted_content"
+ITEM = "openai_item"
+ITEM_ID = "openai_item_id"
+PHASE = "openai_phase"
+SUMMARY_LENGTHS = "openai_summary_lengths"
+
 
 Wire = dict[str, Any]
 COMPLETED: Wire = {"type": "response.completed", "response": {"status": "completed"}}
@@ -41,7 +33,7 @@ def decode(*messages: Wire, end: Wire | None = COMPLETED) -> list[ProviderEvent]
     """Return the events of a response, without keep-alives."""
     given = [*messages, *([end] if end else [])]
     events = decode_messages(ResponsesDecoder("openai"), given)
-    return [event for event in events if not isinstance(event, KeepAlive)]
+    return [event for event in events if not is_kind(event, "keep_alive")]
 
 
 def delta(family: str, text: str, place: int = 0, **more: Any) -> Wire:
@@ -79,12 +71,12 @@ def test_metadata_comes_from_the_complete_item() -> None:
         done(message("", text, phase="commentary"), 1),
     )
     assert events == [
-        TextPart(0, "reasoning", "Hm."),
-        TextPart(0, "reasoning", "\n\nSo."),
-        Flush(0, {ITEM_ID: "rs_1", ENCRYPTED: "complete", SUMMARY_LENGTHS: [3, 3]}),
-        TextPart(1, "message", "Sun."),
-        Flush(1, {ITEM_ID: "msg_1", PHASE: "commentary", ANNOTATIONS: [cite]}),
-        Finished(),
+        model_event("text", 0, "reasoning", "Hm."),
+        model_event("text", 0, "reasoning", "\n\nSo."),
+        model_event("flush", 0, {ITEM_ID: "rs_1", ENCRYPTED: "complete", SUMMARY_LENGTHS: [3, 3]}),
+        model_event("text", 1, "message", "Sun."),
+        model_event("flush", 1, {ITEM_ID: "msg_1", PHASE: "commentary", ANNOTATIONS: [cite]}),
+        model_event("finished"),
     ]
 
 
@@ -105,9 +97,9 @@ def test_parts_of_one_message_are_separated_by_a_blank_line() -> None:
 def test_reasoning_without_a_text_keeps_its_encrypted_content() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "b3A="}
     assert decode(added(item), done(item)) == [
-        TextPart(0, "reasoning", ""),
-        Flush(0, {ITEM_ID: "rs_1", ENCRYPTED: "b3A="}),
-        Finished(),
+        model_event("text", 0, "reasoning", ""),
+        model_event("flush", 0, {ITEM_ID: "rs_1", ENCRYPTED: "b3A="}),
+        model_event("finished"),
     ]
 
 
@@ -127,13 +119,13 @@ def test_parallel_calls_get_the_arguments_of_their_ends() -> None:
         done({**second, "arguments": ""}, 1),
     )
     assert events == [
-        ToolCallStart(0, "c1", "f"),
-        ToolCallStart(1, "c2", "g"),
-        ToolCallArguments(0, '{"x":1}'),
-        Flush(0, {ITEM_ID: "fc_1"}),
-        ToolCallArguments(1, '{"x":2}'),
-        Flush(1, {ITEM_ID: "fc_2"}),
-        Finished(),
+        model_event("call_start", 0, "c1", "f"),
+        model_event("call_start", 1, "c2", "g"),
+        model_event("call_arguments", 0, '{"x":1}'),
+        model_event("flush", 0, {ITEM_ID: "fc_1"}),
+        model_event("call_arguments", 1, '{"x":2}'),
+        model_event("flush", 1, {ITEM_ID: "fc_2"}),
+        model_event("finished"),
     ]
 
 
@@ -144,7 +136,7 @@ def test_call_that_the_record_cannot_express_is_kept_whole(subtests: pytest.Subt
     ):
         with subtests.test(item=item):
             flush = decode(done(item))[2]
-            assert isinstance(flush, Flush)
+            assert is_kind(flush, "flush")
             assert flush.metadata[ITEM] == item
 
 
@@ -162,8 +154,8 @@ def test_server_without_output_indexes_is_understood() -> None:
         {"type": "response.output_item.done", "item": {**message("Hi."), "id": "m"}},
     )
     assert text_of(plain) == "Hi."
-    assert [event.id for event in plain if isinstance(event, ToolCallStart)] == ["a", "b"]
-    assert sum(isinstance(event, Flush) for event in plain) == 3
+    assert [event.id for event in plain if is_kind(event, "call_start")] == ["a", "b"]
+    assert sum(is_kind(event, "flush") for event in plain) == 3
 
 
 def test_text_in_an_item_of_reasoning_is_text() -> None:
@@ -207,8 +199,8 @@ def test_items_that_a_server_does_not_number_are_shown_once(
         end=None,
     )
     assert text_of(events) == "Hi."
-    assert [event.id for event in events if isinstance(event, ToolCallStart)] == ["c1", "c2"]
-    assert [e.text for e in events if isinstance(e, ToolCallArguments)] == ["{}", '{"a":1}']
+    assert [event.id for event in events if is_kind(event, "call_start")] == ["c1", "c2"]
+    assert [e.text for e in events if is_kind(e, "call_arguments")] == ["{}", '{"a":1}']
 
 
 def test_call_that_only_the_end_of_the_response_has_is_called() -> None:
@@ -217,7 +209,7 @@ def test_call_that_only_the_end_of_the_response_has_is_called() -> None:
     end = {"type": "response.completed", "response": {"output": [text, call]}}
     events = decode(added(message()), delta("output_text", "Hi."), done(text), end=end)
     assert text_of(events) == "Hi."
-    assert [event.id for event in events if isinstance(event, ToolCallStart)] == ["c1"]
+    assert [event.id for event in events if is_kind(event, "call_start")] == ["c1"]
 
 
 def test_ended_items_complete_a_response() -> None:
@@ -259,14 +251,14 @@ def test_refusals_have_one_shape(subtests: pytest.Subtests) -> None:
     ]
     for name, messages, detail in rows:
         with subtests.test(name=name):
-            assert decode(*messages)[-1] == Finished("refused", detail)
+            assert decode(*messages)[-1] == model_event("finished", "refused", detail)
 
 
 def test_other_ends(subtests: pytest.Subtests) -> None:
     rows = [
-        ("max_output_tokens", Finished("max_tokens")),
-        ("max_messages", Finished("other", "max_messages")),
-        ("", Finished("other", "incomplete")),
+        ("max_output_tokens", model_event("finished", "max_tokens")),
+        ("max_messages", model_event("finished", "other", "max_messages")),
+        ("", model_event("finished", "other", "incomplete")),
     ]
     for reason, finished in rows:
         with subtests.test(reason=reason):
@@ -274,9 +266,9 @@ def test_other_ends(subtests: pytest.Subtests) -> None:
             end = {"type": "response.incomplete", "response": response}
             open_call = added({**CALL, "arguments": ""})
             events = decode(open_call, delta("function_call_arguments", "{}"), end=end)
-            assert events == [ToolCallStart(0, "c1", "f"), finished]
+            assert events == [model_event("call_start", 0, "c1", "f"), finished]
     cancelled = {"type": "response.completed", "response": {"status": "cancelled"}}
-    assert decode(end=cancelled) == [Finished("other", "cancelled")]
+    assert decode(end=cancelled) == [model_event("finished", "other", "cancelled")]
 
 
 @pytest.mark.req("RESP-13", "RESP-14")
@@ -297,7 +289,7 @@ def test_errors_inside_the_stream(subtests: pytest.Subtests) -> None:
     ]
     for sent, kind, text in rows:
         with subtests.test(sent=sent):
-            with pytest.raises(ProviderError, match=text) as caught:
+            with pytest.raises(jp.ProviderError, match=text) as caught:
                 decode(sent, end=None)
             assert caught.value.kind == kind
 
@@ -311,15 +303,15 @@ def test_usage_includes_cache_writes_and_absent_counts_are_unknown() -> None:
         "output_tokens_details": {"reasoning_tokens": 1},
     }
     end = {"type": "response.completed", "response": {"usage": usage}}
-    assert decode(end=end)[0] == Usage(9, 2, 1, 4, 3)
+    assert decode(end=end)[0] == model_event("usage", 9, 2, 1, 4, 3)
     end["response"] = {"usage": {"input_tokens": 9}}
-    assert decode(end=end)[0] == Usage(input_tokens=9)
+    assert decode(end=end)[0] == model_event("usage", input_tokens=9)
 
 
 def test_reasoning_that_the_server_dropped_is_reported() -> None:
     change = {"type": "reasoning", "id": "rs_1", "action": "removed", "reason": "prefix_mismatch"}
     end = {"type": "response.completed", "response": {"input_transformations": [change]}}
-    assert decode(end=end)[0] == InputChange("prefix", is_dropped=True, mark="rs_1")
+    assert decode(end=end)[0] == model_event("input_change", "prefix", is_dropped=True, mark="rs_1")
 
 
 @pytest.mark.req("RESP-20")
@@ -334,18 +326,18 @@ def test_unknown_events_and_items_are_counted_and_items_kept_in_place(
             decoder,
             [added(item), event, event, {"type": "response.new"}, done(item), COMPLETED],
         )
-    flush = next(event for event in events if isinstance(event, Flush))
+    flush = next(event for event in events if is_kind(event, "flush"))
     assert flush.metadata == {ITEM: item}
     assert decoder.unknown == {event["type"]: 2, "response.new": 1, "web_search_call": 1}
     assert len(caplog.messages) == 3
 
 
 def test_call_without_a_name_is_tried_again() -> None:
-    with pytest.raises(ProviderError, match="without a name") as caught:
+    with pytest.raises(jp.ProviderError, match="without a name") as caught:
         decode(done({key: value for key, value in CALL.items() if key != "name"}))
     assert caught.value.retryable
 
 
 def test_call_with_an_empty_name_is_a_call_of_the_model() -> None:
     events = decode(done({**CALL, "name": ""}))
-    assert [event.name for event in events if isinstance(event, ToolCallStart)] == [""]
+    assert [event.name for event in events if is_kind(event, "call_start")] == [""]

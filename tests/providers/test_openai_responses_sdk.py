@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelParameters,
-    ModelRequest,
-    ProviderEvent,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers import create_provider
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.streaming import StreamDecoder
-from jp_nb.record.context import ContextItem
-from jp_nb.record.events import ToolCallResponse
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import WEATHER, ask, collect, decode, entries_of, result, text_of, user
 from tests.support.images import figure, png
 from tests.support.loopback import LoopbackServer, Reply, ToolCall, reply_events
@@ -53,29 +46,32 @@ def check_body(body: dict[str, Any]) -> None:
 @pytest.mark.req("RESP-2", "RESP-8")
 async def test_request_fits_the_types_of_the_client() -> None:
     attachments = (
-        Attachment("notes.md", "text/plain", "a"),
-        Attachment("plot.png", "image/png", png()),
-        Attachment("paper.pdf", "application/pdf", b"%PDF-1.7"),
+        request_value("attachment", "notes.md", "text/plain", "a"),
+        request_value("attachment", "plot.png", "image/png", png()),
+        request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
     )
     with LoopbackServer([REPLY, "Sun."]) as server:
         provider = create_provider("openai", {"base_url": server.url, "dialect": "responses"})
         context = ask(user("Weather?"), provider="openai").thread
-        request = ModelRequest(
+        request = request_value(
+            "model_request",
             "m",
             context,
             system=("s",),
             attachments=attachments,
             tools=(WEATHER,),
             tool_choice="tool:weather",
-            parameters=ModelParameters(reasoning="high", max_tokens=9, other={"verbosity": "low"}),
+            parameters=request_value(
+                "parameters", reasoning="high", max_tokens=9, other={"verbosity": "low"}
+            ),
             schema={"type": "object", "properties": {"a": {"type": "integer"}}},
             conversation_id="jp-1",
         )
         for entry in await entries_of(provider, request):
             context.add(entry, "openai")
         context.add(result("call_1_0", "sun"), "openai")
-        second = ToolCallResponse(id="call_1_1", content="rain", is_error=False)
-        context.items.append(ContextItem(second, "openai", (figure(),)))
+        second = new_event("tool_call_response", id="call_1_1", content="rain", is_error=False)
+        context.items.append(request_value("context_item", second, "openai", (figure(),)))
         await collect(provider, request)
         await provider.aclose()
     for sent in server.requests:
@@ -108,14 +104,12 @@ async def test_client_completes_a_tool_loop_against_the_server() -> None:
 def summarize(events: Iterable[ProviderEvent]) -> dict[str, Any]:
     events = [*events]
     calls = {
-        event.index: [event.id, event.name, ""]
-        for event in events
-        if isinstance(event, ToolCallStart)
+        event.index: [event.id, event.name, ""] for event in events if is_kind(event, "call_start")
     }
     for event in events:
-        if isinstance(event, ToolCallArguments):
+        if is_kind(event, "call_arguments"):
             calls[event.index][2] += event.text
-    usage = next((event for event in events if isinstance(event, Usage)), None)
+    usage = next((event for event in events if is_kind(event, "usage")), None)
     return {
         "text": text_of(events),
         "reasoning": text_of(events, "reasoning"),

@@ -15,10 +15,10 @@ from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import build_request_fields
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS, GOOGLE_CALLS, RESPONSES_CALLS
 from jp_nb.providers.parameter_names import ParameterNames
-from jp_nb.record.head import ToolDefinition
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, use_http_provider
 from tests.agent.turn_bench import Bench
+from tests.kit.models import request_value
 from tests.providers.helpers import ask
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
@@ -33,8 +33,10 @@ NAMES = st.lists(
 )
 
 
-def make_tool(properties: dict[str, Any], **fields: Any) -> ToolDefinition:
-    return ToolDefinition("f", "F.", {"type": "object", "properties": properties, **fields})
+def make_tool(properties: dict[str, Any], **fields: Any) -> Any:
+    return request_value(
+        "tool_definition", "f", "F.", {"type": "object", "properties": properties, **fields}
+    )
 
 
 def list_names(schema: dict[str, Any]) -> set[str]:

@@ -11,34 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, ToolDefinition
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_decoder import THINKING_SIGNATURE_KEY
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Compaction,
-    Entry,
-    ToolCallPolicy,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnStart,
-)
-from jp_nb.record.head import (
-    HEAD_CHANGE_KEY,
-    HEAD_KEY,
-    MAX_MARK_CHARS,
-    AttachmentMark,
-    RequestHead,
-    mark_head,
-    read_request_head,
-)
+from jp_nb.record.events import Entry, ToolCallPolicy
+from jp_nb.record.head import RequestHead, mark_head, read_request_head
 from jp_nb.record.stream import ConversationStream
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS
+
+THINKING_SIGNATURE_KEY = "anthropic_thinking_signature"
+HEAD_CHANGE_KEY = "head_change"
+HEAD_KEY = "head"
+MAX_MARK_CHARS = 1_000_000
+
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -48,12 +38,14 @@ SCHEMA: dict[str, Any] = {
 APPENDS_TOOLS = ("anthropic", "responses")
 
 
-def make_tool(name: str, version: int) -> ToolDefinition:
+def make_tool(name: str, version: int) -> Any:
     parameters: dict[str, Any] = {
         "z": {"type": "string"},
         "a": {"type": "integer", "minimum": version},
     }
-    return ToolDefinition(name, f"Tool {name}.", {"type": "object", "properties": parameters})
+    return request_value(
+        "tool_definition", name, f"Tool {name}.", {"type": "object", "properties": parameters}
+    )
 
 
 heads = st.fixed_dictionaries(
@@ -66,7 +58,8 @@ heads = st.fixed_dictionaries(
         ).map(tuple),
         "attachments": st.lists(
             st.builds(
-                Attachment,
+                request_value,
+                st.just("attachment"),
                 st.sampled_from(["x.md", "y.md"]),
                 st.just("text/plain"),
                 st.sampled_from(["One.", "Two."]),
@@ -96,7 +89,7 @@ class History:
     provider: HttpProvider[Any] = field(init=False)
     record: TurnRecord = field(init=False)
     head: dict[str, Any] = field(default_factory=dict)
-    contents: dict[AttachmentMark, Attachment] = field(default_factory=dict)
+    contents: dict[Any, Any] = field(default_factory=dict)
     sent: list[tuple[int, list[tuple[str, bytes]]]] = field(default_factory=list)
     calls: int = 0
 
@@ -116,13 +109,18 @@ class History:
         new = [x for x in self.head.get("tools", ()) if offered.get(x.name) != x]
         return bool(new) and (self.dialect not in APPENDS_TOOLS or not offered)
 
-    def make_request(self) -> ModelRequest:
+    def make_request(self) -> Any:
         parts = dict(self.head)
-        parameters = ModelParameters(reasoning=parts.pop("reasoning", None))
+        parameters = request_value("parameters", reasoning=parts.pop("reasoning", None))
         self.record.thread.note_contents(parts.get("attachments", ()))
         self.contents |= self.record.thread.contents
-        return ModelRequest(
-            self.model, self.record.thread, parameters=parameters, is_turn=True, **parts
+        return request_value(
+            "model_request",
+            self.model,
+            self.record.thread,
+            parameters=parameters,
+            is_turn=True,
+            **parts,
         )
 
     def respond(self, *entries: Entry) -> None:
@@ -157,39 +155,54 @@ class History:
 @given(history=steps)
 def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
     talk = History(dialect)
-    talk.record.start_turn(ChatRequest(content="Begin."))
-    talk.respond(ChatResponse(reasoning="Hm."), ChatResponse(message="Text 0."))
+    talk.record.start_turn(new_event("chat_request", content="Begin."))
+    talk.respond(
+        new_event("chat_response", reasoning="Hm."), new_event("chat_response", message="Text 0.")
+    )
     for number, step in enumerate(history):
         match step:
             case ("request", head):
                 talk.head = head
-                talk.record.start_turn(ChatRequest(content=f"Turn {number}."))
-                talk.respond(ChatResponse(message=f"Text {number}."))
+                talk.record.start_turn(new_event("chat_request", content=f"Turn {number}."))
+                talk.respond(new_event("chat_response", message=f"Text {number}."))
             case "call":
-                call = ToolCallRequest(id=f"c{number}", name="a", arguments={"a": 1})
-                talk.record.start_turn(ChatRequest(content=f"Call {number}."))
+                call = new_event("tool_call_request", id=f"c{number}", name="a", arguments={"a": 1})
+                talk.record.start_turn(new_event("chat_request", content=f"Call {number}."))
                 talk.respond(call)
-                talk.record.add(ToolCallResponse(id=call.id, content="x", is_error=False))
-                talk.respond(ChatResponse(message="Done."))
+                talk.record.add(
+                    new_event("tool_call_response", id=call.id, content="x", is_error=False)
+                )
+                talk.respond(new_event("chat_response", message="Done."))
             case "restart":  # while the second of two calls runs
                 first, second = (
-                    ToolCallRequest(id=f"{name}{number}", name="a", arguments={"b": 1.0, "a": 1})
+                    new_event(
+                        "tool_call_request",
+                        id=f"{name}{number}",
+                        name="a",
+                        arguments={"b": 1.0, "a": 1},
+                    )
                     for name in "cd"
                 )
-                talk.record.start_turn(ChatRequest(content=f"Calls {number}."))
+                talk.record.start_turn(new_event("chat_request", content=f"Calls {number}."))
                 talk.respond(first, second)
-                talk.record.add(ToolCallResponse(id=first.id, content="x", is_error=False))
+                talk.record.add(
+                    new_event("tool_call_response", id=first.id, content="x", is_error=False)
+                )
                 talk.reopen(in_turn=True)
-                talk.record.add(ToolCallResponse(id=second.id, content="y", is_error=True))
-                talk.respond(ChatResponse(message="Done."))
+                talk.record.add(
+                    new_event("tool_call_response", id=second.id, content="y", is_error=True)
+                )
+                talk.respond(new_event("chat_response", message="Done."))
             case "compact":
                 last = talk.record.stream.turn_count - 1
-                talk.record.add(Compaction(from_turn=0, to_turn=last, reasoning="strip"))
+                talk.record.add(
+                    new_event("compaction", from_turn=0, to_turn=last, reasoning="strip")
+                )
                 talk.sent.clear()
                 talk.reopen()
             case "undo" if talk.record.stream.turn_count > 1:
                 stream = talk.record.stream
-                start = max(n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart))
+                start = max(n for n, x in enumerate(stream.entries) if is_kind(x, "turn_start"))
                 stream.rewrite(stream.items()[:start])
                 talk.sent = [each for each in talk.sent if each[0] <= start]
                 talk.reopen()
@@ -197,8 +210,10 @@ def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
                 talk.reopen()
 
 
-def signed(number: int) -> ChatResponse:
-    return ChatResponse(reasoning="Hm.", metadata={THINKING_SIGNATURE_KEY: f"sig{number}"})
+def signed(number: int) -> Any:
+    return new_event(
+        "chat_response", reasoning="Hm.", metadata={THINKING_SIGNATURE_KEY: f"sig{number}"}
+    )
 
 
 @pytest.mark.req("PRE-4", "PRE-5")
@@ -206,8 +221,8 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
     talk = History("anthropic")
     provider = talk.provider
     for number in range(3):
-        talk.record.start_turn(ChatRequest(content=f"Turn {number}."))
-        talk.respond(signed(number), ChatResponse(message=f"Text {number}."))
+        talk.record.start_turn(new_event("chat_request", content=f"Turn {number}."))
+        talk.respond(signed(number), new_event("chat_response", message=f"Text {number}."))
 
     def sent_signatures() -> list[str]:
         body = provider.preview(talk.make_request()).body.decode()
@@ -217,19 +232,19 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
     talk.reopen()
     assert sent_signatures() == ["sig0", "sig1", "sig2"]
     whole = talk.record.stream
-    start = max(n for n, each in enumerate(whole.entries) if isinstance(each, TurnStart))
+    start = max(n for n, each in enumerate(whole.entries) if is_kind(each, "turn_start"))
     talk.record = TurnRecord(whole, build_context(whole.until(start), ["anthropic"]), "anthropic")
     assert sent_signatures() == ["sig0", "sig1"]  # as after undo, and in a fork
 
     omitted = ToolCallPolicy(policy="omit")
-    whole.append(Compaction(from_turn=0, to_turn=0, tool_calls=omitted))
+    whole.append(new_event("compaction", from_turn=0, to_turn=0, tool_calls=omitted))
     talk.reopen()
     assert sent_signatures() == []
     texts = provider.preview(talk.make_request()).body.count(b"<think>\\nHm.\\n</think>")
     assert texts == 3
     talk.sent.clear()
-    talk.record.start_turn(ChatRequest(content="Turn 3."))
-    talk.respond(signed(3), ChatResponse(message="Text 3."))
+    talk.record.start_turn(new_event("chat_request", content="Turn 3."))
+    talk.respond(signed(3), new_event("chat_response", message="Text 3."))
     assert sent_signatures() == ["sig3"]
     talk.reopen()
     assert sent_signatures() == ["sig3"]
@@ -238,10 +253,10 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_head_of_a_response_that_is_not_sent_keeps_its_change(dialect: str) -> None:
     talk = History(dialect)
-    talk.record.start_turn(ChatRequest(content="Hello."))
+    talk.record.start_turn(new_event("chat_request", content="Hello."))
     for text in ("Be short.", "Be long."):
         talk.head = {"system": (text,)}
-        talk.respond(ChatResponse(message="Hi."))
+        talk.respond(new_event("chat_response", message="Hi."))
     thread = talk.record.thread
     del thread.items[-1]  # as after a repair: its entry is hidden
     assert thread.heads[-1].items == len(thread)
@@ -256,10 +271,10 @@ def test_head_of_a_response_that_is_not_sent_keeps_its_change(dialect: str) -> N
 @pytest.mark.parametrize("dialect", ["chat", "google", "google generate"])
 def test_model_learns_that_removed_tools_are_back(dialect: str) -> None:
     talk = History(dialect)
-    talk.record.start_turn(ChatRequest(content="Hello."))
+    talk.record.start_turn(new_event("chat_request", content="Hello."))
     for tools in ((make_tool("a", 0),), ()):
         talk.head = {"tools": tools}
-        talk.respond(ChatResponse(message="Hi."))
+        talk.respond(new_event("chat_response", message="Hi."))
     talk.head = {"tools": (make_tool("a", 0),)}
     body = talk.provider.preview(talk.make_request()).body
     assert b"These tools are available from now on: `a`." in body
@@ -268,26 +283,26 @@ def test_model_learns_that_removed_tools_are_back(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_first_tools_of_a_conversation_are_in_front_alone(dialect: str) -> None:
     talk = History(dialect)
-    talk.record.start_turn(ChatRequest(content="Hello."))
-    talk.respond(ChatResponse(message="Hi."))
+    talk.record.start_turn(new_event("chat_request", content="Hello."))
+    talk.respond(new_event("chat_response", message="Hi."))
     talk.head = {"tools": (make_tool("a", 0),)}
     for _ in range(2):
-        talk.record.start_turn(ChatRequest(content="And now?"))
+        talk.record.start_turn(new_event("chat_request", content="And now?"))
         body = talk.provider.preview(talk.make_request()).body
         assert body.count(b"Tool a.") == 1
         assert b"available from now on" not in body
-        talk.respond(ChatResponse(message="Hi."))
+        talk.respond(new_event("chat_response", message="Hi."))
 
 
 def test_new_head_without_signatures_and_huge_head_unrecorded() -> None:
     talk = History("anthropic")
-    talk.record.start_turn(ChatRequest(content="Hello."))
-    talk.respond(signed(0), ChatResponse(message="Hi."))
-    talk.record.start_turn(ChatRequest(content="More."))
+    talk.record.start_turn(new_event("chat_request", content="Hello."))
+    talk.respond(signed(0), new_event("chat_response", message="Hi."))
+    talk.record.start_turn(new_event("chat_request", content="More."))
     assert b"sig0" in talk.provider.preview(talk.make_request()).body
     talk.record.thread = talk.record.thread.without_heads()
     assert b"sig0" not in talk.provider.preview(talk.make_request()).body
-    entry = ChatResponse(message="Hi.")
+    entry = new_event("chat_response", message="Hi.")
     assert mark_head(entry, RequestHead(system=("x" * MAX_MARK_CHARS,)), None) is entry
 
 
@@ -295,6 +310,6 @@ def test_unknown_or_damaged_head_is_ignored() -> None:
     before = RequestHead(system=("One.",))
     damaged: Any
     for damaged in ({"x": 1}, {"tools": ["none"]}, {"system": "One."}, {"attachments": [{}]}, []):
-        entry = ChatResponse(message="a", metadata={HEAD_CHANGE_KEY: damaged})
+        entry = new_event("chat_response", message="a", metadata={HEAD_CHANGE_KEY: damaged})
         assert read_request_head(entry, before) is before
         assert read_request_head(entry.with_metadata(**{HEAD_KEY: damaged}), None) is None

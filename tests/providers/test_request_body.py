@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ToolDefinition
 from jp_nb.providers import create_provider
 from jp_nb.providers.request_body import RequestBody, encode_json
 from jp_nb.toolkit.python import PythonTool
+from tests.kit.models import request_value
 from tests.providers.helpers import DIALECTS, answer, ask, called, result, user
 
 INFINITE = [math.inf, -math.inf, math.nan]
@@ -52,7 +52,7 @@ def test_request_is_json_whatever_a_tool_or_a_record_holds(dialect: str) -> None
     name, model, settings = DIALECTS[dialect]
     provider = create_provider(name, settings)
     tool = PythonTool(search)
-    definition = ToolDefinition("search", "Search.", tool.schema)
+    definition = request_value("tool_definition", "search", "Search.", tool.schema)
     history = (
         user("Go."),
         called("c1", "search", text="x", limit=math.inf, weights={"a": [math.nan, 1.5]}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.providers.schemas import get_parameter_schema
-from jp_nb.record.head import ToolDefinition
+from tests.kit.models import request_value
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -16,7 +16,7 @@ REFUSED = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "els
 
 
 def send(**schema: Any) -> dict[str, Any]:
-    return get_parameter_schema(ToolDefinition("find", "Find it.", schema))
+    return get_parameter_schema(request_value("tool_definition", "find", "Find it.", schema))
 
 
 def alternative(*required: str, **properties: Any) -> dict[str, Any]:

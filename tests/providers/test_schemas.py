@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.agent.inquiry import answer_schema as inquiry_schema
-from jp_nb.errors import UsageError
 from jp_nb.providers import schemas as schemas_module
 from jp_nb.providers.schemas import (
     adapt_for_anthropic,
@@ -19,7 +19,6 @@ from jp_nb.providers.schemas import (
     check_references,
     pass_schema,
 )
-from jp_nb.toolkit.question import Question
 from tests.support.fakes import model_inquiry
 
 NESTED: dict[str, Any] = {
@@ -379,7 +378,7 @@ def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
     ]  # fmt: skip
     for schema, place, what in rows:
         with subtests.test(schema=schema):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 check_anthropic(schema)
             message = str(caught.value)
             assert message.startswith(f"anthropic does not support this schema: {place}: ")
@@ -419,7 +418,7 @@ def test_broken_references_are_refused(subtests: pytest.Subtests) -> None:
     for schema, message in rows:
         with subtests.test(schema=schema, message=message):
             for check in (check_references, check_anthropic):
-                with pytest.raises(UsageError) as caught:
+                with pytest.raises(jp.UsageError) as caught:
                     check(schema)
                 assert message in str(caught.value)
 
@@ -469,7 +468,7 @@ def test_schema_that_grows_without_bound_when_written_out_is_refused(
     sent = adapt_for_openai(schema)
     assert not sent.strict
     assert sent.schema["$defs"] == schema["$defs"]
-    with pytest.raises(UsageError, match=r"this schema: \$: the schema with .* is too large"):
+    with pytest.raises(jp.UsageError, match=r"this schema: \$: the schema with .* is too large"):
         check_anthropic(schema)
     assert adapt_for_openai(in_definitions(2, twice_with_words)).strict
     check_anthropic(in_definitions(2, twice_with_words))
@@ -574,7 +573,7 @@ def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> No
     for schema, place, what in rows:
         with subtests.test(schema=schema, place=place):
             assert not adapt_for_openai(schema).strict
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 check_anthropic(schema)
             message = str(caught.value)
             assert message.startswith(f"anthropic does not support this schema: {place}: ")
@@ -684,7 +683,7 @@ def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
 
 @pytest.mark.req("R028-9")
 def test_schema_of_an_inquiry_for_both_protocols() -> None:
-    question = Question.select("keep", "Keep it?", ["keep", "drop"])
+    question = jp.Question.select("keep", "Keep it?", ["keep", "drop"])
     inquiry = model_inquiry("call_17.keep.1", "call_17", "rename_files", question)
     schema: dict[str, Any] = inquiry_schema(inquiry)
     assert adapt_for_anthropic(schema).schema == schema

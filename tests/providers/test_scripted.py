@@ -9,28 +9,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.inquiry import INQUIRY_KEY
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    Flush,
-    ModelRequest,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
-from jp_nb.errors import ConfigError, ProviderError
+import jp_nb as jp
 from jp_nb.providers import create_provider
-from jp_nb.providers.scripted import (
-    POSITION_KEY,
-    Script,
-    ScriptedProvider,
-    count_used_replies,
-    find_script,
-)
-from jp_nb.record.context import RequestContext
-from jp_nb.record.events import ChatRequest
+from jp_nb.providers.scripted import Script, ScriptedProvider, count_used_replies, find_script
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     answer,
     ask,
@@ -43,6 +27,10 @@ from tests.providers.helpers import (
     thought,
     user,
 )
+
+INQUIRY_KEY = "inquiry"
+POSITION_KEY = "scripted_reply"
+
 
 TOML = """
 [[replies]]
@@ -70,13 +58,13 @@ def provider_of(replies: Sequence[Mapping[str, object] | str]) -> ScriptedProvid
     return ScriptedProvider(Script.model_validate({"replies": given}))
 
 
-def add(context: RequestContext, events: list[Any]) -> None:
+def add(context: Any, events: list[Any]) -> None:
     """Store the response `events` as the turn loop does: one entry for each completed item."""
-    metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
+    metadata = {event.index: event.metadata for event in events if is_kind(event, "flush")}
     for event in events:
-        if isinstance(event, ToolCallStart):
+        if is_kind(event, "call_start"):
             entry = called(event.id, event.name)
-        elif isinstance(event, TextPart):
+        elif is_kind(event, "text"):
             entry = answer(event.text)
         else:
             continue
@@ -90,24 +78,24 @@ async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
         first = await collect(provider, ask())
         mark = {POSITION_KEY: "w:1"}
         assert first == [
-            TextPart(0, "message", "Let "),
-            TextPart(0, "message", "me l"),
-            TextPart(0, "message", "ook."),
-            Flush(0, mark),
-            ToolCallStart(1, "call_1_1", "weather"),
-            ToolCallArguments(1, '{"city": "Delft"}'),
-            Flush(1, mark),
-            ToolCallStart(2, "call_1_2", "today"),
-            ToolCallArguments(2, "{}"),
-            Flush(2, mark),
-            Finished(),
+            model_event("text", 0, "message", "Let "),
+            model_event("text", 0, "message", "me l"),
+            model_event("text", 0, "message", "ook."),
+            model_event("flush", 0, mark),
+            model_event("call_start", 1, "call_1_1", "weather"),
+            model_event("call_arguments", 1, '{"city": "Delft"}'),
+            model_event("flush", 1, mark),
+            model_event("call_start", 2, "call_1_2", "today"),
+            model_event("call_arguments", 2, "{}"),
+            model_event("flush", 2, mark),
+            model_event("finished"),
         ]
         request = ask(user("a"), called("c1"), result("c1", "sunny, no rain"))
         second = await collect(provider, request)
         assert (text_of(second, "reasoning"), text_of(second)) == ("Good.", "It will be sunny.")
         third = await collect(provider, request)
         assert text_of(third, "structured") == '{"rain": false}'
-        assert third[-2:] == [Usage(input_tokens=3), Finished()]
+        assert third[-2:] == [model_event("usage", input_tokens=3), model_event("finished")]
 
 
 async def test_failed_expectation_shows_text_and_request() -> None:
@@ -132,8 +120,8 @@ async def test_expectations_are_searched_in_system_text_and_thread() -> None:
 
 async def test_expectations_are_searched_in_attachments_but_not_in_binaries() -> None:
     attachments = (
-        Attachment("notes.md", "text/plain", "Bring an umbrella."),
-        Attachment("pic.png", "image/png", b"PNG bytes"),
+        request_value("attachment", "notes.md", "text/plain", "Bring an umbrella."),
+        request_value("attachment", "pic.png", "image/png", b"PNG bytes"),
     )
     reply = {"expect": ["notes.md", "an umbrella", "pic.png"], "text": "ok"}
     provider = provider_of([reply, {"expect": "PNG bytes", "text": "x"}])
@@ -163,11 +151,11 @@ async def test_conversation_continues_in_another_kernel() -> None:
         request = type(request)(model="m", thread=context)
         try:
             events = await collect(provider, request)
-        except ProviderError:
+        except jp.ProviderError:
             events = await collect(provider, request)  # the same kernel tries again
         add(context, events)
         context.add(result("call_4_1", "r"), "scripted")
-        said_so_far.append([e.text for e in events if isinstance(e, TextPart)])
+        said_so_far.append([e.text for e in events if is_kind(e, "text")])
     assert ["".join(pieces) for pieces in said_so_far] == ["one", "two", "", "five"]
 
 
@@ -212,7 +200,7 @@ async def test_errors_are_classified_as_those_of_a_server() -> None:
     assert (error.kind, error.retryable) == ("quota", False)
     seen, error = await collect_failure(provider, ask())
     assert (text_of(seen), error.kind) == ("Half an", "transient")
-    assert not any(isinstance(event, Flush) for event in seen)
+    assert not any(is_kind(event, "flush") for event in seen)
     assert text_of(await collect(provider, ask())) == "Whole."
 
 
@@ -228,7 +216,7 @@ async def test_text_comes_word_by_word_with_pauses(monkeypatch: pytest.MonkeyPat
     seen = await collect(provider, ask())
     assert pauses == [0.01] * 5
     assert text_of(seen) == text
-    assert sum(isinstance(event, TextPart) for event in seen) == 5
+    assert sum(is_kind(event, "text") for event in seen) == 5
 
 
 def test_malformed_script_is_refused_with_file_and_place(
@@ -246,7 +234,7 @@ def test_malformed_script_is_refused_with_file_and_place(
         with subtests.test(toml=toml, message=message):
             file = tmp_path / "broken.toml"
             file.write_text(toml)
-            with pytest.raises(ConfigError, match=message) as caught:
+            with pytest.raises(jp.ConfigError, match=message) as caught:
                 Script.load(file)
             assert str(file) in str(caught.value)
 
@@ -262,13 +250,13 @@ def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     assert find_script("a", [beside], packaged=shipped) == beside / "scripts" / "a.toml"
     (beside / "a.toml").write_text("")
     assert find_script("a", [beside], packaged=shipped) == beside / "a.toml"
-    with pytest.raises(ConfigError, match=r"script b\.toml not found in .*; available: a"):
+    with pytest.raises(jp.ConfigError, match=r"script b\.toml not found in .*; available: a"):
         find_script("b", [beside], packaged=shipped)
 
 
 def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
     for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
-        with subtests.test(name=name), pytest.raises(ConfigError, match="not a script name"):
+        with subtests.test(name=name), pytest.raises(jp.ConfigError, match="not a script name"):
             find_script(name, [])
 
 
@@ -311,7 +299,7 @@ async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> Non
 
 def make_question_request(key: str = "rename.confirm", **properties: Any) -> Any:
     """Return a request that ends with a tool's question."""
-    question = ChatRequest(content="Sure?", metadata={INQUIRY_KEY: key})
+    question = new_event("chat_request", content="Sure?", metadata={INQUIRY_KEY: key})
     schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}, **properties}}
     return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
 
@@ -344,5 +332,6 @@ async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
     context = make_question_request().thread
     context.add(answer("x"), "scripted")
     assert (
-        text_of(await collect(provider, ModelRequest(model="m", thread=context))) == "Provenance."
+        text_of(await collect(provider, request_value("model_request", model="m", thread=context)))
+        == "Provenance."
     )

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    KeepAlive,
-    ProviderEvent,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    Usage,
-)
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers import create_provider, streaming
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
@@ -25,6 +16,8 @@ from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import (
     FIXTURES,
     ask,
@@ -38,58 +31,68 @@ from tests.support.loopback import LoopbackServer, Protocol, Reply, ToolCall, re
 
 EXPECTED: dict[str, list[ProviderEvent]] = {
     "anthropic-thinking-tools": [
-        Usage(input_tokens=115, output_tokens=1, cache_read_tokens=100, cache_write_tokens=10),
-        KeepAlive(),
-        TextPart(0, "reasoning", "Zwei Städte —"),
-        TextPart(0, "reasoning", " zwei Aufrufe."),
-        Flush(0, {"anthropic_thinking_signature": "RXVp"}),
-        TextPart(1, "reasoning", ""),
-        Flush(1, {"anthropic_redacted_thinking": "b3BhcXVl"}),
-        TextPart(2, "message", "One line\u2028and the next 🌦"),
-        Flush(2),
-        ToolCallStart(3, "toolu_a", "weather"),
-        ToolCallArguments(3, '{"city": "Delft"}'),
-        Flush(3),
-        ToolCallStart(4, "toolu_b", "today"),
-        Flush(4),
-        Usage(input_tokens=115, output_tokens=42, cache_read_tokens=100, cache_write_tokens=10),
-        Finished(),
+        model_event(
+            "usage", input_tokens=115, output_tokens=1, cache_read_tokens=100, cache_write_tokens=10
+        ),
+        model_event("keep_alive"),
+        model_event("text", 0, "reasoning", "Zwei Städte —"),
+        model_event("text", 0, "reasoning", " zwei Aufrufe."),
+        model_event("flush", 0, {"anthropic_thinking_signature": "RXVp"}),
+        model_event("text", 1, "reasoning", ""),
+        model_event("flush", 1, {"anthropic_redacted_thinking": "b3BhcXVl"}),
+        model_event("text", 2, "message", "One line\u2028and the next 🌦"),
+        model_event("flush", 2),
+        model_event("call_start", 3, "toolu_a", "weather"),
+        model_event("call_arguments", 3, '{"city": "Delft"}'),
+        model_event("flush", 3),
+        model_event("call_start", 4, "toolu_b", "today"),
+        model_event("flush", 4),
+        model_event(
+            "usage",
+            input_tokens=115,
+            output_tokens=42,
+            cache_read_tokens=100,
+            cache_write_tokens=10,
+        ),
+        model_event("finished"),
     ],
     "chat-reasoning-tools": [
-        TextPart(0, "reasoning", "Zwei Städte"),
-        Flush(0),
-        TextPart(1, "message", "Let me look 🌦"),
-        Flush(1),
-        ToolCallStart(2, "call_a", "weather"),
-        ToolCallStart(3, "call_b", "weather"),
-        Usage(input_tokens=115, output_tokens=42, reasoning_tokens=9, cache_read_tokens=100),
-        ToolCallArguments(2, '{"city": "Delft"}'),
-        Flush(2),
-        ToolCallArguments(3, '{"city": "Brügge"}'),
-        Flush(3),
-        Finished(),
+        model_event("text", 0, "reasoning", "Zwei Städte"),
+        model_event("flush", 0),
+        model_event("text", 1, "message", "Let me look 🌦"),
+        model_event("flush", 1),
+        model_event("call_start", 2, "call_a", "weather"),
+        model_event("call_start", 3, "call_b", "weather"),
+        model_event(
+            "usage", input_tokens=115, output_tokens=42, reasoning_tokens=9, cache_read_tokens=100
+        ),
+        model_event("call_arguments", 2, '{"city": "Delft"}'),
+        model_event("flush", 2),
+        model_event("call_arguments", 3, '{"city": "Brügge"}'),
+        model_event("flush", 3),
+        model_event("finished"),
     ],
     "chat-think-tags-crlf": [
-        TextPart(0, "reasoning", "Kurz: ja."),
-        Flush(0),
-        TextPart(1, "message", "Ja <b>"),
-        TextPart(1, "message", "sehr</b>."),
-        Flush(1),
-        Finished("max_tokens"),
+        model_event("text", 0, "reasoning", "Kurz: ja."),
+        model_event("flush", 0),
+        model_event("text", 1, "message", "Ja <b>"),
+        model_event("text", 1, "message", "sehr</b>."),
+        model_event("flush", 1),
+        model_event("finished", "max_tokens"),
     ],
 }
 
 
 def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
     """Return `events` without keep-alives, whose number depends on the chunks."""
-    return [event for event in events if not isinstance(event, KeepAlive)]
+    return [event for event in events if not is_kind(event, "keep_alive")]
 
 
 def joined(events: list[ProviderEvent]) -> list[ProviderEvent]:
     """Return `events` with adjacent pieces of one text as one event, as if in one chunk."""
     out: list[ProviderEvent] = []
     for event in without_pings(events):
-        if isinstance(event, (TextPart, ToolCallArguments)) and out:
+        if is_kind(event, "text", "call_arguments") and out:
             last = out[-1]
             if isinstance(last, type(event)) and replace(last, text="") == replace(event, text=""):
                 out[-1] = replace(event, text=last.text + event.text)
@@ -120,8 +123,8 @@ def test_chunk_boundaries_do_not_change_the_events(fixture: Path) -> None:
 def test_pieces_of_a_text_in_one_chunk_are_one_event() -> None:
     body = b"".join(reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1))
     seen, _ = decode(decoder_for(Path("openai")), [body])
-    assert [event for event in seen if isinstance(event, TextPart)] == [
-        TextPart(1, "message", "abc")
+    assert [event for event in seen if is_kind(event, "text")] == [
+        model_event("text", 1, "message", "abc")
     ]
 
 
@@ -134,7 +137,7 @@ def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
         seen = without_pings(all_seen)
         if error is None:
             # Only usage and the end mark are missing, which may follow the finish reason.
-            assert isinstance(seen[-1], Finished)
+            assert is_kind(seen[-1], "finished")
             assert [e for e in whole if e in seen] == seen
         else:
             assert error.kind == "transient"
@@ -160,7 +163,7 @@ async def test_pings_keep_a_stream_alive(
     protocol: Protocol = "anthropic" if name == "anthropic" else "chat"
     end = reply_events(Reply(text="Done."), protocol, {"model": "m"}, 1)
     seen = await collect_delayed((ping, ping, ping, *end), decoder_for(Path(name)), monkeypatch)
-    assert sum(isinstance(event, KeepAlive) for event in seen) >= 3
+    assert sum(is_kind(event, "keep_alive") for event in seen) >= 3
     assert text_of(seen) == "Done."
 
 
@@ -221,7 +224,7 @@ async def test_silence_inside_a_tool_call_is_waited_out(
     place = next(i for i, event in enumerate(body) if b"city" in event)
     parts = (*body[:place], None, None, None, *body[place:])
     seen = await collect_delayed(parts, decoder_for(Path(name)), monkeypatch)
-    assert seen[-1] == Finished()
+    assert seen[-1] == model_event("finished")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +245,7 @@ async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> Non
     body = reply_events(Reply(text="x" * 20, delta_chars=1), "chat", {"model": "m"}, 1)
     seen = await collect_delayed(body, decoder_for(Path("openai")), monkeypatch)
     assert text_of(seen) == "x" * 20
-    assert seen[-1] == Finished()
+    assert seen[-1] == model_event("finished")
 
 
 async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Flush, TextPart
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.schemas import AnswerSchema, adapt_for_openai, pass_schema
+from jp_nb.providers.schemas import adapt_for_openai, pass_schema
 from jp_nb.providers.streaming import AnswerText, EventBuffer, ThinkSplitter, is_json_object
-from jp_nb.record.events import ChatResponse
+from tests.kit.kinds import is_kind
+from tests.kit.models import model_event
 from tests.providers.helpers import text_of
 
 
@@ -65,7 +65,7 @@ OBJECT: dict[str, Any] = {
 
 
 def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[AnswerSchema | None, str, str]] = [
+    rows: list[tuple[Any | None, str, str]] = [
         (adapt_for_openai(OBJECT), ' \n{"ok": true, "why": null}', "structured"),
         (adapt_for_openai(OBJECT), "Let me look.", "message"),
         (adapt_for_openai(OBJECT), '{"ok": tr', "structured"),  # cut by the limit
@@ -87,19 +87,19 @@ def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests
                 answer.feed(1, char, buffer)
             answer.finish(1, buffer)
             events = buffer.take()
-            assert {event.kind for event in events if isinstance(event, TextPart)} == {kind}
+            assert {event.kind for event in events if is_kind(event, "text")} == {kind}
             if kind == "message":
                 assert text_of(events, kind) == text
 
 
-def read_answer(schema: AnswerSchema, text: str, size: int) -> list[tuple[str, str]]:
+def read_answer(schema: Any, text: str, size: int) -> list[tuple[str, str]]:
     """Return kind and text of the items of an answer that comes in pieces of `size`."""
     answer = AnswerText(schema)
     buffer = EventBuffer()
     for start in range(0, len(text), size):
         answer.feed(1, text[start : start + size], buffer)
     answer.finish(1, buffer)
-    buffer.add(Flush(1))
+    buffer.add(model_event("flush", 1))
 
     builder = ResponseBuilder()
     entries = [entry for event in buffer.take() if (entry := builder.feed(event)) is not None]
@@ -108,7 +108,7 @@ def read_answer(schema: AnswerSchema, text: str, size: int) -> list[tuple[str, s
     return [
         (entry.kind, entry.message or json.dumps(entry.data))
         for entry in entries
-        if isinstance(entry, ChatResponse)
+        if is_kind(entry, "chat_response")
     ]
 
 
@@ -120,7 +120,7 @@ CODE = '{"ok": true, "why": "Use ```python\\nprint()\\n``` and ~~~."}'
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_json_in_a_code_fence_is_the_answer(size: int, subtests: pytest.Subtests) -> None:
     plain = ("structured", DATA)
-    rows: list[tuple[AnswerSchema, str, list[tuple[str, str]]]] = [
+    rows: list[tuple[Any, str, list[tuple[str, str]]]] = [
         (pass_schema(OBJECT), f"```json\n{DATA}\n```", [plain]),
         (pass_schema(OBJECT), f"```\n{DATA}\n```\n", [plain]),
         (pass_schema(OBJECT), f" \n\n```JSON\r\n{PRETTY}\r\n```", [plain]),

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Finished, ProviderEvent, Usage
+import jp_nb as jp
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.errors import ProtocolError
 from jp_nb.providers import create_provider, http, streaming
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
@@ -23,6 +24,8 @@ from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
+from tests.kit.kinds import is_kind, list_kinds
+from tests.kit.models import model_event
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
@@ -51,7 +54,7 @@ def anthropic_stream(**limits: Any) -> StreamDecoder:
 
 async def collect_outcome(
     answer: Callable[[], Iterable[bytes | float]], **fields: Any
-) -> tuple[list[ProviderEvent], ProviderError]:
+) -> tuple[list[ProviderEvent], jp.ProviderError]:
     """Return the events and the error of a request to a server that replies with these bytes."""
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
         provider = create_provider("openai", {"base_url": server.url})
@@ -69,7 +72,7 @@ async def collect_timed(
     decoder: StreamDecoder | None = None,
     idle_timeout: float = 1,
     seconds: float = 0.01,
-) -> tuple[list[ProviderEvent], ProviderError]:
+) -> tuple[list[ProviderEvent], jp.ProviderError]:
     """Return the events and the error of a response with `seconds` between its pieces.
 
     The clock is fake. A piece that is None is silence.
@@ -91,7 +94,7 @@ async def collect_timed(
     try:
         async for event in events:
             seen.append(event)
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         return seen, exc
     raise AssertionError(f"no error after {seen}")
 
@@ -234,7 +237,7 @@ async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
         seen = await collect(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert text_of(seen) == "Hello."
-    assert seen[-1] == Finished()
+    assert seen[-1] == model_event("finished")
 
 
 async def test_body_of_an_error_that_never_ends_is_read_in_part() -> None:
@@ -324,7 +327,7 @@ def test_everything_that_is_held_back_counts_toward_the_limit(subtests: pytest.S
     }
     for kind, hoard in hoards.items():
         with subtests.test(kind=kind):
-            with pytest.raises(ProviderError, match="longer than 20000 bytes") as caught:
+            with pytest.raises(jp.ProviderError, match="longer than 20000 bytes") as caught:
                 feed(chat_stream(max_response_bytes=20_000), [*hoard, *[hoard[-1]] * 300])
             assert caught.value.kind == "output_limit"
 
@@ -334,7 +337,7 @@ def test_signatures_count_toward_the_limit() -> None:
     begins = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}
     signature = {"type": "signature_delta", "signature": "x" * 100}
     feed(decoder, [begins])
-    with pytest.raises(ProviderError, match="longer than 20000 bytes"):
+    with pytest.raises(jp.ProviderError, match="longer than 20000 bytes"):
         feed(decoder, [{"type": "content_block_delta", "index": 0, "delta": signature}] * 300)
 
 
@@ -342,7 +345,7 @@ def test_bytes_on_the_wire_are_limited_by_the_size_of_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streaming, "MAX_OVERHEAD_BYTES", 100_000)
-    with pytest.raises(ProviderError, match="bytes for an answer of 0") as caught:
+    with pytest.raises(jp.ProviderError, match="bytes for an answer of 0") as caught:
         feed(chat_stream(max_response_bytes=100), [chat(content="")] * 10_000)
     assert caught.value.kind == "output_limit"
 
@@ -420,8 +423,10 @@ def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
             data = f'data: {{"choices": [], "usage": {usage}}}\n\n'.encode()
             decoder = chat_stream()
             seen = [event for part in (HELLO, STOP, data, DONE) for event in decoder.feed(part)]
-            assert [e for e in seen if isinstance(e, Usage)] == [Usage(output_tokens=3)]
-            assert seen[-1] == Finished()
+            assert [e for e in seen if is_kind(e, "usage")] == [
+                model_event("usage", output_tokens=3)
+            ]
+            assert seen[-1] == model_event("finished")
 
 
 @pytest.mark.parametrize("body", [b"5\r\ndata", b"zz\r\n", b"ffffffffffffffffffff\r\nx"])
@@ -437,4 +442,4 @@ def test_second_end_changes_nothing() -> None:
     decoder = chat_stream()
     seen = list(decoder.feed(HELLO + STOP + STOP + DONE + DONE + HELLO))
     assert text_of(seen) == "Hello."
-    assert [type(event) for event in seen].count(Finished) == 1
+    assert list_kinds(seen).count("finished") == 1

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import ProtocolError
-from jp_nb.providers.streaming import MAX_EVENT_BYTES, SseDecoder
+from jp_nb.providers.streaming import SseDecoder
+
+MAX_EVENT_BYTES = 16_777_216
+
 
 WIRE = (
     "data: one\u2028line\r\ndata: two\r\n\r\n: keep-alive\n\nevent: später\rdata:drei\r\r"

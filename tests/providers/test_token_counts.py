@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest
-from jp_nb.errors import JpNbError, ProviderError, UsageError
+import jp_nb as jp
 from jp_nb.providers import create_provider
+from tests.kit.models import request_value
 from tests.providers.helpers import WEATHER, answer, ask, list_details, user
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import Notebook
@@ -22,14 +22,14 @@ RESPONSES = {*SHARED, "input", "reasoning", "truncation"}
 GENERATE = {"model", "contents", "tools", "toolConfig", "systemInstruction", "generationConfig"}
 
 
-def full_request(provider: str) -> ModelRequest:
+def full_request(provider: str) -> Any:
     return ask(
         *(user("a"), answer("b"), user("c")),
         provider=provider,
         system=("Be brief.",),
         tools=(WEATHER,),
-        attachments=(Attachment("n.md", "text/plain", "N"),),
-        parameters=ModelParameters(max_tokens=9, reasoning="high", temperature=0.5),
+        attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
+        parameters=request_value("parameters", max_tokens=9, reasoning="high", temperature=0.5),
     )
 
 
@@ -94,7 +94,7 @@ async def test_google_counts_the_request_of_generate_content(dialect: str) -> No
 async def test_provider_without_a_query_says_so_and_sends_nothing(name: str) -> None:
     with LoopbackServer([]) as server:
         provider = create_provider(name, {"base_url": server.url})
-        with pytest.raises(ProviderError, match=f"{name} does not count tokens") as failed:
+        with pytest.raises(jp.ProviderError, match=f"{name} does not count tokens") as failed:
             await provider.count_tokens(full_request(name), seconds=5)
         await provider.aclose()
     assert "`%jp request next` shows an estimate." in str(failed.value)
@@ -124,7 +124,7 @@ async def test_failed_count_says_why_and_shows_no_key(
     paths = {"/v1/messages/count_tokens": lambda _: ANSWERS[case][0]}
     with LoopbackServer(paths=paths) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        with pytest.raises(ProviderError, match=ANSWERS[case][1]) as failed:
+        with pytest.raises(jp.ProviderError, match=ANSWERS[case][1]) as failed:
             await provider.count_tokens(full_request("anthropic"), seconds=0.5)
         await provider.aclose()
     assert not any(KEY in detail for detail in list_details(failed.value))
@@ -165,9 +165,9 @@ def test_usage_counts_the_next_request_only_when_asked(notebook: Notebook) -> No
     ],
 )
 def test_usage_explains_why_it_cannot_count(notebook: Notebook, line: str, error: str) -> None:
-    with pytest.raises(JpNbError, match=error) as failed:
+    with pytest.raises(jp.JpNbError, match=error) as failed:
         notebook.jp(line)
-    assert isinstance(failed.value, UsageError | ProviderError)
+    assert isinstance(failed.value, jp.UsageError | jp.ProviderError)
 
 
 def test_cassette_that_replaces_a_model_does_not_count(notebook: Notebook) -> None:
@@ -177,7 +177,7 @@ def test_cassette_that_replaces_a_model_does_not_count(notebook: Notebook) -> No
         notebook.jp("cassette record c.jsonl")
         notebook.ask("One.")
         notebook.jp("cassette replay c.jsonl")
-        with pytest.raises(ProviderError, match="`%jp cassette off`"):
+        with pytest.raises(jp.ProviderError, match="`%jp cassette off`"):
             notebook.jp("usage --count")
         notebook.session.close()
     assert len(server.requests) == 1

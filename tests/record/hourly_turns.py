@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.events import Compaction, Summary
+from jp_nb.record.events import Summary
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, SAID, START, new_stream
 
 
@@ -19,5 +20,5 @@ def turns(count: int) -> ConversationStream:
     return new_stream(*entries)
 
 
-def summarized(first: int, last: int, text: str = "S") -> Compaction:
-    return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
+def summarized(first: int, last: int, text: str = "S") -> Any:
+    return new_event("compaction", from_turn=first, to_turn=last, summary=Summary(summary=text))

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial
 from jp_nb.record.config_history import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import T
 
-NAMED: Partial = {"user": {"name": "Ada"}}
+NAMED: dict[str, Any] = {"user": {"name": "Ada"}}
 
 
-def delta(value: Partial) -> dict[str, Any]:
+def delta(value: dict[str, Any]) -> dict[str, Any]:
     return {"type": "config_delta", "timestamp": T, "delta": value}
 
 
-def projection(stream: ConversationStream, *below: Partial, trusted: bool = True) -> Projection:
+def projection(
+    stream: ConversationStream, *below: dict[str, Any], trusted: bool = True
+) -> Projection:
     return Projection(
         stream, lambda: [Layer("below", partial) for partial in below], trusted=trusted
     )

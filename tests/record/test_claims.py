@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Change, Partial, get_path
+from jp_nb.config.partial import Change, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.record.config_changes import (
     ChangeSource,
@@ -20,7 +20,7 @@ from jp_nb.record.config_changes import (
     revert_value,
 )
 from jp_nb.record.config_history import Projection
-from jp_nb.record.events import ConfigDelta
+from tests.kit.records import new_event
 from tests.support.entries import new_stream
 
 ID = "assistant.model.id"
@@ -33,7 +33,9 @@ OPS = ChangeSource.named("file:ops", label="ops")
 class Conversation:
     """A conversation whose configuration several sources change."""
 
-    def __init__(self, base: Partial | None = None, below: Partial | None = None) -> None:
+    def __init__(
+        self, base: dict[str, Any] | None = None, below: dict[str, Any] | None = None
+    ) -> None:
         self.stream = new_stream(base_config=base or {})
         layers = [Layer("file", below or {})]
         self.projection = Projection(self.stream, lambda: layers, trusted=True)
@@ -142,7 +144,7 @@ def test_claim_on_half_a_model_protects_the_other_half(claim: Any) -> None:
     talk.sets(f"{ID}=openai/by-file", DEV)
     talk.sets("user.name=by-file", DEV)
     half = {"assistant": {"model": {"id": {"name": "by-tool"}}}}
-    talk.stream.append(ConfigDelta(delta=half, claims={f"{ID}.name": claim}))
+    talk.stream.append(new_event("config_delta", delta=half, claims={f"{ID}.name": claim}))
     assert Claims(talk.projection.steps()).owned_by(DEV.hashes) == [("user", "name")]
     talk.reverts(DEV)
     assert talk.at(ID) == {"provider": "openai", "name": "by-tool"}
@@ -177,7 +179,7 @@ def test_model_items_and_ordered_lists_are_reverted_as_a_whole() -> None:
 def test_nothing_before_a_reset_is_reverted() -> None:
     talk = Conversation()
     talk.sets("user.name=before", OPS)
-    talk.stream.append(ConfigDelta(op="reset"))
+    talk.stream.append(new_event("config_delta", op="reset"))
     talk.reverts(OPS)
     assert talk.at("user.name") is None
     talk.sets("user.name=after", DEV)
@@ -201,7 +203,9 @@ def test_value_is_reverted_for_any_source_if_it_is_current() -> None:
 def test_reverted_value_skips_changes_that_kept_it() -> None:
     talk = Conversation(base={"user": {"name": "base"}})
     talk.sets("user.name=x", OPS)
-    talk.stream.append(ConfigDelta(delta={"user": {"name": "x"}}, claims={"user.name": None}))
+    talk.stream.append(
+        new_event("config_delta", delta={"user": {"name": "x"}}, claims={"user.name": None})
+    )
     assert talk.reverts_value("user.name", "x")
     assert talk.at("user.name") == "base"
 
@@ -220,7 +224,7 @@ def test_repeated_change_of_a_source_is_recorded_once() -> None:
 
 def test_claim_on_an_invalid_path_has_no_effect() -> None:
     talk = Conversation()
-    talk.stream.append(ConfigDelta(claims={"a..b": ["x:y"], "user.name": 5}))
+    talk.stream.append(new_event("config_delta", claims={"a..b": ["x:y"], "user.name": 5}))
     assert Claims(talk.projection.steps()).owned_by(frozenset({"x"})) == []
 
 
@@ -241,7 +245,7 @@ def test_reverting_a_base_value_uncovers_the_layer_below() -> None:
 def test_source_can_claim_a_path_again() -> None:
     talk = Conversation()
     talk.sets("user.name=a", DEV)
-    talk.stream.append(ConfigDelta(claims={"user": None}))
+    talk.stream.append(new_event("config_delta", claims={"user": None}))
     talk.sets("user.name=a", DEV)
     assert talk.stream.deltas[-1].claims == {"user.name": list(DEV.marks)}
     assert Claims(talk.projection.steps()).owned_by(DEV.hashes) == [("user", "name")]
@@ -286,9 +290,9 @@ def test_reverting_an_unset_uncovers_the_layer_below() -> None:
 def test_newest_claim_at_above_or_below_a_path_owns_it() -> None:
     talk = Conversation()
     talk.stream.append(
-        ConfigDelta(claims={"user.name": ["a:1"], "assistant": ["b:1"]}),
-        ConfigDelta(claims={"user": ["c:1"], ID: None}),
-        ConfigDelta(claims={"user.name": ["d:1"]}),
+        new_event("config_delta", claims={"user.name": ["a:1"], "assistant": ["b:1"]}),
+        new_event("config_delta", claims={"user": ["c:1"], ID: None}),
+        new_event("config_delta", claims={"user.name": ["d:1"]}),
     )
     claims = Claims(talk.projection.steps())
     owners = {

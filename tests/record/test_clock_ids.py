@@ -12,21 +12,9 @@ from hypothesis import given
 from jp_nb.record.clock import make_random_id
 from jp_nb.record.context import build_context
 from jp_nb.record.document import list_notices
-from jp_nb.record.events import (
-    LINKABLE,
-    ChatRequest,
-    ChatResponse,
-    ConfigDelta,
-    Entry,
-    InquiryQuestion,
-    InquiryRequest,
-    InquiryResponse,
-    InquirySource,
-    ToolCallRequest,
-    ToolCallResponse,
-    decode_event,
-)
+from jp_nb.record.events import LINKABLE, Entry, InquiryQuestion, InquirySource, decode_event
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -53,19 +41,23 @@ def test_id_is_seven_random_lowercase_letters_and_digits() -> None:
 
 QUESTION = InquiryQuestion.model_validate({"text": "?", "answer_type": {"type": "boolean"}})
 ANSWERS: list[Entry] = [
-    ChatResponse(message="a"),
-    ToolCallRequest(id="a", name="t"),
-    InquiryRequest(id="a.q.1", source=InquirySource.tool("t"), question=QUESTION),
-    InquiryResponse(id="a.q.1", outcome="redacted"),
-    ToolCallResponse(id="a", content="", is_error=False),
+    new_event("chat_response", message="a"),
+    new_event("tool_call_request", id="a", name="t"),
+    new_event("inquiry_request", id="a.q.1", source=InquirySource.tool("t"), question=QUESTION),
+    new_event("inquiry_response", id="a.q.1", outcome="redacted"),
+    new_event("tool_call_response", id="a", content="", is_error=False),
 ]
 
 
 def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
     stream = new_stream()
-    stream.start_turn(ChatRequest(content="q"))
+    stream.start_turn(new_event("chat_request", content="q"))
     stream.append(*ANSWERS)
-    stream.append(ConfigDelta(delta={}), ChatRequest(content="and?"), ChatResponse(message="b"))
+    stream.append(
+        new_event("config_delta", delta={}),
+        new_event("chat_request", content="and?"),
+        new_event("chat_response", message="b"),
+    )
     assert {entry.type for entry in ANSWERS} == LINKABLE
     assert [raw["event_id"] for raw in stream.raw] == ids(stream)
     linked = ["id-2"] * 5 + [None, None, "id-9"]
@@ -78,11 +70,11 @@ def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
 def test_ids_of_the_caller_are_replaced() -> None:
     brought = {"event_id": "mine", "request_id": "other"}
     stream = new_stream(START, {"event_id": "asked", **ASKED})
-    stream.append(ChatResponse(message="a", **brought))
+    stream.append(new_event("chat_response", message="a", **brought))
     assert stream.raw[2]["event_id"] == stream.event_id(2) == "id-1"
     assert stream.raw[2]["request_id"] == "asked"
     stream = new_stream(START, {"event_id": "asked", **ASKED}, START)
-    stream.append(ChatResponse(message="a"))  # no request in its turn
+    stream.append(new_event("chat_response", message="a"))  # no request in its turn
     assert "request_id" not in stream.raw[3]
 
 
@@ -97,7 +89,7 @@ def test_request_without_a_unique_stored_id_is_not_linked(subtests: pytest.Subte
         with subtests.test(stored=stored):
             stream = new_stream(*stored)
             assert stream.event_id(1)
-            stream.append(ChatResponse(message="a"))
+            stream.append(new_event("chat_response", message="a"))
             assert "request_id" not in stream.raw[-1]
             assert new_stream(*stream.raw).unresolved() == []
 
@@ -138,16 +130,16 @@ def test_used_id_is_drawn_again() -> None:
         raw=[{"event_id": "two", **START}],
         new_id=lambda: next(drawn),
     )
-    stream.append(ChatResponse(message="a"), ChatResponse(message="b"))
+    stream.append(new_event("chat_response", message="a"), new_event("chat_response", message="b"))
     assert ids(stream) == ["two", "one", "three"]
 
 
 @given(records)
 def test_no_two_entries_have_the_same_id(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
-    stream.append(ChatResponse(message="a"))
+    stream.append(new_event("chat_response", message="a"))
     stream.repair()
-    stream.start_turn(ChatRequest(content="q"))
+    stream.start_turn(new_event("chat_request", content="q"))
     found = ids(stream)
     assert len({*found}) == len(found) == len(stream)
     again = new_stream(*stream.raw)

@@ -7,25 +7,24 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jp_nb.errors import UsageError
-from jp_nb.record.clock import (
-    DEFAULT_CLOCK,
-    MAX_EPOCH_S,
-    ReproducibleClock,
-    make_epoch_clock,
-    parse_timestamp,
-)
+import jp_nb as jp
+from jp_nb.record.clock import DEFAULT_CLOCK, ReproducibleClock, make_epoch_clock, parse_timestamp
 from jp_nb.record.document import fork_conversation
-from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
+
+MAX_EPOCH_S = 253_370_764_800
+
 
 LATE = "9999-12-31 23:59:59.999999"
 
 
 def talk(stream: ConversationStream, turns: int) -> None:
     for number in range(turns):
-        stream.start_turn(ChatRequest(content=f"Question {number}"))
-        stream.append(ChatResponse(message="Yes."), ChatResponse(message="No."))
+        stream.start_turn(new_event("chat_request", content=f"Question {number}"))
+        stream.append(
+            new_event("chat_response", message="Yes."), new_event("chat_response", message="No.")
+        )
 
 
 def times(stream: ConversationStream) -> list[str]:
@@ -48,9 +47,9 @@ def test_equal_requests_make_equal_records() -> None:
 def test_times_do_not_depend_on_the_size_of_an_append() -> None:
     at_once, one_by_one = (ConversationStream({"id": "x"}, clock=DEFAULT_CLOCK) for _ in range(2))
     talk(at_once, 1)
-    one_by_one.start_turn(ChatRequest(content="Question 0"))
-    one_by_one.append(ChatResponse(message="Yes."))
-    one_by_one.append(ChatResponse(message="No."))
+    one_by_one.start_turn(new_event("chat_request", content="Question 0"))
+    one_by_one.append(new_event("chat_response", message="Yes."))
+    one_by_one.append(new_event("chat_response", message="No."))
     assert at_once.raw == one_by_one.raw
 
 
@@ -92,7 +91,7 @@ def test_times_end_with_the_year_9999() -> None:
 def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subtests) -> None:
     for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(MAX_EPOCH_S + 1), "9" * 5000]:
         with subtests.test(text=text):
-            with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH is") as caught:
+            with pytest.raises(jp.UsageError, match="SOURCE_DATE_EPOCH is") as caught:
                 make_epoch_clock(text)
             assert "git log -1 --format=%ct" in str(caught.value)
             assert len(str(caught.value)) < 300

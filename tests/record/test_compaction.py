@@ -20,17 +20,12 @@ from jp_nb.record.compaction import (
     make_revert,
     mark_as_one_step,
 )
-from jp_nb.record.context import RequestContext, build_context, build_turns_context
+from jp_nb.record.context import build_context, build_turns_context
 from jp_nb.record.document import fork_conversation
-from jp_nb.record.events import (
-    ChatResponse,
-    Compaction,
-    Summary,
-    ToolCallPolicy,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import Summary, ToolCallPolicy
 from jp_nb.record.stream import ConversationStream
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.record.hourly_turns import summarized, turns
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, result
 from tests.support.record_strategies import records
@@ -146,7 +141,7 @@ def test_turns_to_summarize_are_uncompacted_with_whole_calls() -> None:
     kinds = [item.entry.type for item in build_turns_context(stream, ("",), TurnRange(1, 1))]
     assert kinds == ["chat_request", "tool_call_request", "tool_call_response", "chat_response"]
     assert all(
-        not isinstance(item.entry, ChatResponse) or item.entry.message != "S"
+        not is_kind(item.entry, "chat_response") or item.entry.message != "S"
         for item in build_turns_context(stream, ("",), TurnRange(0, 1))
     )
 
@@ -163,13 +158,13 @@ POLICIES = st.sampled_from(
 RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
 
 
-def is_well_paired(thread: RequestContext) -> bool:
+def is_well_paired(thread: Any) -> bool:
     """True if each call is followed by its response, and no response by itself."""
     waiting: Counter[str] = Counter()
     for item in thread:
-        if isinstance(item.entry, ToolCallRequest):
+        if is_kind(item.entry, "tool_call_request"):
             waiting[item.entry.id] += 1
-        elif isinstance(item.entry, ToolCallResponse):
+        elif is_kind(item.entry, "tool_call_response"):
             waiting[item.entry.id] -= 1
             if waiting[item.entry.id] < 0:
                 return False
@@ -185,7 +180,7 @@ def test_no_compaction_separates_a_call_from_its_result(
     before = [item.entry for item in build_context(stream)]
     assert is_well_paired(build_context(stream))
     for (first, last), policies, is_reverted in made:
-        entry = Compaction(from_turn=first, to_turn=last, **policies)
+        entry = new_event("compaction", from_turn=first, to_turn=last, **policies)
         stream.append(entry, *([make_revert(entry)] if is_reverted else []))
         assert is_well_paired(build_context(stream))
     for turn in range(stream.turn_count):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, build_partial, get_path, merge_partials
+from jp_nb.config.partial import Change, build_partial, get_path, merge_partials
 from jp_nb.config.schema import parse_path
 from jp_nb.record.config_changes import ChangedPaths
 from jp_nb.record.config_history import Step, paths_overlap
-from jp_nb.record.events import ConfigDelta
+from tests.kit.records import new_event
 
 PATHS = (
     "assistant",
@@ -37,7 +38,7 @@ VALUES: dict[str, JsonValue] = {
 
 @st.composite
 def changes(draw: st.DrawFn) -> Change:
-    delta: Partial = {}
+    delta: dict[str, Any] = {}
     for path in draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=2)):
         delta = merge_partials(delta, build_partial(path, VALUES[path]))
     unsets = draw(st.lists(st.sampled_from(PATHS), max_size=3, unique=True))
@@ -47,8 +48,8 @@ def changes(draw: st.DrawFn) -> Change:
 
 def steps_of(made: Sequence[Change | None]) -> list[Step]:
     """The steps that make these changes; None begins again."""
-    reset = ConfigDelta(op="reset")
-    change = ConfigDelta()
+    reset = new_event("config_delta", op="reset")
+    change = new_event("config_delta")
     return [
         Step(n, reset if x is None else change, x or Change(), {}, {}, {})
         for n, x in enumerate(made)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import (
     Change,
-    Partial,
     apply_change,
     build_partial,
     get_path,
@@ -22,19 +22,19 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
-from jp_nb.errors import ConfigError
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.config_history import Projection
 from jp_nb.record.document import fork_conversation
-from jp_nb.record.events import ConfigDelta, decode_event
+from jp_nb.record.events import decode_event
 from jp_nb.record.stream import ConversationStream
 from tests.config.config_strategies import partials
+from tests.kit.records import new_event
 from tests.record.projections import NAMED, delta, projection
 from tests.support.entries import ASKED, START, FakeClock, T, new_stream
 
 
-def uncovered(*paths: str) -> ConfigDelta:
-    return ConfigDelta(unsets=paths, metadata={"uncovers": list(paths)})
+def uncovered(*paths: str) -> Any:
+    return new_event("config_delta", unsets=paths, metadata={"uncovers": list(paths)})
 
 
 def host(found: Projection) -> str | None:
@@ -50,15 +50,15 @@ def test_base_and_deltas_apply_in_order_over_the_layers_below() -> None:
     found = projection(stream, {"user": {"name": "below"}, "style": {"tool_call": {"show": False}}})
     assert (found.config().user.name, found.config().style.tool_call.show) == ("B", False)
     assert found.config() is found.config()
-    stream.append(ConfigDelta(delta={"user": {"name": "C"}}))
+    stream.append(new_event("config_delta", delta={"user": {"name": "C"}}))
     assert found.config().user.name == "C"
-    stream.append(ConfigDelta(unsets=("user.name",)))
+    stream.append(new_event("config_delta", unsets=("user.name",)))
     assert found.config().user.name is None
     stream.append(uncovered("user.name"))
     assert found.config().user.name == "below"
-    stream.append(ConfigDelta(unsets=("user.name",), delta={"user": {"name": "D"}}))
+    stream.append(new_event("config_delta", unsets=("user.name",), delta={"user": {"name": "D"}}))
     assert found.config().user.name == "D"
-    stream.append(ConfigDelta(op="reset"))
+    stream.append(new_event("config_delta", op="reset"))
     assert (found.config().user.name, found.config().style.tool_call.show) == (None, True)
 
 
@@ -109,22 +109,24 @@ def test_list_of_the_base_replaces_and_list_of_a_delta_extends() -> None:
 
 
 def test_any_item_of_a_list_can_be_unset() -> None:
-    words: Partial = {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}}
+    words: dict[str, Any] = {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}}
     stream = new_stream()
     found = projection(stream, words)
     path = "assistant.model.parameters.stop_words"
-    stream.append(ConfigDelta(unsets=(f'{path}["a"]', f"{path}[zz]")))
+    stream.append(new_event("config_delta", unsets=(f'{path}["a"]', f"{path}[zz]")))
     assert stop_words(found) == ["b"]
     stream.append(uncovered(f'{path}["a"]'))
     assert stop_words(found) == ["a", "b"]
-    stream.append(ConfigDelta(unsets=(path,)))
+    stream.append(new_event("config_delta", unsets=(path,)))
     assert stop_words(found) == []
     stream.append(uncovered(path))
     assert stop_words(found) == ["a", "b"]
     again = {"value": ["c"], "strategy": "append"}
     stream.append(
-        ConfigDelta(
-            unsets=(path,), delta={"assistant": {"model": {"parameters": {"stop_words": again}}}}
+        new_event(
+            "config_delta",
+            unsets=(path,),
+            delta={"assistant": {"model": {"parameters": {"stop_words": again}}}},
         )
     )
     assert stop_words(found) == ["c"]  # taken as it is: its strategy does not act
@@ -146,7 +148,7 @@ def test_reset_drops_base_and_files_and_keeps_registered_tools() -> None:
         True,
     )
     assert "t" in config.conversation.tools  # registering a tool is not configuration
-    stream.append(ConfigDelta(unsets=("user.name",)))
+    stream.append(new_event("config_delta", unsets=("user.name",)))
     assert found.config().user.name is None
 
 
@@ -228,13 +230,13 @@ UNSET_PATHS = [
 ]
 
 
-def reread(stream: ConversationStream, *below: Partial) -> Projection:
+def reread(stream: ConversationStream, *below: dict[str, Any]) -> Projection:
     """Return the projection of the stored record over other lower layers."""
     again = new_stream(*json.loads(json.dumps(stream.raw)), base_config=stream.base_config)
     return projection(again, *below)
 
 
-def found_at(partial: Partial, path: str) -> Any:
+def found_at(partial: dict[str, Any], path: str) -> Any:
     """Return the value at `path`; for an item of a list the item, if the list has it."""
     *above, last = parse_path(path)
     if not isinstance(last, Element) or "tools" in above:
@@ -250,7 +252,7 @@ def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     other = merge_partials({}, other)
     stream = new_stream(*entries, base_config=base)
     before = found_at(projection(stream, lower).partial(), path)
-    stream.append(ConfigDelta(unsets=(path,)))
+    stream.append(new_event("config_delta", unsets=(path,)))
     for below in (lower, other):
         now = reread(stream, below)
         assert found_at(now.partial(), path) is None
@@ -277,7 +279,7 @@ def test_draft_recorded_after_another_change_keeps_that_change() -> None:
     found = projection(stream, {})
     draft = Draft(found)
     draft.add(Change(build_partial("assistant.name", "Ada")), {})
-    stream.append(ConfigDelta(delta=build_partial("user.name", "Bob")))
+    stream.append(new_event("config_delta", delta=build_partial("user.name", "Bob")))
     draft.record()
     assert (found.config().assistant.name, found.config().user.name) == ("Ada", "Bob")
     assert found.partial() == reread(stream, {}).partial()
@@ -291,7 +293,7 @@ def test_unset_path_has_the_default_of_its_tool_and_not_of_a_file() -> None:
     ]
     stream = new_stream()
     found = Projection(stream, lambda: below, trusted=True)
-    stream.append(ConfigDelta(unsets=(path,)))
+    stream.append(new_event("config_delta", unsets=(path,)))
     assert found.config().conversation.tools["t"].run == "ask"
 
 
@@ -300,7 +302,11 @@ def test_uncovered_item_is_at_the_place_of_the_lower_layer() -> None:
     stream = new_stream()
     found = projection(stream, build_partial(path, ["a", "b", "c"]))
     stream.append(
-        ConfigDelta(delta=build_partial(path, ["z"]), unsets=(f'{path}["b"]', f'{path}["a"]'))
+        new_event(
+            "config_delta",
+            delta=build_partial(path, ["z"]),
+            unsets=(f'{path}["b"]', f'{path}["a"]'),
+        )
     )
     assert stop_words(found) == ["c", "z"]
     stream.append(uncovered(f'{path}["a"]', f'{path}["b"]', f'{path}["z"]'))
@@ -326,18 +332,20 @@ def test_provenance_is_listed_from_the_lowest_layer_with_file_and_turn() -> None
 @pytest.mark.parametrize("trusted", [True, False])
 def test_assigned_list_replaces_the_lower_list_after_a_restart_too(trusted: bool) -> None:
     below = {"assistant": {"model": {"parameters": {"stop_words": ["below"]}}}}
-    stream = new_stream(base_config=below)  # type: ignore[arg-type]  # JSON all the same
-    found = projection(stream, below)  # type: ignore[arg-type]
+    stream = new_stream(base_config=below)  # JSON all the same
+    found = projection(stream, below)
     for text, expected in [
         ("stop_words:=[]", []),
         ("stop_words=a, b", ["a", "b"]),
         ("stop_words+=c", ["a", "b", "c"]),
     ]:
         path = "assistant.model.parameters."
-        stream.append(ConfigDelta(delta=parse_assignment(path + text, found.partial()).delta))
+        stream.append(
+            new_event("config_delta", delta=parse_assignment(path + text, found.partial()).delta)
+        )
         assert stop_words(found) == expected
         again = new_stream(*stream.raw, base_config=stream.base_config)
-        assert stop_words(projection(again, below, trusted=trusted)) == expected  # type: ignore[arg-type]
+        assert stop_words(projection(again, below, trusted=trusted)) == expected
 
 
 def test_unknown_settings_are_reported_and_the_others_apply() -> None:
@@ -351,7 +359,9 @@ def test_unknown_settings_are_reported_and_the_others_apply() -> None:
 
 def test_tool_may_have_any_name() -> None:
     for name in ("a.b", "value", "strategy"):
-        tools: Partial = {"conversation": {"tools": {name: {"enable": False, "run": "unattended"}}}}
+        tools: dict[str, Any] = {
+            "conversation": {"tools": {name: {"enable": False, "run": "unattended"}}}
+        }
         found = projection(new_stream(base_config=tools), trusted=False)
         tool = found.config().conversation.tools[name]
         assert tool.run is None
@@ -365,7 +375,7 @@ def test_invalid_combination_names_its_source() -> None:
     off = delta({"conversation": {"tools": {"t": {"source": "python", "enable": "off"}}}})
     locked = delta({"conversation": {"tools": {"t": {"enable": {"allow_toggle": "never"}}}}})
     found = Projection(new_stream(off, START, ASKED, locked), lambda: below, trusted=True)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         found.config()
     assert caught.value.path == "assistant.tool_choice"
     assert "(from workspace file: /w/config.toml)" in str(caught.value)

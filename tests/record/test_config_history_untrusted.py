@@ -10,23 +10,17 @@ from hypothesis import strategies as st
 
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import (
-    Partial,
-    get_path,
-    iter_leaf_paths,
-    merge_partials,
-    strip_strategies,
-)
+from jp_nb.config.partial import get_path, iter_leaf_paths, merge_partials, strip_strategies
 from jp_nb.config.schema import parse_path
 from jp_nb.record import config_history
 from jp_nb.record.config_history import Projection
-from jp_nb.record.events import ChatRequest, ConfigDelta
 from tests.config.config_strategies import partials
+from tests.kit.records import new_event
 from tests.record.projections import NAMED, delta, projection
 from tests.support.entries import ASKED, START, T, new_stream
 
 EVIL = "http://evil.example"
-HOST: Partial = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
+HOST: dict[str, Any] = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
 
 
 def host(found: Projection) -> str | None:
@@ -110,11 +104,15 @@ def test_untrusted_record_does_not_set_the_host() -> None:
 
 def test_changes_of_this_process_apply_to_an_untrusted_record() -> None:
     stream = new_stream(delta(NAMED))
-    mine: Partial = {"conversation": {"tools": {"t": {"source": "python", "run": "ask"}}}}
+    mine: dict[str, Any] = {"conversation": {"tools": {"t": {"source": "python", "run": "ask"}}}}
     found = projection(stream, mine, trusted=False)
-    stream.append(ConfigDelta(unsets=("conversation.tools.t.run",)))
+    stream.append(new_event("config_delta", unsets=("conversation.tools.t.run",)))
     assert found.config().conversation.tools["t"].run is None
-    stream.append(ConfigDelta(delta={"providers": {"llm": {"openai": {"base_url": "http://my"}}}}))
+    stream.append(
+        new_event(
+            "config_delta", delta={"providers": {"llm": {"openai": {"base_url": "http://my"}}}}
+        )
+    )
     assert host(found) == "http://my"
     assert found.ignored == {}
 
@@ -127,7 +125,7 @@ def test_repair_that_moves_entries_keeps_untrusted_changes_untrusted() -> None:
     found = projection(stream, trusted=False)
     found.config()
     assert stream.repair()  # the response moves the entries after it
-    stream.start_turn(ChatRequest(content="q"))
+    stream.start_turn(new_event("chat_request", content="q"))
     assert host(found) != EVIL
 
 
@@ -135,7 +133,7 @@ def test_own_change_applies_after_a_repair_that_removes_entries() -> None:
     stream = new_stream(START, ASKED, START)
     found = projection(stream, trusted=False)
     found.config()
-    stream.append(ConfigDelta(delta=NAMED))
+    stream.append(new_event("config_delta", delta=NAMED))
     assert stream.repair()  # takes the empty turn away
     assert found.config().user.name == "Ada"
 
@@ -185,7 +183,7 @@ def test_untrusted_record_switches_tools_off_and_not_on(subtests: pytest.Subtest
             assert (tool.enable.state, tool.style.hidden) == (False, None)
             assert found.ignored
     off = delta({"conversation": {"tools": {"rm": {"enable": False}}}})
-    known: Partial = {"conversation": {"tools": {"rm": {"source": "python"}}}}
+    known: dict[str, Any] = {"conversation": {"tools": {"rm": {"source": "python"}}}}
     tool = projection(new_stream(off), known, trusted=False).config().conversation.tools["rm"]
     assert tool.enable is not None
     assert tool.enable.state is False
@@ -218,7 +216,7 @@ def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert [said in path for path in found.ignored] == [True]
     assert stop_words(found) == [str(i) for i in range(followed)]
     assert len(stop_words(projection(stream, trusted=True))) == 200
-    stream.append(ConfigDelta(delta={"user": {"name": "A"}}))  # by this process
+    stream.append(new_event("config_delta", delta={"user": {"name": "A"}}))  # by this process
     assert found.config().user.name == "A"
     assert [_read_again(found) for _ in range(2)] == [_read_again(found)] * 2
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     ConversationInfo,
@@ -20,7 +20,8 @@ from jp_nb.record.document import (
     list_conversations,
     switch_conversation,
 )
-from jp_nb.record.events import ChatRequest
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.record_strategies import STAMP, json_values
 
 
@@ -68,7 +69,7 @@ def test_switching_and_back_changes_only_the_order() -> None:
     assert found.conversation.id == "jp-c9"
     assert found.extra == {"signature": "sig-9"}
     assert found.others[0] == entry("jp-c10", "now", signature="sig-10")
-    found.conversation.start_turn(ChatRequest(content="more"))  # it can be continued
+    found.conversation.start_turn(new_event("chat_request", content="more"))  # it can be continued
     assert found.conversation.turn_count == 2
     del found.conversation.raw[2:]
     assert go(found, "jp-c10")
@@ -96,7 +97,9 @@ def test_beginning_or_end_of_an_id_names_a_conversation() -> None:
         found = document(*SEVERAL)
         go(found, text)
         assert found.conversation.id == named
-    with pytest.raises(UsageError, match="several conversations match `00`: `jp-c100`, `jp-c200`"):
+    with pytest.raises(
+        jp.UsageError, match="several conversations match `00`: `jp-c100`, `jp-c200`"
+    ):
         go(document(*SEVERAL), "00")
     found = document(entry("jp-c10", "a"), entry("jp-c1", "b"), active=entry("jp-c2", "x"))
     go(found, "jp-c1")  # the whole id of one, the beginning of another
@@ -113,10 +116,10 @@ def test_unknown_id_is_an_error_that_offers_the_nearest(subtests: pytest.Subtest
         with subtests.test(text=text):
             found = document(entry("jp-c9", "a"))
             before = as_json(found)
-            with pytest.raises(UsageError, match=message) as caught:
+            with pytest.raises(jp.UsageError, match=message) as caught:
                 go(found, text)
             assert len(str(caught.value)) < 300
-            with pytest.raises(UsageError):
+            with pytest.raises(jp.UsageError):
                 drop_conversation(found, text)
             assert as_json(found) == before
 
@@ -141,7 +144,7 @@ def test_switching_to_a_damaged_conversation_names_the_place(subtests: pytest.Su
             before = as_json(found)
             stream = found.conversation
             names = [x.id for x in list_conversations(found)]
-            with pytest.raises(StorageError) as caught:
+            with pytest.raises(jp.StorageError) as caught:
                 go(found, names[1])
             assert str(caught.value).startswith(said)
             assert caught.value.place == said.split(": ")[0]
@@ -177,7 +180,7 @@ def test_conversations_with_the_same_id_get_distinct_names() -> None:
     assert ids == ["jp-c10", "jp-c10~3", "damaged", "jp-c10~2", "damaged~2", "jp-c10~4"]
     go(found, "jp-c10~4")
     first = found.conversation.entries[1]
-    assert isinstance(first, ChatRequest)
+    assert is_kind(first, "chat_request")
     assert first.content == "third"
     assert len(found.others) == 5
 
@@ -191,7 +194,7 @@ def test_every_conversation_has_a_distinct_name(others: list[Any]) -> None:
         found = document(*others)
         assert len({x.id for x in list_conversations(found)}) == len(others) + 1
         if item.damaged:
-            with pytest.raises(StorageError, match=r"jp\.others\["):
+            with pytest.raises(jp.StorageError, match=r"jp\.others\["):
                 go(found, item.id)
         else:
             assert go(found, item.id) != item.active
@@ -214,7 +217,9 @@ def test_dropping_removes_one_conversation() -> None:
 
 def test_active_conversation_is_not_dropped() -> None:
     found = document(entry("jp-c9", "a"))
-    with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation. .*`%jp switch ID`"):
+    with pytest.raises(
+        jp.UsageError, match=r"`jp-c10` is the active conversation. .*`%jp switch ID`"
+    ):
         drop_conversation(found, "jp-c10")
     assert len(list_conversations(found)) == 2
 
@@ -222,7 +227,7 @@ def test_active_conversation_is_not_dropped() -> None:
 def test_part_of_an_id_drops_nothing() -> None:
     for part in ("9", "jp-c", "JP-C9", "jp-c9 "):
         found = document(entry("jp-c9", "a"))
-        with pytest.raises(UsageError, match="`%jp drop` needs the whole id"):
+        with pytest.raises(jp.UsageError, match="`%jp drop` needs the whole id"):
             drop_conversation(found, part)
         assert len(list_conversations(found)) == 2
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.record.document import fork_conversation
-from jp_nb.record.events import ChatRequest
-from jp_nb.record.integrity import INTERRUPTED_CALL
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -30,6 +29,9 @@ from tests.support.entries import (
     without_ids,
 )
 from tests.support.record_strategies import records
+
+INTERRUPTED_CALL = "Tool call was interrupted."
+
 
 UNSET = raw("config_delta", delta={}, unsets=["user.name"], claims={"user.name": None})
 OWNED = raw("config_delta", delta={"user": {"name": "B"}}, claims={"user.name": ["h:dev"]})
@@ -84,7 +86,7 @@ def test_fork_drops_config_changes_made_for_dropped_turns() -> None:
 
 def test_undo_drops_the_last_turn() -> None:
     stream = new_stream(*FIRST, *SECOND)
-    stream.start_turn(ChatRequest(content="no!"))
+    stream.start_turn(new_event("chat_request", content="no!"))
     once = undone(stream)
     assert once.raw == [*FIRST, *SECOND]
     assert once.head["parent"] == {"id": "jp-c1", "turn": 1}
@@ -93,11 +95,11 @@ def test_undo_drops_the_last_turn() -> None:
 
 def test_unknown_turn_is_an_error_that_names_the_valid_range() -> None:
     stream = new_stream(*FIRST, *SECOND)
-    with pytest.raises(UsageError, match="no turn 3 in this conversation: its turns are 1 to 2"):
+    with pytest.raises(jp.UsageError, match="no turn 3 in this conversation: its turns are 1 to 2"):
         forked(stream, 3)
-    with pytest.raises(UsageError):
+    with pytest.raises(jp.UsageError):
         forked(stream, -1)
-    with pytest.raises(UsageError, match="it has no turn yet"):
+    with pytest.raises(jp.UsageError, match="it has no turn yet"):
         forked(new_stream(CHANGED), 1)
 
 
@@ -130,7 +132,7 @@ def test_damaged_conversation_is_not_forked() -> None:
     stream = ConversationStream(
         {"id": "x"}, clock=FakeClock(), raw=[START, raw("chat_request")], tolerant=True
     )
-    with pytest.raises(StorageError, match=r"events\[1\]\.content"):
+    with pytest.raises(jp.StorageError, match=r"events\[1\]\.content"):
         forked(stream)
 
 
@@ -158,5 +160,5 @@ def test_fork_of_any_record_shares_nothing_and_is_well_formed(
     if less == 0:
         kept = [delta for delta in stream.deltas if delta in other.deltas]
         assert len(kept) == len(stream.deltas) == len(other.deltas)
-    other.start_turn(ChatRequest(content="more"))
+    other.start_turn(new_event("chat_request", content="more"))
     assert json.dumps(stream.raw) == before

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document, NewerVersionError, list_notices
-from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
+from jp_nb.record.events import Damaged
 from jp_nb.record.stream import ConversationStream, Damage
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, SAID, START, FakeClock, raw
 from tests.support.record_strategies import damaged, json_values, records
 
@@ -35,7 +36,7 @@ ENTRIES = [START, ASKED, "text", BROKEN, SAID, None]
 def test_strict_load_names_the_damaged_entry() -> None:
     value = stored(START, ASKED, BROKEN)
     before = json.dumps(value)
-    with pytest.raises(StorageError, match=r"events\[2\]\.name: Field required") as caught:
+    with pytest.raises(jp.StorageError, match=r"events\[2\]\.name: Field required") as caught:
         Document.load(value, clock=FakeClock())
     assert caught.value.place == "events[2].name"
     assert json.dumps(value) == before
@@ -60,12 +61,12 @@ def test_tolerant_load_keeps_damaged_entries_as_they_are() -> None:
 def test_damaged_record_is_read_only() -> None:
     stream = Document.load(stored(*ENTRIES), clock=FakeClock(), tolerant=True).conversation
     for change in (
-        lambda: stream.append(ConfigDelta(delta={})),
-        lambda: stream.start_turn(ChatRequest(content="q")),
+        lambda: stream.append(new_event("config_delta", delta={})),
+        lambda: stream.start_turn(new_event("chat_request", content="q")),
         stream.repair,
         lambda: stream.rewrite([]),
     ):
-        with pytest.raises(StorageError, match=r"events\[2\]: .*can be read but not changed"):
+        with pytest.raises(jp.StorageError, match=r"events\[2\]: .*can be read but not changed"):
             change()
     assert stream.raw == ENTRIES
 
@@ -73,7 +74,7 @@ def test_damaged_record_is_read_only() -> None:
 def test_tolerant_load_of_a_valid_record_allows_changes() -> None:
     document = Document.load(stored(START, ASKED), clock=FakeClock(), tolerant=True)
     assert document.conversation.damage == []
-    document.conversation.append(ChatResponse(message="a"))
+    document.conversation.append(new_event("chat_response", message="a"))
 
 
 @given(st.lists(damaged, max_size=3), records, st.randoms())
@@ -89,7 +90,7 @@ def test_damage_at_any_place_is_kept_there(
     assert found == [i for i, entry in enumerate(events) if any(entry is b for b in bad)]
     build_context(document.conversation)
     if bad:
-        with pytest.raises(StorageError) as caught:
+        with pytest.raises(jp.StorageError) as caught:
             Document.load(json.loads(text), clock=FakeClock())
         assert caught.value.place == document.conversation.damage[0].place
 
@@ -116,7 +117,7 @@ def test_any_json_is_loaded_or_rejected_with_a_place(value: Any, tolerant: bool)
     before = json.dumps(value)
     try:
         document = Document.load(value, clock=FakeClock(), tolerant=tolerant)
-    except StorageError as exc:
+    except jp.StorageError as exc:
         refused = exc.place
         assert refused
     else:
@@ -137,7 +138,7 @@ def test_entry_nested_too_deeply_is_damage() -> None:
     for _ in range(600):
         deep = [deep]
     events = [START, raw("chat_request", content="q", metadata={"x": deep})]
-    with pytest.raises(StorageError, match=r"events\[1\]") as caught:
+    with pytest.raises(jp.StorageError, match=r"events\[1\]") as caught:
         Document.load(stored(*events), clock=FakeClock())
     assert len(str(caught.value)) < 200
     document = Document.load(stored(*events), clock=FakeClock(), tolerant=True)
@@ -158,7 +159,7 @@ def test_loaded_record_is_stored_byte_for_byte(entries: list[dict[str, Any]]) ->
     text = json.dumps(stored, ensure_ascii=False)
     document = Document.load(json.loads(text), clock=FakeClock())
     assert json.dumps(document.to_json(), ensure_ascii=False) == text
-    document.conversation.start_turn(ChatRequest(content="more"))
+    document.conversation.start_turn(new_event("chat_request", content="more"))
     again = json.loads(json.dumps(document.to_json()))
     assert again["events"][: len(entries)] == json.loads(text)["events"]
 
@@ -170,7 +171,7 @@ def test_malformed_part_is_named() -> None:
         ({"conversation": {}}, "jp.conversation.id"),
     ]
     for change, place in changes:
-        with pytest.raises(StorageError, match=place):
+        with pytest.raises(jp.StorageError, match=place):
             Document.load({"conversation": {"id": "x"}, **change}, clock=FakeClock())
 
 
@@ -179,7 +180,7 @@ def test_earlier_conversations_and_their_ids_are_kept() -> None:
     first = document.conversation.id
     document.archive_active()
     assert document.others == []  # an empty one leaves nothing
-    document.conversation.start_turn(ChatRequest(content="q"))
+    document.conversation.start_turn(new_event("chat_request", content="q"))
     document.archive_active()
     [other] = document.others
     assert isinstance(other, dict)

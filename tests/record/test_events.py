@@ -9,27 +9,22 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Compaction,
-    ConfigDelta,
     Entry,
-    InquiryResponse,
     Summary,
     ToolCallPolicy,
     ToolCallRequest,
-    ToolCallResponse,
     Unknown,
     claim_owners,
     decode_event,
 )
-from jp_nb.toolkit.base import ToolContext
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.providers.helpers import encode_messages
 from tests.support.entries import new_stream
 
@@ -89,7 +84,7 @@ def test_field_of_the_wrong_type_is_an_error(subtests: pytest.Subtests) -> None:
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "tool_calls": {"policy": "strip"}},
     ]
     for raw in rows:
-        with subtests.test(raw=raw), pytest.raises(StorageError, match=r"events\[3\]"):
+        with subtests.test(raw=raw), pytest.raises(jp.StorageError, match=r"events\[3\]"):
             read(**raw)
 
 
@@ -105,7 +100,9 @@ def test_result_with_structured_content_is_read_as_text(subtests: pytest.Subtest
         with subtests.test(content=content):
             raw = {"timestamp": T, "type": "tool_call_response", "id": "a", "content": content}
             stream = new_stream(raw | {"is_error": False})
-            response = ToolCallResponse(timestamp=T, id="a", content=text, is_error=False)
+            response = new_event(
+                "tool_call_response", timestamp=T, id="a", content=text, is_error=False
+            )
             assert stream.entries == [response]
             assert stream.raw[0]["content"] == content
 
@@ -132,7 +129,7 @@ def test_configuration_keys_of_an_early_entry_are_its_delta(subtests: pytest.Sub
 def test_config_delta_needs_no_timestamp() -> None:
     for raw in ({}, {"timestamp": None}, {"timestamp": 5}):
         entry = decode_event({"type": "config_delta", "delta": {"a": 1}, **raw}, 0)
-        assert isinstance(entry, ConfigDelta)
+        assert is_kind(entry, "config_delta")
         assert (entry.timestamp, entry.delta) == ("", {"a": 1})
 
 
@@ -157,30 +154,44 @@ def test_claim_is_read_in_every_form(subtests: pytest.Subtests) -> None:
 
 def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> None:
     for entry, keys in [
-        (ChatRequest(content="x"), ["timestamp", "type", "content"]),
+        (new_event("chat_request", content="x"), ["timestamp", "type", "content"]),
         (
-            ChatRequest(content="x", schema={"type": "object"}, author="Ada", metadata={"a": 1}),
+            new_event(
+                "chat_request",
+                content="x",
+                schema={"type": "object"},
+                author="Ada",
+                metadata={"a": 1},
+            ),
             ["timestamp", "type", "content", "schema", "author", "metadata"],
         ),
-        (ChatResponse(message=""), ["timestamp", "type", "message"]),
-        (ChatResponse(data=None), ["timestamp", "type", "data"]),
+        (new_event("chat_response", message=""), ["timestamp", "type", "message"]),
+        (new_event("chat_response", data=None), ["timestamp", "type", "data"]),
         (ToolCallRequest(id="a", name="t"), ["timestamp", "type", "id", "name", "arguments"]),
         (
-            InquiryResponse(id="i", outcome="answered", answer=None),
+            new_event("inquiry_response", id="i", outcome="answered", answer=None),
             ["timestamp", "type", "outcome", "id", "answer"],
         ),
-        (ConfigDelta(delta={}), ["type", "timestamp", "delta"]),
+        (new_event("config_delta", delta={}), ["type", "timestamp", "delta"]),
         (
-            ConfigDelta(delta={"a": 1}, unsets=("x",), claims={"b": None, "a": None}),
+            new_event("config_delta", delta={"a": 1}, unsets=("x",), claims={"b": None, "a": None}),
             ["type", "timestamp", "delta", "unsets", "claims"],
         ),
-        (ConfigDelta(op="reset"), ["type", "timestamp", "op"]),
+        (new_event("config_delta", op="reset"), ["type", "timestamp", "op"]),
         (
-            Compaction(from_turn=0, to_turn=1, summary=Summary(summary="s"), reasoning="strip"),
+            new_event(
+                "compaction",
+                from_turn=0,
+                to_turn=1,
+                summary=Summary(summary="s"),
+                reasoning="strip",
+            ),
             ["type", "timestamp", "from_turn", "to_turn", "summary", "reasoning"],
         ),
         (
-            Compaction(from_turn=0, to_turn=1, tool_calls=ToolCallPolicy(policy="omit")),
+            new_event(
+                "compaction", from_turn=0, to_turn=1, tool_calls=ToolCallPolicy(policy="omit")
+            ),
             ["type", "timestamp", "from_turn", "to_turn", "tool_calls"],
         ),
     ]:
@@ -205,7 +216,7 @@ def test_malformed_entry_of_a_known_type_is_an_error_with_its_place(
         ("text", r"events\[3\]: expected an object, found str"),
     ]
     for raw, place in rows:
-        with subtests.test(raw=raw), pytest.raises(StorageError, match=place):
+        with subtests.test(raw=raw), pytest.raises(jp.StorageError, match=place):
             decode_event(raw, 3)
 
 
@@ -251,7 +262,7 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def rendered(thread: RequestContext) -> str:
+def rendered(thread: Any) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
     rendering.update(thread)
@@ -275,7 +286,7 @@ def test_tool_call_has_only_id_name_and_arguments() -> None:
     assert isinstance(again, ToolCallRequest)
     assert again.arguments == call.arguments
     assert "tool_answers" not in ToolCallRequest(id="c1", name="look").to_raw()
-    assert "tool_answers" not in ToolContext.__dataclass_fields__
+    assert "tool_answers" not in jp.ToolContext.__dataclass_fields__
 
 
 @pytest.mark.req("R028-31")

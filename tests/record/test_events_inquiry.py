@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.question_entries import make_inquiry_request
-from jp_nb.errors import StorageError
 from jp_nb.record import events
 from jp_nb.record.document import list_notices
-from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode_event
+from jp_nb.record.events import InquirySource, decode_event
 from jp_nb.toolkit import question as question_module
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import new_stream, open_inquiries
 
 T = "2026-03-18 13:19:06.841464"
@@ -25,14 +26,14 @@ def read(**raw: Any) -> Any:
 QUESTION = {"text": "Sure?", "answer_type": {"type": "boolean"}}
 
 
-def inquiry(**question: Any) -> InquiryRequest:
+def inquiry(**question: Any) -> Any:
     entry = read(
         type="inquiry_request",
         id="c.q.1",
         source={"source": "assistant"},
         question={**QUESTION, **question},
     )
-    assert isinstance(entry, InquiryRequest)
+    assert is_kind(entry, "inquiry_request")
     return entry
 
 
@@ -46,14 +47,14 @@ def test_missing_keys_of_a_question_have_defaults() -> None:
 def test_declared_fields_of_a_question_are_recorded_without_defaults(
     subtests: pytest.Subtests,
 ) -> None:
-    rows: list[tuple[Question, dict[str, Any]]] = [
-        (Question.boolean("q", "Sure?"), {}),
+    rows: list[tuple[jp.Question, dict[str, Any]]] = [
+        (jp.Question.boolean("q", "Sure?"), {}),
         (
-            Question.boolean("q", "Sure?").with_exclusive().with_persistence("none"),
+            jp.Question.boolean("q", "Sure?").with_exclusive().with_persistence("none"),
             {"exclusive": True, "persistence": "none"},
         ),
         (
-            Question.boolean("q", "Sure?").with_context("a\nb").with_default(False),
+            jp.Question.boolean("q", "Sure?").with_context("a\nb").with_default(False),
             {"context": "a\nb", "default": False},
         ),
     ]
@@ -70,10 +71,10 @@ def test_persistence_of_the_record_has_its_own_type() -> None:
     assert "InquiryAnswerReusePolicy" not in names
     assert "Persistence" not in names
     for policy in ("none", "turn"):
-        question = Question.boolean("q", "?").with_persistence(policy)
+        question = jp.Question.boolean("q", "?").with_persistence(policy)
         entry = make_inquiry_request("c.q.1", InquirySource.tool("t"), question)
         assert entry.question.persistence == policy
-    with pytest.raises(StorageError):
+    with pytest.raises(jp.StorageError):
         inquiry(persistence="conversation")
 
 
@@ -87,14 +88,14 @@ def test_malformed_question_or_source_is_an_error_with_its_place(subtests: pytes
     for question, place in rows:
         with (
             subtests.test(question=question),
-            pytest.raises(StorageError, match=r"events\[3\]\." + place),
+            pytest.raises(jp.StorageError, match=r"events\[3\]\." + place),
         ):
             inquiry(**question)
     sources: list[Any] = [{"source": "tool"}, {"source": "page"}, {}, "tool"]
     for source in sources:
         with (
             subtests.test(source=source),
-            pytest.raises(StorageError, match=r"events\[3\]\.source"),
+            pytest.raises(jp.StorageError, match=r"events\[3\]\.source"),
         ):
             read(type="inquiry_request", id="c.q.1", source=source, question=QUESTION)
 
@@ -148,7 +149,7 @@ def test_every_form_of_a_closed_inquiry_is_read(subtests: pytest.Subtests) -> No
     for raw, outcome, reason in rows:
         with subtests.test(raw=raw):
             entry = read(type="inquiry_response", id="c.q.1", **raw)
-            assert isinstance(entry, InquiryResponse)
+            assert is_kind(entry, "inquiry_response")
             assert (entry.outcome, entry.reason) == (outcome, reason)
             if outcome == "redacted":
                 assert "x" not in repr(entry)
@@ -162,7 +163,7 @@ def test_response_without_an_outcome_is_an_error(subtests: pytest.Subtests) -> N
         {"outcome": "cancelled", "reason": 5},
     ]
     for raw in rows:
-        with subtests.test(raw=raw), pytest.raises(StorageError, match=r"events\[3\]"):
+        with subtests.test(raw=raw), pytest.raises(jp.StorageError, match=r"events\[3\]"):
             read(type="inquiry_response", id="c.q.1", **raw)
 
 
@@ -172,13 +173,13 @@ def test_unknown_outcome_closes_the_inquiry_with_a_notice() -> None:
         {"timestamp": T, "type": "turn_start"}, inquiry().to_raw(), {**stored, "to": {"who": 1}}
     )
     assert open_inquiries(stream) == []
-    with pytest.raises(StorageError, match="Duplicate"):
-        stream.append(InquiryResponse(id="c.q.1", outcome="redacted"))
+    with pytest.raises(jp.StorageError, match="Duplicate"):
+        stream.append(new_event("inquiry_response", id="c.q.1", outcome="redacted"))
     [notice] = list_notices(stream)
     assert notice.startswith("events[2].outcome: this jp_nb does not know 'delegated'")
     assert stream.raw[2] == {**stored, "to": {"who": 1}}
 
 
 def test_redacted_response_has_no_answer_and_no_reason() -> None:
-    raw = InquiryResponse(id="i", outcome="redacted", timestamp=T).to_raw()
+    raw = new_event("inquiry_response", id="i", outcome="redacted", timestamp=T).to_raw()
     assert raw == {"timestamp": T, "type": "inquiry_response", "outcome": "redacted", "id": "i"}

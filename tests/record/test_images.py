@@ -9,36 +9,36 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.images import MAX_IMAGE_BYTES, MAX_IMAGE_SIDE, Image
+import jp_nb as jp
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import build_context
 from jp_nb.record.document import Document, fork_conversation
-from jp_nb.record.events import (
-    MAX_ENTRY_IMAGES,
-    ChatRequest,
-    ChatResponse,
-    Compaction,
-    ImageEntry,
-    ToolCallPolicy,
-)
+from jp_nb.record.events import ToolCallPolicy
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import read_turn
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 from tests.support.images import figure, pdf
+
+MAX_IMAGE_BYTES = 3_750_000
+MAX_IMAGE_SIDE = 2000
+MAX_ENTRY_IMAGES = 100
+
 
 ONE = figure("one", shade=1)
 TWO = pdf("two")
 
 
-def kept(image: Image, **other: Any) -> dict[str, Any]:
+def kept(image: jp.Image, **other: Any) -> dict[str, Any]:
     fields = {"digest": image.digest, "media_type": image.media_type, "name": image.name}
     return raw("image", **{**fields, "data": image.text, **other})
 
 
 def showing(entry: dict[str, Any], *images: Any) -> dict[str, Any]:
-    named = [image.digest if isinstance(image, Image) else image for image in images]
+    named = [image.digest if isinstance(image, jp.Image) else image for image in images]
     return {**entry, "metadata": {"images": named}}
 
 
@@ -52,16 +52,16 @@ def branch_of(stream: ConversationStream, keep_turns: int | None = None) -> Conv
     )
 
 
-def ask(stream: ConversationStream, *images: Image) -> None:
-    stream.start_turn(ChatRequest(content="Look."), images)
-    stream.append(ChatResponse(message="I see."))
+def ask(stream: ConversationStream, *images: jp.Image) -> None:
+    stream.start_turn(new_event("chat_request", content="Look."), images)
+    stream.append(new_event("chat_response", message="I see."))
 
 
-def shown(thread: RequestContext) -> list[Image]:
+def shown(thread: Any) -> list[jp.Image]:
     return [image for item in thread for image in item.images]
 
 
-def text(thread: RequestContext) -> str:
+def text(thread: Any) -> str:
     found = [item.entry.content for item in thread if hasattr(item.entry, "content")]
     return "\n".join(found)
 
@@ -70,7 +70,7 @@ def text(thread: RequestContext) -> str:
 
 
 def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> None:
-    planted = Image("image/png", b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\x7f" * 20)
+    planted = jp.Image("image/png", b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\x7f" * 20)
     rows = [
         (ONE, kept(ONE, data=TWO.text), "the bytes do not match the digest"),
         (ONE, kept(ONE, data="🖼"), "it is not Base64"),
@@ -151,9 +151,7 @@ def test_image_is_stored_once_when_it_is_first_shown() -> None:
 def test_images_belong_to_no_turn() -> None:
     stream = new_stream(kept(ONE), *turn(ONE), kept(TWO), *turn(TWO))
     assert stream.turn_count == 2
-    assert not any(
-        isinstance(entry, ImageEntry) for each in stream.turns() for entry in each.entries
-    )
+    assert not any(is_kind(entry, "image") for each in stream.turns() for entry in each.entries)
     last = stream.last_turn()
     assert last is not None
     assert read_turn(1, last.entries, images=stream.images).tool_calls[0].images == (TWO,)
@@ -162,9 +160,7 @@ def test_images_belong_to_no_turn() -> None:
 def test_fork_keeps_the_images_that_its_turns_show() -> None:
     stream = new_stream(*turn(ONE, before=[kept(ONE)]), *turn(TWO, ONE, before=[kept(TWO)]))
     branch = branch_of(stream, 1)
-    assert [entry.digest for entry in branch.entries if isinstance(entry, ImageEntry)] == [
-        ONE.digest
-    ]
+    assert [entry.digest for entry in branch.entries if is_kind(entry, "image")] == [ONE.digest]
     assert branch_of(stream).raw == stream.raw
     ask(branch, ONE, TWO)  # the second one anew
     assert shown(build_context(branch)) == [ONE, ONE, TWO]
@@ -174,7 +170,7 @@ def test_fork_keeps_the_images_that_its_turns_show() -> None:
 def test_compacted_response_shows_no_images() -> None:
     stream = new_stream(*turn(ONE, TWO, before=[kept(ONE), kept(TWO)]))
     policy = ToolCallPolicy(policy="strip", request=False, response=True)
-    stream.append(Compaction(from_turn=0, to_turn=0, tool_calls=policy))
+    stream.append(new_event("compaction", from_turn=0, to_turn=0, tool_calls=policy))
     assert not shown(build_context(stream))
     assert "[compacted]" in text(build_context(stream))
 

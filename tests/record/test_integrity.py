@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.events import (
-    CONVERSATION_KINDS,
-    ChatRequest,
-    ConfigDelta,
-    Entry,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-)
-from jp_nb.record.integrity import EPOCH_TIMESTAMP, INTERRUPTED_CALL
+from jp_nb.record.events import CONVERSATION_KINDS
 from jp_nb.record.stream import ConversationStream
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -37,6 +29,10 @@ from tests.support.entries import (
     without_ids,
 )
 from tests.support.record_strategies import records
+
+EPOCH_TIMESTAMP = "1970-01-01 00:00:00.0"
+INTERRUPTED_CALL = "Tool call was interrupted."
+
 
 REPAIRED = {
     "timestamp": T,
@@ -128,27 +124,29 @@ def test_repair_makes_any_record_well_formed_and_is_idempotent(
     assert json.dumps(entries) == stored
     for index, entry in enumerate(stream.raw):  # what stays is the same, and so is its id
         assert stream.event_id(index) == before.get(id(entry), entry.get("event_id"))
-    assert [entry for entry in stream.entries if isinstance(entry, ConfigDelta)] == stream.deltas
+    assert [entry for entry in stream.entries if is_kind(entry, "config_delta")] == stream.deltas
     for turn in stream.turns():
         assert is_well_formed(turn.entries)
     again = new_stream(*repaired)
     assert not again.repair()
     assert again.raw == repaired
-    stream.start_turn(ChatRequest(content="more"))
+    stream.start_turn(new_event("chat_request", content="more"))
     assert not stream.repair()
 
 
-def is_well_formed(entries: tuple[Entry, ...]) -> bool:
+def is_well_formed(entries: tuple[Any, ...]) -> bool:
     """Return True if each request has a response, and no response precedes its request."""
-    open_ids: dict[tuple[type, str], int] = {}
+    open_ids: dict[tuple[str, str], int] = {}
+    key: tuple[str, str]
     for entry in entries:
-        match entry:
-            case ToolCallRequest(id=key) | InquiryRequest(id=key):
-                open_ids[type(entry), key] = open_ids.get((type(entry), key), 0) + 1
-            case ToolCallResponse(id=key) | InquiryResponse(id=key):
-                asked = ToolCallRequest if isinstance(entry, ToolCallResponse) else InquiryRequest
-                open_ids[asked, key] = open_ids.get((asked, key), 0) - 1
-                if open_ids[asked, key] < 0:
+        match entry.type:
+            case "tool_call_request" | "inquiry_request":
+                key = (entry.type, entry.id)
+                open_ids[key] = open_ids.get(key, 0) + 1
+            case "tool_call_response" | "inquiry_response":
+                key = (entry.type.replace("response", "request"), entry.id)
+                open_ids[key] = open_ids.get(key, 0) - 1
+                if open_ids[key] < 0:
                     return False
     return not any(open_ids.values())
 
@@ -156,8 +154,8 @@ def is_well_formed(entries: tuple[Entry, ...]) -> bool:
 def test_open_call_of_an_earlier_turn_is_repaired() -> None:
     stream = new_stream(START, ASKED)
     stream.repair()
-    stream.append(ToolCallRequest(id="a", name="t"))
-    stream.start_turn(ChatRequest(content="q2"))
+    stream.append(new_event("tool_call_request", id="a", name="t"))
+    stream.start_turn(new_event("chat_request", content="q2"))
     assert stream.repair()
     assert [e.type for e in stream.entries][2:4] == ["tool_call_request", "tool_call_response"]
 
@@ -185,7 +183,7 @@ def test_repair_of_a_checked_record_reads_only_new_entries() -> None:
     stream = new_stream(START, ASKED, SAID)
     assert not stream.repair()
     raw_list = stream.raw
-    stream.append(ToolCallRequest(id="a", name="t"))
-    stream.append(ToolCallResponse(id="a", content="", is_error=False))
+    stream.append(new_event("tool_call_request", id="a", name="t"))
+    stream.append(new_event("tool_call_response", id="a", content="", is_error=False))
     assert not stream.repair()
     assert stream.raw is raw_list

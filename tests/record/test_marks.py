@@ -8,9 +8,11 @@ from pydantic import JsonValue
 
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import fork_conversation
-from jp_nb.record.events import ConfigDelta, is_usage_mark
-from jp_nb.record.marks import ModelUsage, Usage, read_usage, with_usage
+from jp_nb.record.events import is_usage_mark
+from jp_nb.record.marks import ModelUsage, read_usage, with_usage
 from jp_nb.record.stream import select_effective_deltas
+from tests.kit.models import model_event
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
 
 TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
@@ -37,20 +39,22 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
 
 def test_malformed_usage_is_skipped() -> None:
     said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
-    assert read_usage({"usage": [said, None, "x"]}) == (ModelUsage("", Usage(None, 5)),)
+    assert read_usage({"usage": [said, None, "x"]}) == (
+        ModelUsage("", model_event("usage", None, 5)),
+    )
 
 
 def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
-    mark = ConfigDelta()
+    mark = new_event("config_delta")
     assert with_usage(mark, ModelUsage("p/m")) is mark
-    one = ModelUsage("p/m", Usage(3))
-    other = ModelUsage("p/n", Usage(None, 4))
+    one = ModelUsage("p/m", model_event("usage", 3))
+    other = ModelUsage("p/n", model_event("usage", None, 4))
     for used in ((one,), (one, other)):
         assert read_usage(with_usage(mark, *used).metadata) == used
 
 
 def test_usage_has_the_same_keys_in_records_and_reports() -> None:
-    usage = Usage(1, 2, 3, 4, 5)
+    usage = model_event("usage", 1, 2, 3, 4, 5)
     stored = {
         "input_tokens": 1,
         "output_tokens": 2,
@@ -59,6 +63,6 @@ def test_usage_has_the_same_keys_in_records_and_reports() -> None:
         "cache_write_tokens": 5,
     }
     assert usage.to_json() == stored
-    assert Usage(output_tokens=0).to_json() == {"output_tokens": 0}
-    entry = with_usage(ConfigDelta(), ModelUsage("p/m", usage))
+    assert model_event("usage", output_tokens=0).to_json() == {"output_tokens": 0}
+    entry = with_usage(new_event("config_delta"), ModelUsage("p/m", usage))
     assert entry.metadata["usage"] == {"model": "p/m", **stored}

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document, NewerVersionError, find_shape
@@ -80,7 +80,7 @@ def test_broken_segment_is_reported_and_kept(subtests: pytest.Subtests) -> None:
             read: Any = merge.read_carrier(metadata)
             assert find_shape(read) == "damaged"
             with pytest.raises(
-                StorageError, match=r"jp\.[12]: a segment is missing or was changed"
+                jp.StorageError, match=r"jp\.[12]: a segment is missing or was changed"
             ):
                 load(metadata)
             kept = {key: metadata[key] for key in metadata if key != "jp"}

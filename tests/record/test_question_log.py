@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
+import jp_nb as jp
 from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
-from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode_event
+from jp_nb.record.events import InquirySource, decode_event
 from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_logged_answer
 from jp_nb.storage.question_log_file import (
     LogLine,
@@ -22,8 +23,9 @@ from jp_nb.storage.question_log_file import (
     mark_own_lines,
     sign_entry,
 )
-from jp_nb.toolkit.answer_types import Option
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type as kit_answer_type
+from tests.kit.records import new_event
 
 KEY = SecretBytes(b"k" * 32)
 HERE = "/home/ada/work"
@@ -32,18 +34,18 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def asked(answer_type: Any = None) -> InquiryRequest:
+def asked(answer_type: Any = None) -> Any:
     question = {"text": "Which?", "answer_type": answer_type or {"type": "text"}}
-    return InquiryRequest.model_validate(
-        {"id": "c.q.1", "source": {"source": "assistant"}, "question": question}
+    return new_event(
+        "inquiry_request", id="c.q.1", source={"source": "assistant"}, question=question
     )
 
 
-def ended(**more: Any) -> InquiryResponse:
+def ended(**more: Any) -> Any:
     raw = {"type": "inquiry_response", "id": "c.q.1", "timestamp": "2026-03-18 13:19:06.5"}
     about = {"end": "answered", "channel": "form"}
     entry = decode_event(raw | {"outcome": "answered", "metadata": about} | more, 0)
-    assert isinstance(entry, InquiryResponse)
+    assert is_kind(entry, "inquiry_response")
     return entry
 
 
@@ -197,20 +199,29 @@ def test_signature_covers_all_fields_key_and_workspace() -> None:
     assert not has_valid_signature(GOOD | {"answer": deep, "signature": "1:00"}, KEY, HERE)
 
 
-FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))
-FORM = Question(id="trip", text="Which trip?", answer_type=FormAnswer(fields=FIELDS))
+FIELDS = (jp.Question.text("to", "Town"), jp.Question.integer("days", "Days"))
+FORM = jp.Question(
+    id="trip", text="Which trip?", answer_type=kit_answer_type("form", fields=FIELDS)
+)
 
 
 @pytest.mark.req("RCP-37", "RCP-40")
 def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Question, Any, str, str | None]] = [
-        (Question.text("q", "Q?"), "as it is", "freetext", None),
-        (Question.boolean("q", "Q?"), False, "boolean", "No"),
-        (Question.number("q", "Q?"), 2.5, "number", "2.5"),
-        (Question.select("q", "Q?", ["a", Option(value="b", label="Bee")]), "b", "choice", "Bee"),
-        (Question.select("q", "Q?", ["a", "b"], multi=True), ["b", "a"], "choice", "b, a"),
+    rows: list[tuple[jp.Question, Any, str, str | None]] = [
+        (jp.Question.text("q", "Q?"), "as it is", "freetext", None),
+        (jp.Question.boolean("q", "Q?"), False, "boolean", "No"),
+        (jp.Question.number("q", "Q?"), 2.5, "number", "2.5"),
         (
-            Question.select("q", "Q?", [Option(value="b", label="Bee")], multi=True, other=True),
+            jp.Question.select("q", "Q?", ["a", jp.Option(value="b", label="Bee")]),
+            "b",
+            "choice",
+            "Bee",
+        ),
+        (jp.Question.select("q", "Q?", ["a", "b"], multi=True), ["b", "a"], "choice", "b, a"),
+        (
+            jp.Question.select(
+                "q", "Q?", [jp.Option(value="b", label="Bee")], multi=True, other=True
+            ),
             {"selected": ["b"], "custom": "my owned_lines"},
             "choice",
             'Bee, "my owned_lines"',

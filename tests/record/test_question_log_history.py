@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import UsageError
+import jp_nb as jp
 from jp_nb.record import outcomes
-from jp_nb.record.events import InquiryRequest, InquiryResponse
 from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory
+from tests.kit.records import parse_event
 from tests.support.entries import new_stream
 
 
@@ -85,8 +85,7 @@ def test_records_with_and_without_outcomes_are_read() -> None:
     del raw[2]["outcome"]
     assert [x.words for x in recorded_answers(raw)] == ["Postgres"]
     stream = new_stream(*turn())
-    stream.append(InquiryRequest.model_validate(pair("c.a.1", "pg")[0]))
-    stream.append(InquiryResponse.model_validate(pair("c.a.1", "pg")[1]))
+    stream.append(*(parse_event(raw) for raw in pair("c.a.1", "pg")))
     assert [x.words for x in outcomes.list_recorded_answers(stream)] == ["Postgres"]
 
 
@@ -102,7 +101,7 @@ def test_latest_answers_are_listed_oldest_first_with_their_ids() -> None:
 def test_invalid_limit_is_rejected() -> None:
     limits: list[Any] = [0, -1, 201, True, 1.0, "5"]
     for limit in limits:
-        with pytest.raises(UsageError, match="a whole number from 1 to 200"):
+        with pytest.raises(jp.UsageError, match="a whole number from 1 to 200"):
             history("a").latest(limit)
 
 
@@ -129,7 +128,7 @@ def test_search_ignores_case_in_questions_and_answers() -> None:
     assert found.containing("which?postgres") == ()  # the end of one text, the start of another
     assert found.format_no_match("nothing") == "No question and no answer contains 'nothing'."
     assert "there is no history" in history().format_no_match("nothing")
-    with pytest.raises(UsageError, match="cannot be blank"):
+    with pytest.raises(jp.UsageError, match="cannot be blank"):
         found.containing("  ")
 
 

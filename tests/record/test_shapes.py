@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.exchanges import RequestNormalizer
-from jp_nb.agent.provider import ModelRequest
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import ToolCallRequest, decode_event
-from jp_nb.record.shapes import MAX_SHAPE_CHARS, SHAPE, add_shape
+from jp_nb.record.events import decode_event
+from jp_nb.record.shapes import add_shape
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
+from tests.kit.records import new_event
+
+MAX_SHAPE_CHARS = 100_000
+SHAPE = "shape"
 
 
 def stored_call(shape: Any, arguments: Any, **metadata: Any) -> dict[str, Any]:
@@ -69,10 +73,10 @@ def test_shape_of_another_value_is_ignored(subtests: pytest.Subtests) -> None:
     for name, shape in rows:
         with subtests.test(name[:20]):
             call = decode_event(stored_call(shape, arguments), 0)
-            assert isinstance(call, ToolCallRequest)
+            assert is_kind(call, "tool_call_request")
             assert json.dumps(call.arguments) == json.dumps(arguments)
     call = decode_event(stored_call(f'{{"arguments":{fitting}}}', arguments), 0)
-    assert isinstance(call, ToolCallRequest)
+    assert is_kind(call, "tool_call_request")
     spelled = '{"c":{"d":2.0},"b":[1,true,null],"a":"x"}'
     assert json.dumps(call.arguments, separators=(",", ":")) == spelled
 
@@ -83,15 +87,21 @@ def test_shape_changes_no_other_field_of_an_entry() -> None:
     call = decode_event(raw, 0)
     assert {**raw, "metadata": call.metadata} == raw
     assert json.dumps(call.metadata["usage"]) == '{"b": 1, "a": 2}'
-    assert isinstance(
-        decode_event({**raw, "metadata": {SHAPE: '{"metadata":[]}'}}, 0), ToolCallRequest
+    assert is_kind(
+        decode_event({**raw, "metadata": {SHAPE: '{"metadata":[]}'}}, 0), "tool_call_request"
     )
 
 
 def test_shape_does_not_change_the_request_of_a_cassette() -> None:
     def normalize(**metadata: Any) -> str:
-        call = ToolCallRequest(id="a", name="look", arguments={"b": 1}, metadata=metadata)
-        request = ModelRequest("model-a", RequestContext([ContextItem(call, "openai")]))
+        call = new_event(
+            "tool_call_request", id="a", name="look", arguments={"b": 1}, metadata=metadata
+        )
+        request = request_value(
+            "model_request",
+            "model-a",
+            request_value("request_context", [request_value("context_item", call, "openai")]),
+        )
         return RequestNormalizer("openai").normalize(request).id
 
     assert normalize(**{SHAPE: '{"arguments":{"b":1.0}}'}) == normalize()

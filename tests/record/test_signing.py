@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.json_values import canonical_json
 from jp_nb.record import signing
 from jp_nb.record.clock import utc_now
-from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signing import Signer, is_signature
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
 from tests.support.record_strategies import STAMP, json_values, texts
 
 KEY = SecretBytes(bytes(range(32)))
@@ -160,7 +160,10 @@ def test_different_records_have_different_signatures(
 
 def test_appended_entries_are_signed_as_when_read_again() -> None:
     stream = stream_of({"id": "jp-c1", "base": {"a": 1}, "deltas": []})
-    stream.append(ConfigDelta(op="reset", delta={"a": 1}), ConfigDelta(unsets=("x",)))
+    stream.append(
+        new_event("config_delta", op="reset", delta={"a": 1}),
+        new_event("config_delta", unsets=("x",)),
+    )
     again = {
         "id": "jp-c1",
         "base": stream.base_config,
@@ -179,7 +182,7 @@ def test_signing_an_append_reads_only_the_new_entry(monkeypatch: pytest.MonkeyPa
         return canonical_json(value)
 
     monkeypatch.setattr(signing, "canonical_json", counted)
-    stream.append(ConfigDelta(delta={"n": 2}))
+    stream.append(new_event("config_delta", delta={"n": 2}))
     assert not signer.is_current(stream)
     signer.catch_up(stream)
     assert signer.is_current(stream)
@@ -190,10 +193,10 @@ def test_signing_an_append_reads_only_the_new_entry(monkeypatch: pytest.MonkeyPa
 def test_rewritten_entries_are_not_mistaken_for_the_signed_ones() -> None:
     stream = stream_of({"id": "a", "base": {}, "deltas": []})
     for text in ("one", "two"):
-        stream.start_turn(ChatRequest(content=text))
+        stream.start_turn(new_event("chat_request", content=text))
     signer = Signer.of(KEY, stream)
     stream.rewrite(stream.items()[:-1])
-    stream.append(ChatRequest(content="three"))
+    stream.append(new_event("chat_request", content="three"))
     assert len(stream) == signer.count
     assert not signer.may_follow(stream)
     assert not signer.is_current(stream)
@@ -226,7 +229,7 @@ def test_deeply_nested_record_is_refused_without_quoting_it() -> None:
     deep: Any = "needle"
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(StorageError, match="nested too deeply") as caught:
+    with pytest.raises(jp.StorageError, match="nested too deeply") as caught:
         Signer(KEY, conversation="a", base_config={"a": deep})
     assert "needle" not in str(caught.value)
 

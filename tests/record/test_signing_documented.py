@@ -18,8 +18,8 @@ from pydantic import SecretBytes
 from jp_nb.json_values import canonical_json
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.signing import Trust
+from tests.kit.records import new_event
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))
@@ -119,10 +119,16 @@ def notebook() -> dict[str, Any]:
     )
     trust = Trust(document, Keys(), is_local=True)
     stream = document.conversation
-    stream.start_turn(ChatRequest(content='a "quoted"\n\u2028 \U0001f600 \x7f \x00 \ud83d\ude00'))
-    stream.append(ToolCallRequest(id="1", name="f", arguments={"b": 1, "a": [0.1, 1e16, -0.0]}))
-    stream.append(ToolCallResponse(id="1", content="\\", is_error=False))
-    stream.append(ChatResponse(data={"x": 2**53 + 1, "y": 1e-7, "z": None, "w": [True]}))
+    stream.start_turn(
+        new_event("chat_request", content='a "quoted"\n\u2028 \U0001f600 \x7f \x00 \ud83d\ude00')
+    )
+    stream.append(
+        new_event("tool_call_request", id="1", name="f", arguments={"b": 1, "a": [0.1, 1e16, -0.0]})
+    )
+    stream.append(new_event("tool_call_response", id="1", content="\\", is_error=False))
+    stream.append(
+        new_event("chat_response", data={"x": 2**53 + 1, "y": 1e-7, "z": None, "w": [True]})
+    )
     assert trust.sign()
     stored = json.dumps({"metadata": {"jp": document.to_json()}})
     return json.loads(stored)  # type: ignore[no-any-return]

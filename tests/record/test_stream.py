@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.errors import StorageError
-from jp_nb.record.events import (
-    CONVERSATION_KINDS,
-    ChatRequest,
-    ChatResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnStart,
-)
+import jp_nb as jp
+from jp_nb.record.events import CONVERSATION_KINDS
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -38,7 +33,7 @@ def test_turn_opens_with_its_request_and_timestamps() -> None:
     stream = new_stream()
     changes: list[int] = []
     stream.on_change = lambda: changes.append(len(stream))
-    stream.start_turn(ChatRequest(content="q"))
+    stream.start_turn(new_event("chat_request", content="q"))
     assert stream.raw == [
         {"event_id": "id-1", "timestamp": "2026-03-18 13:19:07.0", "type": "turn_start"},
         {
@@ -54,14 +49,18 @@ def test_turn_opens_with_its_request_and_timestamps() -> None:
 def test_appended_turn_start_is_dropped_with_a_warning() -> None:
     stream = new_stream(START, ASKED)
     with pytest.warns(UserWarning, match="only start_turn"):
-        stream.append(TurnStart(), ChatResponse(message="a"), TurnStart())
+        stream.append(
+            new_event("turn_start"),
+            new_event("chat_response", message="a"),
+            new_event("turn_start"),
+        )
     assert [entry.type for entry in stream.entries[2:]] == ["chat_response"]
 
 
 def test_stored_entry_shares_nothing_with_the_appended_one() -> None:
     arguments: dict[str, Any] = {"path": ["a"]}
     stream = new_stream(START, ASKED)
-    entry = ToolCallRequest(id="a", name="t", arguments=arguments)
+    entry = new_event("tool_call_request", id="a", name="t", arguments=arguments)
     stream.append(entry)
     entry.arguments["path"] = 1
     arguments["path"].append("b")
@@ -81,7 +80,7 @@ def test_response_without_an_open_request_is_refused_with_its_whole_append(
         with subtests.test(message=message):
             stream = new_stream(START, ASKED, called())
             before = list(stream.raw)
-            with pytest.raises(StorageError) as caught:
+            with pytest.raises(jp.StorageError) as caught:
                 stream.append(*(new_stream(entry).entries[0] for entry in entries))
             assert str(caught.value) == message
             assert stream.raw == before
@@ -89,11 +88,14 @@ def test_response_without_an_open_request_is_refused_with_its_whole_append(
 
 def test_ids_pair_within_their_turn_and_by_count() -> None:
     stream = new_stream(START, ASKED, called(), result(), called())
-    stream.append(ToolCallResponse(id="a", content="2", is_error=False))
-    stream.start_turn(ChatRequest(content="q2"))
-    with pytest.raises(StorageError):
-        stream.append(ToolCallResponse(id="a", content="3", is_error=False))
-    both = [ToolCallRequest(id="a", name="t"), ToolCallResponse(id="a", content="", is_error=True)]
+    stream.append(new_event("tool_call_response", id="a", content="2", is_error=False))
+    stream.start_turn(new_event("chat_request", content="q2"))
+    with pytest.raises(jp.StorageError):
+        stream.append(new_event("tool_call_response", id="a", content="3", is_error=False))
+    both = [
+        new_event("tool_call_request", id="a", name="t"),
+        new_event("tool_call_response", id="a", content="", is_error=True),
+    ]
     stream.append(*both)
     assert stream.open_tool_calls() == []
 
@@ -101,10 +103,10 @@ def test_ids_pair_within_their_turn_and_by_count() -> None:
 def test_first_entry_opens_a_turn_unless_it_is_refused() -> None:
     for before in ([], [CHANGED, STRANGE]):
         stream = new_stream(*before)
-        with pytest.raises(StorageError):
-            stream.append(ToolCallResponse(id="x", content="", is_error=False))
+        with pytest.raises(jp.StorageError):
+            stream.append(new_event("tool_call_response", id="x", content="", is_error=False))
         assert len(stream) == len(before)
-        stream.append(ChatResponse(message="a"))
+        stream.append(new_event("chat_response", message="a"))
         assert [e.type for e in stream.entries[len(before) :]] == ["turn_start", "chat_response"]
         stream.append()
         assert len(stream) == len(before) + 2
@@ -157,18 +159,18 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     assert numbered == of_turns
     assert stream.turn_count == len({turn for turn, _ in numbered})
     assert stream.last_event() == (numbered[-1][1] if numbered else None)
-    asked = [(e.turn, e.position) for e in stream.events() if isinstance(e.entry, ChatRequest)]
+    asked = [(e.turn, e.position) for e in stream.events() if is_kind(e.entry, "chat_request")]
     for turn in range(-1, stream.turn_count + 1):
         assert stream.request_index(turn) == next((at for of, at in asked if of == turn), None)
-    assert stream.requests == [e for e in stream.entries if isinstance(e, ChatRequest)]
+    assert stream.requests == [e for e in stream.entries if is_kind(e, "chat_request")]
 
 
 def test_schema_of_a_turn_is_that_of_its_first_request() -> None:
     with_schema = raw("chat_request", content="q", schema={"type": "object"})
     stream = new_stream(START, with_schema, ASKED, SAID, CHANGED)
     assert [turn.schema for turn in stream.turns()] == [{"type": "object"}]
-    stream.start_turn(ChatRequest(content="q"))
-    stream.append(ChatRequest(content="hurry", schema={"type": "null"}))
+    stream.start_turn(new_event("chat_request", content="q"))
+    stream.append(new_event("chat_request", content="hurry", schema={"type": "null"}))
     assert [turn.schema for turn in stream.turns()] == [{"type": "object"}, None]
 
 
@@ -176,5 +178,5 @@ def test_rewrite_without_a_response_reopens_its_call() -> None:
     stream = new_stream(START, ASKED, called(), result())
     stream.rewrite(stream.items()[:-1])
     assert [call.id for call in stream.open_tool_calls()] == ["a"]
-    stream.append(ToolCallResponse(id="a", content="again", is_error=False))
+    stream.append(new_event("tool_call_response", id="a", content="again", is_error=False))
     assert not stream.repair()

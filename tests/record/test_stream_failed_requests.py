@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import jp_nb
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import (
@@ -16,7 +17,6 @@ from jp_nb.record.config_changes import (
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document, fork_conversation
-from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
@@ -25,7 +25,9 @@ from jp_nb.record.stream import (
     make_no_answer,
     read_no_answer,
 )
-from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.record.turn_view import read_turn
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 
 
@@ -49,7 +51,7 @@ THOUGHT = raw("chat_response", reasoning="hm")
 
 def sent(stream: ConversationStream) -> list[str]:
     return [
-        item.entry.content for item in build_context(stream) if isinstance(item.entry, ChatRequest)
+        item.entry.content for item in build_context(stream) if is_kind(item.entry, "chat_request")
     ]
 
 
@@ -57,7 +59,7 @@ def name(stream: ConversationStream) -> str | None:
     return Projection(stream, list, trusted=True).config().assistant.name
 
 
-def turns(stream: ConversationStream) -> list[Turn]:
+def turns(stream: ConversationStream) -> list[jp_nb.Turn]:
     return [read_turn(turn.number, turn.entries, status="") for turn in stream.turns()]
 
 
@@ -172,13 +174,13 @@ def test_turn_has_the_status_of_its_own_mark() -> None:
 def test_appended_mark_reverts_changes_at_once() -> None:
     stream = new_stream(*FAILED[:6])
     projection = Projection(stream, list, is_local=True)
-    stream.start_turn(ChatRequest(content="unanswered"))
+    stream.start_turn(new_event("chat_request", content="unanswered"))
     assert projection.config().assistant.name == "wrong"
     stream.append(make_no_answer(NoAnswer("failed", 2)))
     assert projection.config().assistant.name == "before"
     [said] = projection.explain(["assistant.name"])["assistant.name"]
     assert said.value == "before"
-    stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
+    stream.append(new_event("config_delta", delta={"assistant": {"name": "after"}}))
     assert projection.config().assistant.name == "after"
 
 
@@ -186,7 +188,7 @@ def test_mark_applies_after_provenance_was_read() -> None:
     stream = new_stream(*FAILED[:-3])
     projection = Projection(stream, list, is_local=True)
     assert projection.config().assistant.name == "before"
-    stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
+    stream.append(new_event("config_delta", delta={"assistant": {"name": "after"}}))
     stream.append(make_no_answer(NoAnswer("failed", 1)))
     projection.explain(["assistant.name"])
     assert projection.config().assistant.name == "before"

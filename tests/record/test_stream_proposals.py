@@ -11,7 +11,7 @@ from jp_nb.config.layers import Layer
 from jp_nb.interop.files import Directory, write_directory
 from jp_nb.record.config_history import Projection
 from jp_nb.record.document import Document, fork_conversation
-from jp_nb.record.events import ConfigDelta, decode_event
+from jp_nb.record.events import decode_event
 from jp_nb.record.stream import (
     ConversationStream,
     ProposedBy,
@@ -20,6 +20,8 @@ from jp_nb.record.stream import (
 )
 from jp_nb.record.turn_view import ConfigChange, read_turn
 from tests.interop.jp_directories import imported
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
     SAID,
@@ -38,7 +40,8 @@ MODEL: dict[str, Any] = {"assistant": {"model": {"id": {"provider": "openai", "n
 PERSON = ProposedBy("change_model", "call_1", (f"{ID}.provider", f"{ID}.name"), "person", "form")
 GRANT = ProposedBy("rename", "call_2", ("user.name",), "grant")
 TOUCHED = (*PERSON.paths, *GRANT.paths)
-BY_TOOLS = ConfigDelta(
+BY_TOOLS = new_event(
+    "config_delta",
     timestamp=T,
     delta=MODEL,
     unsets=("user.name",),
@@ -72,7 +75,7 @@ def test_proposal_is_stored_with_tool_call_paths_and_approval() -> None:
         ]
     }
     stored = decode_event(json.loads(json.dumps(BY_TOOLS.to_raw())), 0)
-    assert isinstance(stored, ConfigDelta)
+    assert is_kind(stored, "config_delta")
     assert read_proposed_by(stored) == (PERSON, GRANT)
 
 
@@ -81,7 +84,7 @@ WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_b
 
 def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
     assert make_proposal_metadata([]) == {}
-    assert read_proposed_by(ConfigDelta()) == ()
+    assert read_proposed_by(new_event("config_delta")) == ()
     rows: list[Any] = [
         *(None, "text", {}, {"tool": "t"}, [None, 5, [], {}]),
         *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
@@ -90,9 +93,11 @@ def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
     ]
     for found in rows:
         with subtests.test(found=found):
-            assert read_proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
+            assert (
+                read_proposed_by(new_event("config_delta", metadata={"proposed_by": found})) == ()
+            )
     odd = {**WHOLE, "paths": ["a", 5, None, "]["], "channel": ["form"], "later": 1}
-    read = read_proposed_by(ConfigDelta(metadata={"proposed_by": [3, odd]}))
+    read = read_proposed_by(new_event("config_delta", metadata={"proposed_by": [3, odd]}))
     assert read == (ProposedBy("t", "c", ("a", "]["), "grant"),)
 
 
@@ -102,7 +107,7 @@ def test_malformed_metadata_does_not_hide_the_change() -> None:
         (decode_event(raw("config_delta", delta=MODEL, metadata=["x"]), 0), ()),
         (decode_event(flat, 0), (PERSON, GRANT)),  # the configuration is on the entry itself
     ):
-        assert isinstance(entry, ConfigDelta)
+        assert is_kind(entry, "config_delta")
         assert (entry.delta, read_proposed_by(entry)) == (MODEL, proposals)
 
 
@@ -126,7 +131,9 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
         (found,) = explained(new_stream(*SECOND, *FIRST), path)
         assert found == ("in turn 2", [tool])
     odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
-    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=make_proposal_metadata([odd]))
+    delta = new_event(
+        "config_delta", delta={"user": {"name": "x"}}, metadata=make_proposal_metadata([odd])
+    )
     assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
         ("in turn 1", [])
     ]
@@ -166,7 +173,7 @@ def test_proposals_survive_a_fork_and_a_reload() -> None:
         assert partial == {"user": {}, "assistant": {"name": "kept", **MODEL["assistant"]}}
 
 
-BY_PERSON = ConfigDelta(timestamp=T, delta={"user": {"name": "Ada"}}).to_raw()
+BY_PERSON = new_event("config_delta", timestamp=T, delta={"user": {"name": "Ada"}}).to_raw()
 STOPPED = [START, ASKED, called(), result(), BY_TOOLS.to_raw()]
 
 
@@ -203,7 +210,7 @@ def test_change_of_a_tool_after_one_of_the_user_belongs_to_the_next_turn() -> No
 
 
 def test_number_of_proposals_read_is_bounded() -> None:
-    item = BY_TOOLS.metadata["proposed_by"][0]  # type: ignore[index]
+    item = BY_TOOLS.metadata["proposed_by"][0]
     entry = BY_TOOLS.model_copy(update={"metadata": {"proposed_by": [item] * 5000}})
     assert len(read_proposed_by(entry)) == 1000
 

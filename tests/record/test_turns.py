@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+import jp_nb as jp
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.record.marks import Usage
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turn_view import (
-    ConfigChange,
-    Conversation,
-    Inquiry,
-    ToolCall,
-    Turn,
-    TurnText,
-    read_turn,
-)
+from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, TurnText, read_turn
+from tests.kit.models import model_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -57,21 +50,21 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
         Inquiry("b.q.1", "?"),
     )
     assert turn.config_changes == (ConfigChange({"user": {"name": "Ada"}}),)
-    assert turn.usage == Usage(input_tokens=5, output_tokens=1)
+    assert turn.usage == model_event("usage", input_tokens=5, output_tokens=1)
     assert (turn.status, turn.left_out, turn.taken_back) == ("completed", False, 0)
     assert (turn.uncalled, turn.images) == (None, ())
 
 
 def test_repr_of_a_turn_is_short() -> None:
     asked = TurnText("q", by_person=True)
-    turn = Turn(3, (asked, ToolCall("a", "t", {}), TurnText("word " * 50)), status="failed")
+    turn = jp.Turn(3, (asked, ToolCall("a", "t", {}), TurnText("word " * 50)), status="failed")
     assert repr(turn) == f"<turn 4: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
-    assert repr(Turn(0, (asked, TurnText("Hi.")))) == "<turn 1: 'Hi.'>"
+    assert repr(jp.Turn(0, (asked, TurnText("Hi.")))) == "<turn 1: 'Hi.'>"
 
 
 def test_conversation_view_is_a_snapshot() -> None:
     stream = new_stream(START, ASKED)
-    view = Conversation.of(stream, [Turn(0, (TurnText("q", by_person=True),))], AppConfig())
+    view = jp.Conversation.of(stream, [jp.Turn(0, (TurnText("q", by_person=True),))], AppConfig())
     stream.raw[1]["content"] = "changed"
     stream.append(new_stream(SAID).entries[0])
     assert len(view.events) == 2

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError
-from jp_nb.record.events import Entry, ToolCallResponse, make_image_entry, make_images_metadata
+import jp_nb as jp
+from jp_nb.record.events import Entry, make_image_entry, make_images_metadata
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import (
     CallProgress,
@@ -16,6 +16,8 @@ from jp_nb.record.turn_view import (
     pick_latest_progress,
     read_progress,
 )
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.entries import ASKED, START, T, called, new_stream, raw
 from tests.support.images import figure
 
@@ -23,7 +25,9 @@ ONE_BATCH = (START, ASKED, called("a"), called("b"))
 
 
 def finished(call_id: str, text: str = "done", *before: Entry) -> CallProgress:
-    response = ToolCallResponse(timestamp=T, id=call_id, content=text, is_error=False)
+    response = new_event(
+        "tool_call_response", timestamp=T, id=call_id, content=text, is_error=False
+    )
     return CallProgress("finished", tuple(each.to_raw() for each in (*before, response)))
 
 
@@ -32,7 +36,7 @@ def ids(stream: ConversationStream) -> list[str]:
 
 
 def contents(entries: list[Entry]) -> list[str]:
-    return [entry.content for entry in entries if isinstance(entry, ToolCallResponse)]
+    return [entry.content for entry in entries if is_kind(entry, "tool_call_response")]
 
 
 def test_call_may_have_run_unless_it_is_known_not_to_have_started() -> None:
@@ -71,7 +75,8 @@ def test_image_that_two_results_show_is_appended_once() -> None:
     stream = new_stream(*ONE_BATCH)
     image = figure()
     first, second = ids(stream)
-    response = ToolCallResponse(
+    response = new_event(
+        "tool_call_response",
         timestamp=T,
         id="a",
         content="a plot",
@@ -99,7 +104,7 @@ def test_result_of_another_call_is_not_appended() -> None:
 def test_malformed_result_is_an_error() -> None:
     stream = new_stream(*ONE_BATCH)
     broken = CallProgress("finished", (raw("tool_call_response", id=7),))
-    with pytest.raises(StorageError):
+    with pytest.raises(jp.StorageError):
         make_finished_entries(stream, {ids(stream)[0]: broken})
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, make_proposal_metadata
+from tests.kit.records import new_event
 from tests.support.sessions import Notebook
 
 FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
@@ -20,7 +20,9 @@ def change_in_turn(notebook: Notebook, *calls: ProposedBy, **fields: Any) -> Non
     stream = notebook.session.document.conversation
     paths = [path for call in calls for path in call.paths]
     claims: Any = dict.fromkeys(paths)
-    stream.append(ConfigDelta(claims=claims, metadata=make_proposal_metadata(calls), **fields))
+    stream.append(
+        new_event("config_delta", claims=claims, metadata=make_proposal_metadata(calls), **fields)
+    )
 
 
 def cells(table: str) -> list[list[str]]:

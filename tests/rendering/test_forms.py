@@ -7,45 +7,43 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    Answered,
-    FormEnd,
-    FormPrompt,
-    Mark,
-    NotAnswered,
-    QuestionPrompt,
-    Unavailable,
-)
+import jp_nb as jp
 from jp_nb.rendering.prompt_text import PromptSummary, format_without_form, summarize_prompt
-from jp_nb.toolkit.answer_types import Option
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type, form_end, new_prompt, unavailable
+from tests.kit.questions import answered as kit_answered
+from tests.kit.questions import not_answered as kit_not_answered
 
 STORES = [
-    Option(value="pg", label="Postgres"),
-    Option(value="rd", label="Redis"),
-    Option(value="SQLite"),
+    jp.Option(value="pg", label="Postgres"),
+    jp.Option(value="rd", label="Redis"),
+    jp.Option(value="SQLite"),
 ]
-ONE = Question.select("store", "Which store?", STORES, other=True)
-MANY = Question.select("extras", "Which extras?", STORES, multi=True, other=True)
-WHY = Question.text("why", "Why?")
-COUNT = Question.integer("count", "How many?", minimum=1)
-FORM = FormPrompt(
-    tuple(QuestionPrompt(x, label="Assistant", tool="ask") for x in (ONE, MANY, WHY, COUNT))
+ONE = jp.Question.select("store", "Which store?", STORES, other=True)
+MANY = jp.Question.select("extras", "Which extras?", STORES, multi=True, other=True)
+WHY = jp.Question.text("why", "Why?")
+COUNT = jp.Question.integer("count", "How many?", minimum=1)
+FORM = new_prompt(
+    "form_prompt",
+    tuple(
+        new_prompt("question_prompt", x, label="Assistant", tool="ask")
+        for x in (ONE, MANY, WHY, COUNT)
+    ),
 )
 
 
-def answered(value: JsonValue, *marks: Mark) -> Answered:
-    return Answered(value, "form", marks=frozenset(marks))
+def answered(value: JsonValue, *marks: Any) -> Any:
+    return kit_answered(value, "form", marks=frozenset(marks))
 
 
-def not_answered(end: Any) -> NotAnswered:
-    return NotAnswered(end, "form")
+def not_answered(end: Any) -> Any:
+    return kit_not_answered(end, "form")
 
 
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
 def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
     ends = (answered("rd"), answered({"selected": ["SQLite", "pg"], "custom": "files"}))
-    record = summarize_prompt(FORM, FormEnd((*ends, answered("because"), answered(3))))
+    record = summarize_prompt(FORM, form_end((*ends, answered("because"), answered(3))))
     assert record.plain == (
         "Assistant (asked by tool ask)\n"
         "Which store? → Redis\n"
@@ -69,7 +67,7 @@ def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
 
 @pytest.mark.req("RPI-34", "HB-1", "HB-4")
 def test_every_outcome_has_its_own_text() -> None:
-    ends: dict[str, Answered | NotAnswered | Unavailable] = {
+    ends: dict[str, Any | Any | Any] = {
         "none of these": answered([]),
         '""': answered({"selected": [], "custom": ""}, "empty"),
         "Postgres": answered(["pg"]),
@@ -80,14 +78,18 @@ def test_every_outcome_has_its_own_text() -> None:
         "cancelled": not_answered("cancelled"),
         "timed out": not_answered("timed_out"),
         "interrupted": not_answered("interrupted"),
-        "not asked (the cell runs without input)": Unavailable("the cell runs without input"),
+        "not asked (the cell runs without input)": unavailable("the cell runs without input"),
     }
     found = {}
     for words, end in ends.items():
-        if isinstance(end, Unavailable):
-            record = summarize_prompt(FormPrompt((QuestionPrompt(MANY),)), end)
+        if is_kind(end, "unavailable"):
+            record = summarize_prompt(
+                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), end
+            )
         else:
-            record = summarize_prompt(FormPrompt((QuestionPrompt(MANY),)), FormEnd((end,)))
+            record = summarize_prompt(
+                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), form_end((end,))
+            )
         found[words] = record.plain.split("\n")[0].partition(" → ")[2]
     assert found == {w: w + (" (left blank on purpose)" if w == '""' else "") for w in ends}
 
@@ -110,38 +112,45 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
         "4. How many?\n"
         "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
-    assert format_without_form(QuestionPrompt(ONE)).split("\n")[:2] == [
+    assert format_without_form(new_prompt("question_prompt", ONE)).split("\n")[:2] == [
         "Which store?",
         "    ○ Postgres",
     ]
 
 
 def test_single_choice_among_plain_values_is_one_line() -> None:
-    bare = QuestionPrompt(Question.select("q", "Which?", ["a", "b"]))
+    bare = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["a", "b"]))
     assert summarize_prompt(bare, answered("b")) == PromptSummary("Which? → b", "Which? → **b**")
-    worded = QuestionPrompt(Question.select("q", "Which?", STORES))
+    worded = new_prompt("question_prompt", jp.Question.select("q", "Which?", STORES))
     assert "    ○ Postgres\n    ◉ Redis" in summarize_prompt(worded, answered("rd")).plain
-    kept = summarize_prompt(worded, Answered("rd", "form", remember=True)).plain
+    kept = summarize_prompt(worded, kit_answered("rd", "form", remember=True)).plain
     assert kept.startswith("Which? → Redis, for this turn\n")
-    labelled = summarize_prompt(QuestionPrompt(ONE), answered("rd")).plain
+    labelled = summarize_prompt(new_prompt("question_prompt", ONE), answered("rd")).plain
     assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
 
 
 @pytest.mark.req("RPI-35", "RPI-85")
 def test_custom_text_keeps_its_lines() -> None:
     own = "first\n  second\n\n- third"
-    record = summarize_prompt(QuestionPrompt(MANY), answered({"selected": ["pg"], "custom": own}))
+    record = summarize_prompt(
+        new_prompt("question_prompt", MANY), answered({"selected": ["pg"], "custom": own})
+    )
     assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
     assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
     assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
-    prose = summarize_prompt(FormPrompt((QuestionPrompt(WHY),)), FormEnd((answered(own),)))
+    prose = summarize_prompt(
+        new_prompt("form_prompt", (new_prompt("question_prompt", WHY),)), form_end((answered(own),))
+    )
     assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
 
 
 def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
-    fields = [COUNT, MANY, Question.secret("key", "API key"), WHY.with_required(False)]
-    page = QuestionPrompt(
-        Question(id="all", text="Set it up", answer_type=FormAnswer(fields=tuple(fields)))
+    fields = [COUNT, MANY, jp.Question.secret("key", "API key"), WHY.with_required(False)]
+    page = new_prompt(
+        "question_prompt",
+        jp.Question(
+            id="all", text="Set it up", answer_type=answer_type("form", fields=tuple(fields))
+        ),
     )
     answer: JsonValue = {"count": 3, "extras": ["rd"], "key": "hunter2"}
     record = summarize_prompt(page, answered(answer))
@@ -160,11 +169,11 @@ def test_choice_among_many_options_shows_the_picks_and_their_number(
     subtests: pytest.Subtests,
 ) -> None:
     columns = [f"column_{n}" for n in range(60)]
-    one = Question.select("q", "Which?", columns)
-    many = Question.select("q", "Which?", columns, multi=True, other=True)
-    described = Question.select("q", "Which?", [Option(value=n, label=n) for n in columns])
+    one = jp.Question.select("q", "Which?", columns)
+    many = jp.Question.select("q", "Which?", columns, multi=True, other=True)
+    described = jp.Question.select("q", "Which?", [jp.Option(value=n, label=n) for n in columns])
     own: JsonValue = {"selected": ["column_3"], "custom": "mine"}
-    rows: list[tuple[Question, JsonValue, str]] = [
+    rows: list[tuple[jp.Question, JsonValue, str]] = [
         (one, "column_37", "column_37, one of 60"),
         (described, "column_37", "column_37, one of 60"),
         (many, ["column_59", "column_3"], "column_59, column_3, 2 of 60"),
@@ -173,18 +182,18 @@ def test_choice_among_many_options_shows_the_picks_and_their_number(
     ]
     for question, answer, words in rows:
         with subtests.test(answer=answer):
-            record = summarize_prompt(QuestionPrompt(question), answered(answer))
+            record = summarize_prompt(new_prompt("question_prompt", question), answered(answer))
             assert record.plain == f"Which? → {words}"
             assert record.markdown.count("column_") == record.plain.count("column_")
 
-    with_own = summarize_prompt(QuestionPrompt(many), answered(own)).plain
+    with_own = summarize_prompt(new_prompt("question_prompt", many), answered(own)).plain
     assert with_own.split("\n") == ['Which? → column_3, "mine", 1 of 60', "    ✎ mine"]
 
 
 @pytest.mark.req("RPI-84", "RPI-89")
 def test_options_of_an_open_form_are_listed_up_to_a_number() -> None:
-    many = Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
-    lines = format_without_form(QuestionPrompt(many)).split("\n")
+    many = jp.Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
+    lines = format_without_form(new_prompt("question_prompt", many)).split("\n")
     assert sum("☐" in line for line in lines) == 20
     assert lines[-2] == "    … 980 more options"
 
@@ -193,8 +202,10 @@ def test_question_without_an_answer_leaves_no_options(subtests: pytest.Subtests)
     for end in ("cancelled", "declined", "timed_out", "interrupted"):
         with subtests.test(end=end):
             for question in (ONE, MANY):
-                page = QuestionPrompt(question)
+                page = new_prompt("question_prompt", question)
                 single = summarize_prompt(page, not_answered(end))
-                paged = summarize_prompt(FormPrompt((page,)), FormEnd((not_answered(end),)))
+                paged = summarize_prompt(
+                    new_prompt("form_prompt", (page,)), form_end((not_answered(end),))
+                )
                 assert "\n" not in single.plain + single.markdown
                 assert "\n" not in paged.plain + paged.markdown

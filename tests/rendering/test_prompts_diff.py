@@ -11,26 +11,26 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import ProposedChange
-from jp_nb.rendering.text_diff import Difference, DiffLine, diff_change
+from jp_nb.rendering.text_diff import diff_change
+from tests.kit.questions import new_prompt
 
 PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
 
 
-def of(now: object, proposed: object, **more: object) -> Difference:
+def of(now: object, proposed: object, **more: object) -> Any:
     texts = [None if value is None else json.dumps(value) for value in (now, proposed)]
-    found = diff_change(ProposedChange("a.b", *texts, **more))  # type: ignore[arg-type]
+    found = diff_change(new_prompt("proposed_change", "a.b", *texts, **more))
     assert found is not None
     return found
 
 
-def shown(found: Difference) -> list[str]:
+def shown(found: Any) -> list[str]:
     return [str(line) for line in found.lines]
 
 
 def test_short_values_have_no_difference_of_their_own() -> None:
-    assert diff_change(ProposedChange("a", '"x"', json.dumps("y\n" * 20))) is None
-    assert diff_change(ProposedChange("a", None, None)) is None
+    assert diff_change(new_prompt("proposed_change", "a", '"x"', json.dumps("y\n" * 20))) is None
+    assert diff_change(new_prompt("proposed_change", "a", None, None)) is None
 
 
 def test_changed_lines_are_shown_with_their_context() -> None:
@@ -84,12 +84,16 @@ def test_new_or_removed_value_is_shown_whole() -> None:
     assert shown(of(None, "\n".join(PROMPT))) == [f"+ {line}" for line in PROMPT]
     assert shown(of("\n".join(PROMPT), None)) == [f"- {line}" for line in PROMPT]
     assert of("\n".join(PROMPT), None).sizes == "text, 30 lines → (unset)"
-    item = diff_change(ProposedChange("a", "3 items", json.dumps("\n".join(PROMPT)), added=True))
+    item = diff_change(
+        new_prompt("proposed_change", "a", "3 items", json.dumps("\n".join(PROMPT)), added=True)
+    )
     assert item is not None
     assert item.sizes == "+ text, 30 lines"
     assert [line.sign for line in item.lines] == ["+"] * 30
     kept = diff_change(
-        ProposedChange("a", json.dumps("\n".join(PROMPT)), None, then=json.dumps("file"))
+        new_prompt(
+            "proposed_change", "a", json.dumps("\n".join(PROMPT)), None, then=json.dumps("file")
+        )
     )
     assert kept is not None
     assert kept.sizes == "text, 30 lines → (unset), then text, 1 line"
@@ -138,7 +142,7 @@ def test_values_can_be_restored_from_the_shown_difference(subtests: pytest.Subte
                 assert "\n".join(unfolded) == text
 
 
-def opened(line: DiffLine, whole: str) -> str:
+def opened(line: Any, whole: str) -> str:
     """Return the text of `line`, with the folded parts of the `whole` line."""
     text = ""
     for piece in line.pieces:

@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.display import QuestionEnds
-from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
+import jp_nb as jp
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.question_text import (
@@ -21,41 +20,46 @@ from jp_nb.rendering.question_text import (
     render_card,
 )
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.answer_types import Option
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import answered as kit_answered
+from tests.kit.questions import new_prompt
+from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import dangers
 
 STORES = [
-    Option(value="pg", label="Postgres"),
-    Option(value="rd", label="Redis"),
-    Option(value="SQLite"),
+    jp.Option(value="pg", label="Postgres"),
+    jp.Option(value="rd", label="Redis"),
+    jp.Option(value="SQLite"),
 ]
-ONE = Question.select("store", "Which store?", STORES, other=True)
-MANY = Question.select("extras", "Which extras?", STORES, multi=True, other=True)
+ONE = jp.Question.select("store", "Which store?", STORES, other=True)
+MANY = jp.Question.select("extras", "Which extras?", STORES, multi=True, other=True)
 
 
-def answered(value: JsonValue, *marks: Mark) -> Answered:
-    return Answered(value, "form", marks=frozenset(marks))
+def answered(value: JsonValue, *marks: Any) -> Any:
+    return kit_answered(value, "form", marks=frozenset(marks))
 
 
-def shown(question: Question, outcome: QuestionOutcome, answer: JsonValue = None) -> dict[str, str]:
+def shown(
+    question: jp.Question, outcome: QuestionOutcome, answer: JsonValue = None
+) -> dict[str, str]:
     transcript = Transcript()
-    transcript.add(QuestionEnds("c", "ask", question, outcome, answer))
+    transcript.add(display_event("question_ends", "c", "ask", question, outcome, answer))
     return transcript.parts[-1].bundle()
 
 
 @pytest.mark.req("RPI-38", "RCP-84")
 def test_labels_and_custom_texts_are_safe() -> None:
     evil = "<b>$x$ {x} | \\href{javascript:alert(1)}{y}\n- [z](javascript:alert(1))\u202e"
-    question = Question.select("q", evil, [Option(value=1, label=evil)], multi=True, other=True)
+    question = jp.Question.select(
+        "q", evil, [jp.Option(value=1, label=evil)], multi=True, other=True
+    )
     answer: JsonValue = {"selected": [1], "custom": evil}
     for markdown in (
-        summarize_prompt(QuestionPrompt(question), answered(answer)).markdown,
+        summarize_prompt(new_prompt("question_prompt", question), answered(answer)).markdown,
         shown(question, QuestionOutcome("answered"), answer)["text/markdown"],
     ):
         assert dangers(markdown) == []
         assert "\u202e" not in markdown
-    plain = summarize_prompt(QuestionPrompt(question), answered(answer)).plain
+    plain = summarize_prompt(new_prompt("question_prompt", question), answered(answer)).plain
     assert [line[:5] for line in plain.split("\n")[1:]] == ["    ☑", "    │", "    │"]
 
 

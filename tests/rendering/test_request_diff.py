@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, ModelRequest, PrefixLoss, ToolDefinition
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.providers import create_provider
-from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
-from jp_nb.record.events import ToolCallResponse
+from jp_nb.record.context import HeadPosition
 from jp_nb.rendering.request_text import (
     TracedRequest,
     describe_shared_prefix,
@@ -19,6 +17,9 @@ from jp_nb.rendering.request_text import (
     render_request_difference,
 )
 from jp_nb.rendering.text_diff import compare_values
+from tests.kit.kinds import is_kind
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -44,7 +45,7 @@ DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def traced(request: ModelRequest, name: str = "0.1", dialect: str = "chat") -> TracedRequest:
+def traced(request: Any, name: str = "0.1", dialect: str = "chat") -> TracedRequest:
     provider_name, settings = DIALECTS[dialect]
     provider = create_provider(provider_name, NEAR | settings)
     sent = provider.preview(request)
@@ -60,8 +61,8 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         answer("Rain."),
         model="other",
         system=(long.replace("Rule 7.", "Rule seven."),),
-        tools=(WEATHER, ToolDefinition("later", "Later.", {})),
-        attachments=(Attachment("a.md", "text/plain", "A"),),
+        tools=(WEATHER, request_value("tool_definition", "later", "Later.", {})),
+        attachments=(request_value("attachment", "a.md", "text/plain", "A"),),
         tool_choice="none",
     )
     text = render_request_difference(traced(before), traced(after, "1.1")).text
@@ -102,7 +103,7 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_appended_changes_are_messages(dialect: str) -> None:
-    notes = Attachment("notes.md", "text/plain", "Notes.")
+    notes = request_value("attachment", "notes.md", "text/plain", "Notes.")
     talk = (user("Hello."), answer("Hi."), user("More."), answer("Yes."), user("Again."))
     first = ask(*talk, system=("Be short.",), tools=(WEATHER, TODAY))
     second = replace(first, system=("Be long.",), tools=(WEATHER,), attachments=(notes,))
@@ -175,7 +176,7 @@ async def test_line_about_the_shared_beginning_agrees_with_the_notice(
             for name, each in (("0.1", one), ("1.1", other))
         ]
         await provider.aclose()
-    assert isinstance(loss, PrefixLoss)
+    assert is_kind(loss, "prefix_loss")
     assert describe_shared_prefix(*sent).endswith(
         f"{loss.kept} % of request 0.1; then {loss.part} differs"
     )
@@ -183,12 +184,13 @@ async def test_line_about_the_shared_beginning_agrees_with_the_notice(
 
 def test_messages_with_different_images_differ() -> None:
     def with_image(content: bytes) -> TracedRequest:
-        item = ContextItem(
-            ToolCallResponse(id="c", content="", is_error=False),
+        item = request_value(
+            "context_item",
+            new_event("tool_call_response", id="c", content="", is_error=False),
             "openai",
-            (Image("image/png", content),),
+            (jp.Image("image/png", content),),
         )
-        return traced(ModelRequest("m", RequestContext([item])))
+        return traced(request_value("model_request", "m", request_value("request_context", [item])))
 
     same = render_request_difference(with_image(b"1"), with_image(b"1")).text
     other = render_request_difference(with_image(b"1"), with_image(b"2")).text

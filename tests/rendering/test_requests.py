@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelRequest,
-    SentRequest,
-    ToolDefinition,
-)
+import jp_nb as jp
 from jp_nb.agent.token_estimates import estimate_image_tokens, estimate_text_tokens
-from jp_nb.images import Image
 from jp_nb.providers import create_provider
-from jp_nb.record.context import ContextItem, build_context
-from jp_nb.record.events import ChatRequest
+from jp_nb.record.context import build_context
 from jp_nb.rendering.request_text import TracedRequest, render_request, render_request_difference
+from tests.kit.models import request_value
+from tests.kit.records import new_event
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
@@ -32,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
-def traced(request: ModelRequest) -> TracedRequest:
+def traced(request: Any) -> TracedRequest:
     provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
     return TracedRequest("0.1", "openai", request, provider.preview(request), ("exact request",))
 
@@ -44,14 +39,19 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         system=("Be brief.",),
         tools=(WEATHER,),
         attachments=(
-            Attachment("notes.md", "text/plain", "a" * 400),
-            Attachment("sky.png", "image/png", PNG),
-            Attachment("old.bmp", "image/bmp", b"BM"),
+            request_value("attachment", "notes.md", "text/plain", "a" * 400),
+            request_value("attachment", "sky.png", "image/png", PNG),
+            request_value("attachment", "old.bmp", "image/bmp", b"BM"),
         ),
         schema={"type": "object"},
     )
     request.thread.items.append(
-        ContextItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
+        request_value(
+            "context_item",
+            new_event("chat_request", content="See:"),
+            "openai",
+            (jp.Image("image/png", PNG, "figure 1"),),
+        )
     )
     shown = traced(request)
     text = render_request(shown).text
@@ -102,13 +102,15 @@ def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_hostile_text_is_shown_as_text(full: bool) -> None:
-    tool = ToolDefinition("weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
+    tool = request_value(
+        "tool_definition", "weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}}
+    )
     request = ask(
         *(user(HOSTILE), answer(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
         result("c", HOSTILE),
         system=(HOSTILE,),
         tools=(tool,),
-        attachments=(Attachment(HOSTILE, "text/plain", HOSTILE),),
+        attachments=(request_value("attachment", HOSTILE, "text/plain", HOSTILE),),
         schema={"title": HOSTILE},
     )
     other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
@@ -130,9 +132,9 @@ def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> No
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
 def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
     thread = build_context(new_stream(*raw), ("openai",), in_turn=True)
-    tools = (ToolDefinition("t", "", schema), TODAY)
-    request = ModelRequest("m", thread, tools=tools, schema=schema)
-    sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())
+    tools = (request_value("tool_definition", "t", "", schema), TODAY)
+    request = request_value("model_request", "m", thread, tools=tools, schema=schema)
+    sent = request_value("sent_request", "POST", "http://h", {}, json.dumps({"x": schema}).encode())
     shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
     before = traced(ask(user("Hi")))
     assert render_request(shown, full=full).text
@@ -164,8 +166,10 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
     request = ask(
         *(user(key), answer(key), called("c", key, x=key), result("c", key)),
         system=(key,),
-        tools=(ToolDefinition(key, key, {"properties": {key: {"description": key}}}),),
-        attachments=(Attachment(key, "text/plain", key),),
+        tools=(
+            request_value("tool_definition", key, key, {"properties": {key: {"description": key}}}),
+        ),
+        attachments=(request_value("attachment", key, "text/plain", key),),
         schema={"title": key},
         tool_choice=f"tool:{key}",
     )
@@ -183,7 +187,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
-    sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
+    sent = request_value("sent_request", "POST", "http://h", {}, json.dumps(body).encode())
     shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("exact request",))
     assert "hush" not in render_request(shown).text
     assert shown.body["password"] == "(set, not shown)"

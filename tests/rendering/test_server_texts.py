@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, QuestionPrompt
+import jp_nb as jp
 from jp_nb.mcp.elicitations import make_question
-from jp_nb.mcp.exchange import ServerQuestion, ServerResult
 from jp_nb.mcp.results import read_result
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.outcome import Success
+from tests.kit.questions import answered as kit_answered
+from tests.kit.questions import form_end, new_prompt
+from tests.kit.screens import display_event
+from tests.kit.servers import server_value
 from tests.rendering.markdown_readers import dangers, renderings
 
 HOSTILE = (
@@ -35,11 +36,11 @@ def question() -> Any:
             "b": {"type": "string", "enum": [HOSTILE, "x"]},
         },
     }
-    asked = ServerQuestion("q", "form", f"{HOSTILE}\n{HOSTILE}", schema)
+    asked = server_value("server_question", "q", "form", f"{HOSTILE}\n{HOSTILE}", schema)
     return make_question("books", asked, "q")
 
 
-def shown(*events: DisplayEvent) -> str:
+def shown(*events: Any) -> str:
     """Return the Markdown of a transcript."""
     transcript = Transcript()
     for event in events:
@@ -61,11 +62,17 @@ def assert_not_live(markdown: str) -> None:
 def test_question_and_answer_are_text() -> None:
     answered = QuestionOutcome("answered", "form")
     answer: Any = {"a": HOSTILE, "b": HOSTILE}
-    ends = QuestionEnds("c", "t", question(), outcome=answered, answer=answer, label="books asks")
+    ends = display_event(
+        "question_ends", "c", "t", question(), outcome=answered, answer=answer, label="books asks"
+    )
     assert_not_live(shown(ends))
     assert_not_live(shown(replace(ends, outcome=QuestionOutcome("cancelled", "form"), answer=None)))
-    prompt = FormPrompt((QuestionPrompt(question(), label="books asks"),), declines=True)
-    assert_not_live(summarize_prompt(prompt, FormEnd((Answered(answer, "form"),))).markdown)
+    prompt = new_prompt(
+        "form_prompt",
+        (new_prompt("question_prompt", question(), label="books asks"),),
+        declines=True,
+    )
+    assert_not_live(summarize_prompt(prompt, form_end((kit_answered(answer, "form"),))).markdown)
 
 
 @pytest.mark.req("R-MCP-62")
@@ -75,11 +82,17 @@ def test_result_is_text() -> None:
         {"type": "resource_link", "uri": "javascript:alert(1)", "name": HOSTILE},
         {"type": "resource", "resource": {"uri": HOSTILE, "text": HOSTILE}},
     )
-    outcome = read_result(ServerResult(blocks)).outcome
-    assert isinstance(outcome, Success)
-    begins = ToolBegins("c", "books__find", {"query": HOSTILE})
-    ends = ToolEnds(
-        "c", "books__find", outcome.content, is_error=False, seconds=0.1, folds_result=True
+    outcome = read_result(server_value("server_result", blocks)).outcome
+    assert isinstance(outcome, jp.Success)
+    begins = display_event("tool_begins", "c", "books__find", {"query": HOSTILE})
+    ends = display_event(
+        "tool_ends",
+        "c",
+        "books__find",
+        outcome.content,
+        is_error=False,
+        seconds=0.1,
+        folds_result=True,
     )
     assert_not_live(shown(begins, ends))
     assert_not_live(shown(begins, replace(ends, folds_result=False, result_lines=None)))

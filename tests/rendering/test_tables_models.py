@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.rendering.tables import MAX_TABLE_ROWS, render_model_table
+from jp_nb.rendering.tables import render_model_table
+from tests.kit.models import request_value
 from tests.rendering.markdown_readers import dangers
+
+MAX_TABLE_ROWS = 50
 
 
 def ids(text: str) -> list[str]:
@@ -12,13 +14,15 @@ def ids(text: str) -> list[str]:
     return [line.split("  ")[0].strip() for line in text.splitlines()[1:-1] if line.strip()]
 
 
-OLD = ModelInfo("old", created=1.0, state="deprecated", ends="2027-01-05")
-NEW = ModelInfo("new", "New One", context_window=200_000, tools=True, created=3.0)
-GONE = ModelInfo("gone", created=9.0, state="retired")
+OLD = request_value("model_info", "old", created=1.0, state="deprecated", ends="2027-01-05")
+NEW = request_value("model_info", "new", "New One", context_window=200_000, tools=True, created=3.0)
+GONE = request_value("model_info", "gone", created=9.0, state="retired")
 
 
 def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> None:
-    listed = ModelList((OLD, GONE, NEW, ModelInfo("mine", created=0.0)))
+    listed = request_value(
+        "model_list", (OLD, GONE, NEW, request_value("model_info", "mine", created=0.0))
+    )
     shown = render_model_table(listed, "p", current="old", aliases={"mine": ["fast", "f"]})
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
     head, first, second, *_ = shown.text.splitlines()
@@ -29,19 +33,26 @@ def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> Non
 
 
 def test_empty_columns_are_omitted() -> None:
-    assert render_model_table(ModelList((ModelInfo("m"),)), "p").text.splitlines()[0] == "model"
+    assert (
+        render_model_table(
+            request_value("model_list", (request_value("model_info", "m"),)), "p"
+        ).text.splitlines()[0]
+        == "model"
+    )
 
 
 def test_models_are_searched_by_id_and_name() -> None:
-    listed = ModelList((NEW, OLD, GONE))
+    listed = request_value("model_list", (NEW, OLD, GONE))
     assert ids(render_model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
     none = render_model_table(listed, "p", words=["o", "zz"]).text
     assert "None of the 3 models of p matches 'o zz'." in none
-    assert "p lists no models." in render_model_table(ModelList(), "p").text
+    assert "p lists no models." in render_model_table(request_value("model_list"), "p").text
 
 
 def test_long_list_is_cut_with_a_hint_to_search() -> None:
-    many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
+    many = request_value(
+        "model_list", tuple(request_value("model_info", f"m{n}") for n in range(400)), is_cut=True
+    )
     shown = render_model_table(many, "p").text
     assert len(ids(shown)) == MAX_TABLE_ROWS
     assert (
@@ -52,7 +63,12 @@ def test_long_list_is_cut_with_a_hint_to_search() -> None:
 
 def test_hostile_name_from_a_server_is_shown_as_text() -> None:
     name = "<img src=x onerror=alert(1)>|[a](javascript:x)`\u202e\x1b[31m"
-    shown = render_model_table(ModelList((ModelInfo(name, name, parameters=name, ends=name),)), "p")
+    shown = render_model_table(
+        request_value(
+            "model_list", (request_value("model_info", name, name, parameters=name, ends=name),)
+        ),
+        "p",
+    )
     assert not dangers(shown.markdown)
     for sign in ("\u202e", "\x1b"):
         assert sign not in shown.markdown + shown.text

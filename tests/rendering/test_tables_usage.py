@@ -8,18 +8,17 @@ import pytest
 
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.marks import Usage, read_usage
+from jp_nb.record.marks import read_usage
 from jp_nb.rendering.status import format_tokens
-from jp_nb.rendering.tables import (
-    ALL_USED,
-    COUNTED_ONCE,
-    MAX_TABLE_ROWS,
-    NO_TOKENS_REPORTED,
-    render_input_changes,
-    render_usage,
-)
+from jp_nb.rendering.tables import render_input_changes, render_usage
+from tests.kit.models import model_event
 from tests.rendering.markdown_readers import dangers
 from tests.support.entries import ASKED, SAID, START, raw
+
+ALL_USED = "No provider reported reasoning that a model did not get in these turns."
+COUNTED_ONCE = "turns that a branch shares with its parent are counted once"
+MAX_TABLE_ROWS = 50
+NO_TOKENS_REPORTED = "No provider has reported any tokens in this conversation yet."
 
 
 def took(model: str = "p/m", **counts: Any) -> dict[str, Any]:
@@ -100,8 +99,8 @@ def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
             entry = raw("chat_response", message="a", metadata={"usage": usage})
             other = {"conversation": 3, "events": [entry, 7, None]}
             render_usage(document(START, ASKED, entry, others=[other, 5]), 10)
-            total = sum((one.tokens for one in read_usage({"usage": usage})), Usage())
-            assert total in (Usage(), Usage(3))
+            total = sum((one.tokens for one in read_usage({"usage": usage})), model_event("usage"))
+            assert total in (model_event("usage"), model_event("usage", 3))
 
 
 def test_hostile_name_of_a_model_is_shown_as_text() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.rendering.transcript import render_call
+from tests.kit.screens import display_event
 from tests.support.images import figure
 
 ARGUMENTS: dict[str, Any] = {"path": "a.txt", "none": None, "empty": {}, "list": [], "zero": 0}
@@ -18,8 +18,8 @@ LINES = "one\ntwo\nthree\n"
 def called(content: str = "", *, error: bool = False, **more: Any) -> tuple[str, str]:
     """Return a finished call as text and as Markdown."""
     shown = {key: more.pop(key) for key in ("parameters", "formatted") if key in more}
-    begins = ToolBegins("c", "t", ARGUMENTS, **shown)
-    ends = ToolEnds("c", "t", content, error, 1.25, **more)
+    begins = display_event("tool_begins", "c", "t", ARGUMENTS, **shown)
+    ends = display_event("tool_ends", "c", "t", content, error, 1.25, **more)
     return render_call(begins, ends).text, render_call(begins, ends).markdown
 
 
@@ -44,7 +44,9 @@ def test_arguments_are_shown_in_the_configured_style(
 
 
 def test_call_with_empty_arguments_has_no_block() -> None:
-    begins = ToolBegins("c", "t", {"none": None, "empty": {}, "list": []}, parameters="json")
+    begins = display_event(
+        "tool_begins", "c", "t", {"none": None, "empty": {}, "list": []}, parameters="json"
+    )
     assert render_call(begins, None).text == "⚙ t …"
     assert render_call(begins, None).markdown == "⚙ `t` …"
 
@@ -135,8 +137,10 @@ def test_spelled_control_characters_do_not_displace_the_result() -> None:
 
 
 def with_images(*images: Any, omitted: tuple[str, ...] = ()) -> str:
-    ends = ToolEnds("c", "plot", "why", False, 0.04, images=images, omitted_images=omitted)
-    begins = ToolBegins("c", "plot", {})
+    ends = display_event(
+        "tool_ends", "c", "plot", "why", False, 0.04, images=images, omitted_images=omitted
+    )
+    begins = display_event("tool_begins", "c", "plot", {})
     assert "![x]" not in render_call(begins, ends).markdown
     return render_call(begins, ends).text
 

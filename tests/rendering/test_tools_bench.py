@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.bench_run import CallOutcome
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.tool_text import render_call_outcome
 from jp_nb.toolkit.processes import ProcessRun
@@ -14,7 +13,7 @@ from tests.support.images import figure
 
 
 def report_text(content: str = "done", *, timed: bool = False, **outcome: Any) -> str:
-    return render_call_outcome(CallOutcome("t", {}, content, **outcome), timed=timed).text
+    return render_call_outcome(jp.CallOutcome("t", {}, content, **outcome), timed=timed).text
 
 
 def test_content_for_the_model_is_counted_and_shown() -> None:
@@ -67,7 +66,9 @@ def test_end_of_each_process_is_shown() -> None:
 
 
 def test_escape_sequences_of_a_tool_are_removed() -> None:
-    report = render_call_outcome(CallOutcome("t", {}, "\x1b[31mred\u202e\n```\n<b>"), timed=False)
+    report = render_call_outcome(
+        jp.CallOutcome("t", {}, "\x1b[31mred\u202e\n```\n<b>"), timed=False
+    )
     for text in (report.text, report.markdown):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -80,12 +81,14 @@ def test_call_without_images_names_none() -> None:
 
 
 def test_image_has_the_same_name_in_every_report() -> None:
-    image = Image("image/gif", b"GIF89a\x04\0\x03\0\0", "[figure] 1")
+    image = jp.Image("image/gif", b"GIF89a\x04\0\x03\0\0", "[figure] 1")
     words = "(figure) 1, image/gif 4×3, 11 B"
     assert repr(image) == f"<{words}>"
     assert (
         words
-        in render_call_outcome(CallOutcome("plot", {}, "Here.", images=(image,)), timed=False).text
+        in render_call_outcome(
+            jp.CallOutcome("plot", {}, "Here.", images=(image,)), timed=False
+        ).text
     )
     assert f"[image: {words}]" in repr(Description("Here.", (image,)))
-    assert repr(Image("image/gif", image.content)) == "<image/gif 4×3, 11 B>"
+    assert repr(jp.Image("image/gif", image.content)) == "<image/gif 4×3, 11 B>"

@@ -13,7 +13,6 @@ from pydantic import BaseModel
 import jp_nb as jp
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.tool_text import find_call_source
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.python import PythonTool
 
 
@@ -33,7 +32,7 @@ def dated(day: date, size: Size = Size.SMALL, place: Place | None = None) -> str
     return f"{day.year} {size} {place}"
 
 
-def greet(city: str, ctx: ToolContext) -> str:
+def greet(city: str, ctx: jp.ToolContext) -> str:
     return f"{ctx.name} {city}"
 
 

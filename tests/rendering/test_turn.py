@@ -10,54 +10,61 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.agent.display import (
-    ChangeEnds,
-    DiscardText,
-    DisplayEvent,
-    EndOfText,
-    Notice,
-    QuestionEnds,
-    ShowRequest,
-    ShowText,
-    ToolBegins,
-    ToolEnds,
-    Waits,
-)
-from jp_nb.agent.prompts import ProposedChange
+import jp_nb as jp
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.transcript import MAX_FOLDED_CHARS, MAX_FOLDED_LINES, Transcript
-from jp_nb.toolkit.question import Question
+from jp_nb.rendering.transcript import Transcript
+from tests.kit.questions import new_prompt
+from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
+MAX_FOLDED_CHARS = 10_000
+MAX_FOLDED_LINES = 200
 
-def folded(*events: DisplayEvent, **options: Any) -> Transcript:
+
+def folded(*events: Any, **options: Any) -> Transcript:
     transcript = Transcript(**options)
     for event in events:
         transcript.add(event)
     return transcript
 
 
-def text(*pieces: str, kind: Any = "message") -> list[DisplayEvent]:
-    return [*(ShowText(kind, piece) for piece in pieces), EndOfText()]
+def text(*pieces: str, kind: Any = "message") -> list[Any]:
+    return [
+        *(display_event("show_text", kind, piece) for piece in pieces),
+        display_event("end_of_text"),
+    ]
 
 
-def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEvent]:
-    begins = ToolBegins("c", name, {"a": 1, "none": None, "empty": {}}, more.get("hidden", False))
-    return [begins, ToolEnds("c", name, "no such file", error, seconds=1.25, **more)]
+def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[Any]:
+    begins = display_event(
+        "tool_begins", "c", name, {"a": 1, "none": None, "empty": {}}, more.get("hidden", False)
+    )
+    return [
+        begins,
+        display_event("tool_ends", "c", name, "no such file", error, seconds=1.25, **more),
+    ]
 
 
 def result_of(content: str, *, error: bool = False, **more: Any) -> dict[str, str]:
     """Return the bundle of a call whose result is folded."""
-    ends = ToolEnds("c", "t", content, error, seconds=1.25, **{"folds_result": True, **more})
-    return folded(ToolBegins("c", "t", {}), ends).parts[-1].bundle()
+    ends = display_event(
+        "tool_ends", "c", "t", content, error, seconds=1.25, **{"folds_result": True, **more}
+    )
+    return folded(display_event("tool_begins", "c", "t", {}), ends).parts[-1].bundle()
 
 
 YES = QuestionOutcome("answered")
 SECRET = QuestionOutcome("answered", is_secret=True)
 
 
-def question(**fields: Any) -> QuestionEnds:
-    return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **{"outcome": YES, **fields})
+def question(**fields: Any) -> Any:
+    return display_event(
+        "question_ends",
+        "c",
+        "t",
+        jp.Question.boolean("q", "Ship it?"),
+        **{"outcome": YES, **fields},
+    )
 
 
 def test_result_is_folded_below_its_call_and_not_in_the_text(subtests: pytest.Subtests) -> None:
@@ -109,7 +116,12 @@ def test_folded_result_is_no_markup(content: str) -> None:
 
 def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:
     asked = "```\n</details><img src=x>\n" + "word " * 10_000 + "end"
-    shown = folded(ShowRequest(asked), *text("a"), DiscardText(), Notice("refused"))
+    shown = folded(
+        display_event("show_request", asked),
+        *text("a"),
+        display_event("discard_text"),
+        display_event("notice", "refused"),
+    )
     markdown = shown.parts[-1].bundle()["text/markdown"]
     assert markdown.startswith("<details><summary>Request</summary>\n\n````text\n```\n</details>")
     assert "end\n````\n\n</details>" in markdown
@@ -127,8 +139,8 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
         *tool(),
         question(outcome=QuestionOutcome("answered", "form"), answer=True, label="Ops"),
         *tool(error=True),
-        Notice("⚠ cut off"),
-        Waits("model", "⚠ retrying"),
+        display_event("notice", "⚠ cut off"),
+        display_event("waits", "model", "⚠ retrying"),
         *text("Done."),
     )
     assert transcript.parts[-1].bundle()["text/plain"].split("\n") == [
@@ -163,7 +175,13 @@ def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
 
 
 def test_discard_removes_only_the_latest_text() -> None:
-    transcript = folded(*text("a"), *tool(), *text("b"), DiscardText(), Notice("refused"))
+    transcript = folded(
+        *text("a"),
+        *tool(),
+        *text("b"),
+        display_event("discard_text"),
+        display_event("notice", "refused"),
+    )
     assert transcript.parts[-1].bundle()["text/plain"] == "a\n✓ t(a=1)\nrefused"
 
 
@@ -208,13 +226,17 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
 
 # --- a configuration change ------------------------------------------------------------------
 
-CHANGE = ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"')
-ADDED = ProposedChange("conversation.attachments", "[]", '"a.txt"', added=True)
-UNSET = ProposedChange("assistant.model.parameters.temperature", "0.5", None)
+CHANGE = new_prompt(
+    "proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'
+)
+ADDED = new_prompt("proposed_change", "conversation.attachments", "[]", '"a.txt"', added=True)
+UNSET = new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None)
 
 
-def change(*changes: ProposedChange, applied: bool = True, **fields: Any) -> ChangeEnds:
-    return ChangeEnds("c", "change_model", changes, applied, fields.pop("by", "person"), **fields)
+def change(*changes: Any, applied: bool = True, **fields: Any) -> Any:
+    return display_event(
+        "change_ends", "c", "change_model", changes, applied, fields.pop("by", "person"), **fields
+    )
 
 
 ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
@@ -256,7 +278,12 @@ def test_several_changes_have_one_line_each() -> None:
 
 
 def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarded() -> None:
-    events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
+    events = [
+        *tool("secret", hidden=True),
+        change(CHANGE),
+        *text("b"),
+        display_event("discard_text"),
+    ]
     for transcript in (folded(*events), folded(*events, show_tools=False)):
         assert (
             transcript.parts[-1].bundle()["text/plain"] == f"⟳ change_model: {ONE} — applied by you"
@@ -268,7 +295,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
     now = lines
     proposed = [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
     texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
-    long = ProposedChange("a.prompt", texts[0], texts[1])
+    long = new_prompt("proposed_change", "a.prompt", texts[0], texts[1])
     differs = [
         "⟨… 11 unchanged lines⟩",
         *(f"  {line}" for line in lines[11:14]),
@@ -299,7 +326,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
 
 
 def test_size_of_a_shown_difference_is_limited() -> None:
-    long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
+    long = new_prompt("proposed_change", "assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
     a = "a" * 198
     b = "b" * 198
@@ -307,7 +334,9 @@ def test_size_of_a_shown_difference_is_limited() -> None:
         f"    - {a}{left}",
         f"    + {b}{left}",
     ]
-    many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
+    many = new_prompt(
+        "proposed_change", "assistant.name", None, json.dumps("\n".join(["x"] * 5000))
+    )
     for shown in folded(change(many, many)).parts[-1].bundle().values():
         assert shown.count("+ x\n") == 100
         assert "… 4900 more lines that differ" in shown
@@ -321,7 +350,7 @@ def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
     assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
 
 
-def with_context(context: str) -> QuestionEnds:
+def with_context(context: str) -> Any:
     asked = question(answer=True)
     return replace(asked, question=asked.question.with_context(context))
 
@@ -333,7 +362,7 @@ def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
 
 
 def test_number_of_shown_changes_is_limited() -> None:
-    many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
+    many = [new_prompt("proposed_change", f"options.k{n}", None, "1") for n in range(60)]
     for shown in folded(change(*many)).parts[-1].bundle().values():
         assert "60 configuration changes" in shown
         assert "options.k49: " in shown
@@ -344,7 +373,10 @@ def test_number_of_shown_changes_is_limited() -> None:
 def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
     path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
     for shown in (
-        folded(change(ProposedChange(path, None, "1"), applied=False)).parts[-1].bundle().values()
+        folded(change(new_prompt("proposed_change", path, None, "1"), applied=False))
+        .parts[-1]
+        .bundle()
+        .values()
     ):
         assert "\n" not in shown
         assert "x⟨U+000A⟩⟳ change_model" in shown
@@ -361,7 +393,7 @@ Change not applied, tool re-invoked."""
 
 
 def test_notice_keeps_its_lines() -> None:
-    shown = folded(Notice(INVALID))
+    shown = folded(display_event("notice", INVALID))
     assert shown.parts[-1].bundle()["text/plain"] == INVALID.replace("\u202e", "⟨U+202E⟩")
     assert shown.parts[-1].bundle()["text/markdown"].split("  \n") == [
         "*⚠ Tool 't' proposed an invalid config change:*",
@@ -372,7 +404,7 @@ def test_notice_keeps_its_lines() -> None:
 
 
 def test_size_of_a_notice_is_limited() -> None:
-    for shown in folded(Notice("x\n" * 100_000 + "y")).parts[-1].bundle().values():
+    for shown in folded(display_event("notice", "x\n" * 100_000 + "y")).parts[-1].bundle().values():
         assert "… 99951 more lines" in shown
         assert len(shown) < 1000
 
@@ -386,26 +418,37 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
         *text(evil),
         *text(evil, kind="reasoning"),
         *text(evil, kind="structured"),
-        ToolBegins("c", "t", {"a": evil}),
-        ToolEnds("c", "t", evil, True, 1.0, traceback=evil),
-        ToolBegins("d", evil, {evil: evil}, parameters="json"),
-        ToolEnds("d", evil, evil, False, 1.0, result_lines=None),
-        ToolBegins("e", "t", {}, formatted=evil),
-        ToolEnds("e", "t", evil, True, 1.0, result_lines=3),
-        ToolBegins("f", evil, {}, parameters="off"),
-        ToolEnds("f", evil, evil, False, 1.0, skipped=True),
-        QuestionEnds(
+        display_event("tool_begins", "c", "t", {"a": evil}),
+        display_event("tool_ends", "c", "t", evil, True, 1.0, traceback=evil),
+        display_event("tool_begins", "d", evil, {evil: evil}, parameters="json"),
+        display_event("tool_ends", "d", evil, evil, False, 1.0, result_lines=None),
+        display_event("tool_begins", "e", "t", {}, formatted=evil),
+        display_event("tool_ends", "e", "t", evil, True, 1.0, result_lines=3),
+        display_event("tool_begins", "f", evil, {}, parameters="off"),
+        display_event("tool_ends", "f", evil, evil, False, 1.0, skipped=True),
+        display_event(
+            "question_ends",
             "c",
             "t",
-            Question.text("q", evil).with_context(evil),
+            jp.Question.text("q", evil).with_context(evil),
             YES,
             evil,
             label=evil,
         ),
-        Notice(evil),
-        Notice(f"⚠ Tool 't' proposed an invalid config change:\n  {evil}\n    - {evil}\n{evil}"),
-        ChangeEnds("g", evil, (CHANGE,), False, "nobody", reason=evil),
-        ChangeEnds("h", evil, (CHANGE, ProposedChange(evil, evil, evil)), True, "grant"),
+        display_event("notice", evil),
+        display_event(
+            "notice",
+            f"⚠ Tool 't' proposed an invalid config change:\n  {evil}\n    - {evil}\n{evil}",
+        ),
+        display_event("change_ends", "g", evil, (CHANGE,), False, "nobody", reason=evil),
+        display_event(
+            "change_ends",
+            "h",
+            evil,
+            (CHANGE, new_prompt("proposed_change", evil, evil, evil)),
+            True,
+            "grant",
+        ),
         *text(f"```\n{HTML}\n```\n{evil}"),
     )
     assert dangers(transcript.parts[-1].bundle()["text/markdown"]) == []
@@ -414,21 +457,24 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
 
 def test_call_that_begins_again_keeps_its_line() -> None:
     transcript = Transcript()
-    for event in [ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})]:
+    for event in [
+        display_event("tool_begins", "c1", "publish", {"page": 1}),
+        display_event("tool_begins", "c2", "look", {}),
+    ]:
         transcript.add(event)
-    transcript.add(ToolBegins("c1", "publish", {"page": 2}))
+    transcript.add(display_event("tool_begins", "c1", "publish", {"page": 2}))
     assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=2) …\n⚙ look() …"
 
 
 def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> None:
-    transcript = folded(ToolBegins("c", "publish", {"page": 1}))
+    transcript = folded(display_event("tool_begins", "c", "publish", {"page": 1}))
     assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=1) …"
-    transcript.add(ToolBegins("c", "publish", {"page": 2}, edited=True))
+    transcript.add(display_event("tool_begins", "c", "publish", {"page": 2}, edited=True))
     assert (
         transcript.parts[-1].bundle()["text/plain"]
         == "⚙ publish(page=2) (arguments edited by you) …"
     )
-    transcript.add(ToolEnds("c", "publish", "", False, 1.25))
+    transcript.add(display_event("tool_ends", "c", "publish", "", False, 1.25))
     assert (
         transcript.parts[-1].bundle()["text/plain"] == "✓ publish(page=2) (arguments edited by you)"
     )
@@ -436,24 +482,28 @@ def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> No
 
 
 def test_text_of_one_kind_grows_until_it_is_complete() -> None:
-    transcript = folded(ShowText("message", "a"))
+    transcript = folded(display_event("show_text", "message", "a"))
     assert transcript.parts[-1].bundle()["text/plain"] == "a"
-    transcript.add(ShowText("message", "b"))
+    transcript.add(display_event("show_text", "message", "b"))
     assert transcript.parts[-1].bundle()["text/plain"] == "ab"
-    transcript.add(EndOfText())
-    transcript.add(ShowText("message", "c"))
+    transcript.add(display_event("end_of_text"))
+    transcript.add(display_event("show_text", "message", "c"))
     assert transcript.parts[-1].bundle()["text/plain"] == "ab\nc"
 
 
 def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> None:
-    transcript = folded(ToolBegins("a", "t", {}), ToolBegins("b", "u", {}), Notice("n"))
+    transcript = folded(
+        display_event("tool_begins", "a", "t", {}),
+        display_event("tool_begins", "b", "u", {}),
+        display_event("notice", "n"),
+    )
     assert transcript.cut("a")
     assert [part.bundle()["text/plain"] for part in transcript.parts] == [
         "⚙ t() …",
         "⚙ u() …\nn",
     ]
     assert not transcript.parts[0].is_final
-    transcript.add(ToolEnds("a", "t", "", False, 1.0))
+    transcript.add(display_event("tool_ends", "a", "t", "", False, 1.0))
     assert transcript.parts[0].is_final
     assert transcript.cut()
     assert not transcript.cut()
@@ -470,13 +520,15 @@ def test_deeply_nested_data_is_shown_unparsed() -> None:
 
 def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
     def shown(*order: str) -> tuple[str, str]:
-        transcript = folded(*(ToolBegins(each, "t", {}, hidden=each == "b") for each in "abc"))
+        transcript = folded(
+            *(display_event("tool_begins", each, "t", {}, hidden=each == "b") for each in "abc")
+        )
         for each in order:
-            question = Question.boolean("q", f"Is it {each}?")
-            end = QuestionEnds(each, "t", question, YES, answer=True)
+            question = jp.Question.boolean("q", f"Is it {each}?")
+            end = display_event("question_ends", each, "t", question, YES, answer=True)
             transcript.add(end)
             transcript.add(replace(end, outcome=SECRET, answer=None))
-        transcript.add(Notice("Well."))
+        transcript.add(display_event("notice", "Well."))
         for event in text("Done."):
             transcript.add(event)
         bundle = transcript.parts[-1].bundle()
@@ -489,5 +541,5 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
 
 
 def test_declined_call_that_never_began_has_its_line() -> None:
-    ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
+    ends = display_event("tool_ends", "c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
     assert folded(ends).parts[-1].bundle()["text/plain"] == "⊘ t — Tool skipped by user."

@@ -9,17 +9,16 @@ from typing import Any
 import nbformat
 import pytest
 
+import jp_nb
 from jp_nb.cli import main
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ProposedBy, make_proposal_metadata
-from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnText, read_turn
+from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, TurnText, read_turn
 from jp_nb.rendering import log as log_module
-from jp_nb.rendering.report import Report
-from jp_nb.text import MAX_FEW_NAMES
 from jp_nb.toolkit.base import DataSection, frame_sections, remove_frame
+from tests.kit.records import new_event
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
     ASKED,
@@ -35,19 +34,22 @@ from tests.support.entries import (
 )
 from tests.support.images import figure
 
+MAX_FEW_NAMES = 5
+
+
 GO = TurnText("Go.", by_person=True)
 
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
     question = Inquiry("i", HOSTILE, QuestionOutcome("answered", HOSTILE, by=HOSTILE), HOSTILE)
-    turn = Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
+    turn = jp_nb.Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
     shown = log_module.render_log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
     assert "<img" not in rendered(shown.markdown)
 
 
-def log_of(*entries: Any, status: str = "") -> Report:
+def log_of(*entries: Any, status: str = "") -> Any:
     made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
     turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
     return log_module.render_log(Document.new(clock=utc_now, made="live"), turns)
@@ -70,7 +72,7 @@ def test_log_names_the_collaborator_who_asked() -> None:
 
 
 def test_log_shows_events_in_their_order() -> None:
-    delta = ConfigDelta(
+    delta = new_event("config_delta", 
         timestamp=T, unsets=("user.name",), metadata=make_proposal_metadata([
             ProposedBy("t", "c1", ("user.name",), "grant")])
     )  # fmt: skip
@@ -166,7 +168,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 def test_log_counts_the_hidden_turns() -> None:
     document = Document.new(clock=utc_now, made="live")
-    turn = Turn(7, (GO, TurnText("Gone.")))
+    turn = jp_nb.Turn(7, (GO, TurnText("Gone.")))
     shown = log_module.render_log(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
@@ -189,7 +191,7 @@ def test_call_that_the_user_stopped_is_marked_by_its_metadata() -> None:
 
 def test_log_names_the_images_of_requests_and_results() -> None:
     call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
-    turn = Turn(0, (GO, call), images=(figure("asked"),))
+    turn = jp_nb.Turn(0, (GO, call), images=(figure("asked"),))
     text = log_module.render_log(Document(new_stream()), [turn]).text
     assert "[image: asked, image/png 4×3]" in text
     assert "✓ plot() → a plot · figure 1, image/png 4×3" in text
@@ -205,7 +207,7 @@ GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
 def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     """Return the line of the log about one change."""
     change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
-    turn = Turn(0, (GO, change))
+    turn = jp_nb.Turn(0, (GO, change))
     shown = log_module.render_log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
@@ -276,7 +278,7 @@ def test_log_names_tools_that_were_switched_without_paths(
     toolsets: dict[str, list[str]], says: str
 ) -> None:
     change = ConfigChange({"conversation": {"tools": SWITCHED}})
-    turn = Turn(0, (GO, change))
+    turn = jp_nb.Turn(0, (GO, change))
     document = Document.new(clock=utc_now, made="live")
     shown = log_module.render_log(document, [turn], toolsets=toolsets)
     assert shown.text.splitlines()[-1] == f"  ⟳ {says}"
@@ -397,7 +399,8 @@ def test_log_shows_edited_arguments_of_a_call() -> None:
 
 
 def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    delta = ConfigDelta(
+    delta = new_event(
+        "config_delta",
         timestamp=T,
         delta={"user": {"name": "t"}},
         unsets=("assistant.name",),

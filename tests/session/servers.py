@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.config.directives import Directive
-from jp_nb.mcp.exchange import StdioLaunch
+from tests.kit.kinds import is_kind
 from tests.mcp.helpers import Scripted, scripted
 from tests.support.sessions import AskedNotebook
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 def settings_of(server: Scripted, **settings: Any) -> Json:
     """Return the settings of a server that follows a script."""
-    assert isinstance(server.launch, StdioLaunch)
+    assert is_kind(server.launch, "stdio_launch")
     return {
         "command": server.launch.command,
         "arguments": list(server.launch.arguments),

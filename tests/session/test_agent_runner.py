@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.tool_set import ToolSet
+import jp_nb as jp
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session import agent_runner
 from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.discovered_tools import DiscoveredTools
@@ -36,10 +35,10 @@ async def answer() -> int:
 
 def test_result_or_exception_is_returned(agent: AgentThread) -> None:
     async def fail() -> None:
-        raise ConfigError("no", path="a")
+        raise jp.ConfigError("no", path="a")
 
     assert agent.wait_for(answer()) == 42
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp.ConfigError):
         agent.wait_for(fail())
 
 
@@ -65,7 +64,7 @@ def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
     async def asks() -> int:
         return agent.wait_for(answer())
 
-    with pytest.raises(UsageError, match="an `async def` tool cannot"):
+    with pytest.raises(jp.UsageError, match="an `async def` tool cannot"):
         agent.wait_for(asks())
 
 
@@ -81,7 +80,7 @@ def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.Monk
     blocked = agent.run(blocks())
     assert began.wait(20)
     try:
-        with pytest.raises(UsageError, match="still blocks"):
+        with pytest.raises(jp.UsageError, match="still blocks"):
             agent.wait_for(answer())
     finally:
         end.set()
@@ -182,7 +181,7 @@ def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
 
     resolver = Resolver(active, sources)
 
-    def tools() -> ToolSet:
+    def tools() -> Any:
         return agent.wait_for(resolver.tools(config))
 
     assert "book" in tools().missing

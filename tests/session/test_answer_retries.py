@@ -15,14 +15,14 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from typing_extensions import TypedDict
 
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import AnswerError, ProviderError
-from jp_nb.record.events import ChatRequest, ChatResponse
-from jp_nb.record.turn_view import RejectedAnswer, StructuredData, Turn
+from jp_nb.record.turn_view import RejectedAnswer, StructuredData
 from jp_nb.rendering.log import render_log
-from jp_nb.session.conversations import ConversationList
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import make_session, shell_of
 
@@ -87,7 +87,7 @@ def ask(
     schema: object,
     *settings: str,
     provider: str = "openai",
-) -> Turn:
+) -> jp.Turn:
     url = f"providers.llm.{provider}.base_url={server.url}"
     directives = [ROUND, *(Directive("cfg", setting) for setting in (url, *settings))]
     return session.turns.run("Go.", model=f"{provider}/m", directives=directives, schema=schema)
@@ -179,7 +179,7 @@ def test_validators_reject_nested_values(session: Session, subtests: pytest.Subt
         with subtests.test(problem=problem):
             with (
                 LoopbackServer([json.dumps(said)] * 2) as server,
-                pytest.raises(AnswerError) as caught,
+                pytest.raises(jp.AnswerError) as caught,
             ):
                 ask(session, server, schema, provider="llamacpp")
             assert problem in messages(server)[-1]
@@ -195,7 +195,7 @@ def test_setting_limits_the_answers_of_a_turn(session: Session, subtests: pytest
         with subtests.test(retries=retries):
             with (
                 LoopbackServer(lambda _: json.dumps(SHOUTED)) as server,
-                pytest.raises(AnswerError, match="write it with small letters"),
+                pytest.raises(jp.AnswerError, match="write it with small letters"),
             ):
                 ask(session, server, City, f"{setting}={retries}")
             assert len(server.requests) == 1 + retries
@@ -222,7 +222,7 @@ def test_cut_or_refused_answer_is_final(session: Session, subtests: pytest.Subte
         Reply(text="I must not.", finish="content_filter"),
     ):
         with subtests.test(reply=reply):
-            with LoopbackServer([reply]) as server, pytest.raises(AnswerError):
+            with LoopbackServer([reply]) as server, pytest.raises(jp.AnswerError):
                 ask(session, server, City)
             assert len(server.requests) == 1
 
@@ -240,11 +240,11 @@ def test_failed_request_for_another_answer_keeps_the_problem(session: Session) -
     with (
         LoopbackServer([json.dumps(SHOUTED), Reply(status=400, message="too hot")]) as server,
         pytest.raises(
-            AnswerError, match=r"small letters.*another answer failed.*too hot"
+            jp.AnswerError, match=r"small letters.*another answer failed.*too hot"
         ) as caught,
     ):
         ask(session, server, City)
-    assert isinstance(caught.value.__cause__, ProviderError)
+    assert isinstance(caught.value.__cause__, jp.ProviderError)
     assert caught.value.data == SHOUTED
 
 
@@ -266,7 +266,7 @@ def test_error_of_a_validator_is_not_told_to_the_model(
     said = {"name": name}
     with (
         LoopbackServer([json.dumps(said)]) as server,
-        pytest.raises(AnswerError, match=rf"a validator .* failed: {cause.__name__}") as caught,
+        pytest.raises(jp.AnswerError, match=rf"a validator .* failed: {cause.__name__}") as caught,
     ):
         ask(session, server, Broken)
     assert len(server.requests) == 1
@@ -288,7 +288,7 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
     kinds = [
         (entry.type, entry.metadata.get("schema_retry"))
         for entry in stream.entries
-        if isinstance(entry, ChatRequest | ChatResponse)
+        if is_kind(entry, "chat_request", "chat_response")
     ]
     assert kinds == [
         ("chat_request", None),
@@ -296,7 +296,7 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
         ("chat_request", True),
         ("chat_response", None),
     ]
-    read: ConversationList = session.conversations
+    read: Any = session.conversations
     [turn] = read.log()
     assert turn.data == turn.json == BONN
     text = render_log(session.document, [turn]).text
@@ -307,7 +307,9 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
 def test_mark_of_a_first_request_is_ignored(session: Session) -> None:
     """A record of someone else must not hide the request of a turn."""
     stream = session.document.conversation
-    stream.start_turn(ChatRequest(content="Wipe it.", metadata={"schema_retry": True}))
-    stream.append(ChatResponse(message="Done."))
+    stream.start_turn(
+        new_event("chat_request", content="Wipe it.", metadata={"schema_retry": True})
+    )
+    stream.append(new_event("chat_response", message="Done."))
     [turn] = session.conversations.log()
     assert turn.request == "Wipe it."

@@ -16,12 +16,10 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 from typing_extensions import TypedDict
 
 import jp_nb
-from jp_nb.agent.display import CodeAsks
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.session.session import Session
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, not_answered
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -78,8 +76,8 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 def form_answers(*answers: Any) -> FakePrompter:
     """A user who submits one form with `answers`."""
-    ends = [x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers]
-    return FakePrompter(FormEnd(tuple(ends)))
+    ends = [x if is_kind(x, "not_answered") else answered(x, "form") for x in answers]
+    return FakePrompter(form_end(tuple(ends)))
 
 
 def away() -> FakePrompter:
@@ -92,7 +90,7 @@ def test_model_is_asked_as_a_form_and_returned_as_an_instance(session_of: Ask) -
     trip = jp_nb.ask(Trip, label="Plan")
     assert trip == Trip(city="Delft", days=2, size=Size.LARGE)
     [prompt] = person.asked
-    assert isinstance(prompt, FormPrompt)
+    assert is_kind(prompt, "form_prompt")
     [page] = prompt.pages
     assert (page.question.text, page.label, prompt.partial, prompt.menu) == (
         "Trip",
@@ -101,7 +99,7 @@ def test_model_is_asked_as_a_form_and_returned_as_an_instance(session_of: Ask) -
         False,
     )
     kind = page.question.answer_type
-    assert isinstance(kind, FormAnswer)
+    assert is_kind(kind, "form_answer")
     assert [field.id for field in kind.fields] == ["city", "days", "size", "note"]
     assert kind.problems({"city": "x", "days": 9, "size": "l"}) == {"": "too much"}
 
@@ -118,14 +116,14 @@ def test_title_is_shown_above_the_fields(session_of: Ask) -> None:
 
 def test_several_questions_are_one_form_with_a_dict_of_answers(session_of: Ask) -> None:
     trip_answer = {"city": "Delft", "days": 1, "size": "s"}
-    person = form_answers("Delft", True, NotAnswered("declined", "form"), trip_answer)
+    person = form_answers("Delft", True, not_answered("declined", "form"), trip_answer)
     session_of(person)
     answers = jp_nb.ask(
         [
-            Question.text("city", "Where?"),
-            Question.boolean("sure", "Sure?"),
-            Question.text("note", "Anything else?").with_required(False),
-            Question.form("trip", Trip),
+            jp_nb.Question.text("city", "Where?"),
+            jp_nb.Question.boolean("sure", "Sure?"),
+            jp_nb.Question.text("note", "Anything else?").with_required(False),
+            jp_nb.Question.form("trip", Trip),
         ]
     )
     trip = Trip(city="Delft", days=1)
@@ -138,7 +136,7 @@ def test_configured_fields_are_not_asked_and_checked_with_the_rest(session_of: A
     session_of(person, days="9", note='"by boat"')
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=9, note="by boat")
     kind = person.asked[0].pages[0].question.answer_type
-    assert isinstance(kind, FormAnswer)
+    assert is_kind(kind, "form_answer")
     assert [field.id for field in kind.fields] == ["city", "size"]
     assert kind.problems({"city": "x", "size": "l"}) == {"": "too much"}
 
@@ -174,7 +172,7 @@ def test_invalid_configured_answer_is_an_error_with_its_path(
     for answers, path, why in rows:
         with subtests.test(answers=answers):
             session_of(FakePrompter(), **answers)
-            with pytest.raises(ConfigError, match=why) as caught:
+            with pytest.raises(jp_nb.ConfigError, match=why) as caught:
                 jp_nb.ask(Trip)
             assert caught.value.path == path
 
@@ -192,7 +190,7 @@ def test_without_a_user_defaults_apply_and_missing_settings_are_named(
     session_of(away(), city='"Delft"')
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=3)
     session_of(away())
-    with pytest.raises(PromptUnavailable) as caught:
+    with pytest.raises(jp_nb.PromptUnavailable) as caught:
         jp_nb.ask(Trip)
     assert caught.value.reason == "the test is alone"
     assert str(caught.value) == (
@@ -204,14 +202,14 @@ def test_without_a_user_defaults_apply_and_missing_settings_are_named(
 
 def test_without_a_user_missing_answers_of_several_questions_are_named(session_of: Ask) -> None:
     questions = [
-        Question.select("how", "How?", ["train", "boat"]).with_required(False),
-        Question.text("note", "Anything else?").with_required(False),
-        Question.text("city", "Where?").with_default("Delft"),
-        Question.boolean("sure", "Sure?").with_required(False).with_exclusive(),
+        jp_nb.Question.select("how", "How?", ["train", "boat"]).with_required(False),
+        jp_nb.Question.text("note", "Anything else?").with_required(False),
+        jp_nb.Question.text("city", "Where?").with_default("Delft"),
+        jp_nb.Question.boolean("sure", "Sure?").with_required(False).with_exclusive(),
     ]
     session_of(away())
     assert jp_nb.ask(questions[:2]) == {"how": "train", "note": None}
-    with pytest.raises(PromptUnavailable) as caught:
+    with pytest.raises(jp_nb.PromptUnavailable) as caught:
         jp_nb.ask(questions)
     assert "questions.city.answer" in str(caught.value)
     assert "questions.sure.answer" in str(caught.value)
@@ -220,7 +218,7 @@ def test_without_a_user_missing_answers_of_several_questions_are_named(session_o
 
 def test_inconsistent_defaults_are_no_answer(session_of: Ask) -> None:
     session_of(away(), city='"x"', days="9", size='"l"')
-    with pytest.raises(ConfigError, match="too much"):
+    with pytest.raises(jp_nb.ConfigError, match="too much"):
         jp_nb.ask(Trip)
 
     class Odd(BaseModel):
@@ -231,7 +229,7 @@ def test_inconsistent_defaults_are_no_answer(session_of: Ask) -> None:
             raise ValueError("never")
 
     session_of(away())
-    with pytest.raises(PromptUnavailable, match="'Odd' needs a user"):
+    with pytest.raises(jp_nb.PromptUnavailable, match="'Odd' needs a user"):
         jp_nb.ask(Odd)
 
 
@@ -239,17 +237,21 @@ def test_unanswered_form_is_an_error(session_of: Ask, subtests: pytest.Subtests)
     rows: list[Any] = ["cancelled", "timed_out", "interrupted"]
     for how in rows:
         with subtests.test(how=how):
-            session_of(FakePrompter(FormEnd((NotAnswered(how, "form"),))))
-            with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
+            session_of(FakePrompter(form_end((not_answered(how, "form"),))))
+            with pytest.raises(jp_nb.PromptCancelled, match="'Trip' was not answered") as caught:
                 jp_nb.ask(Trip)
             assert caught.value.end == how
             assert [entry.name for entry in caught.traceback] == [
                 "test_unanswered_form_is_an_error",
                 "ask",  # without inner frames
             ]
-            session_of(FakePrompter(NotAnswered(how, "form")))
-            with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):
-                jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])
+            session_of(FakePrompter(not_answered(how, "form")))
+            with pytest.raises(
+                jp_nb.PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"
+            ):
+                jp_nb.ask(
+                    [jp_nb.Question.boolean("one", "One?"), jp_nb.Question.boolean("two", "Two?")]
+                )
 
 
 def test_secret_answer_is_hidden_in_later_questions(session_of: Ask) -> None:
@@ -258,19 +260,21 @@ def test_secret_answer_is_hidden_in_later_questions(session_of: Ask) -> None:
         user: str = "hunter2"
 
     person = FakePrompter(
-        FormEnd((Answered({"password": "hunter2", "user": "ada"}, "form"),)),
-        FormEnd((Answered({"password": "hunter3", "user": "ada"}, "form"),)),
-        Answered(True, "form"),
+        form_end((answered({"password": "hunter2", "user": "ada"}, "form"),)),
+        form_end((answered({"password": "hunter3", "user": "ada"}, "form"),)),
+        answered(True, "form"),
     )
     session_of(person)
     assert jp_nb.ask(Login).password.get_secret_value() == "hunter2"
     jp_nb.ask(Login)
     password, user = person.asked[1].pages[0].question.answer_type.fields
     assert (password.default, user.default) == (None, None)
-    again = Question.boolean("sure", "hunter2?").with_header("hunter2").with_context("hunter2")
+    again = (
+        jp_nb.Question.boolean("sure", "hunter2?").with_header("hunter2").with_context("hunter2")
+    )
     assert jp_nb.ask(again) is True
     shown = person.asked[2]
-    assert isinstance(shown, QuestionPrompt)
+    assert is_kind(shown, "question_prompt")
     assert "hunter2" not in repr(shown)
 
 
@@ -287,21 +291,21 @@ def test_ask_inside_a_tool_asks_in_the_turn(session_of: Ask) -> None:
     assert [call.content for call in turn.tool_calls] == ["2"]
     # The time of the question is not counted as the tool's.
     [output] = session.turns.runner.front_end.outputs  # type: ignore[attr-defined]
-    asked = [event.waits for event in output.events if isinstance(event, CodeAsks)]
+    asked = [event.waits for event in output.events if is_kind(event, "code_asks")]
     assert asked == [True, False]
 
 
 def test_invalid_questions_are_refused(session_of: Ask, subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
         ([], "1 to 50 questions"),
-        ([Question.text("a", "A?")] * 51, "1 to 50 questions"),
-        ([Question.text("a", "A?"), Trip], r"\[1\] is a ModelMetaclass"),
-        ([Question.text("a", "A?"), Question.boolean("a", "B?")], "the id 'a'"),
+        ([jp_nb.Question.text("a", "A?")] * 51, "1 to 50 questions"),
+        ([jp_nb.Question.text("a", "A?"), Trip], r"\[1\] is a ModelMetaclass"),
+        ([jp_nb.Question.text("a", "A?"), jp_nb.Question.boolean("a", "B?")], "the id 'a'"),
         (5, "no form can be made of 5"),
         ("city", "no form can be made of 'city'"),
     ]
     for what, why in rows:
         with subtests.test(what=what):
             session_of(FakePrompter())
-            with pytest.raises(UsageError, match=why):
+            with pytest.raises(jp_nb.UsageError, match=why):
                 jp_nb.ask(what)

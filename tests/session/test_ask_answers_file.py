@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.prepared_answers import InvalidAnswer
+import jp_nb as jp
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
 
 LOGIN = {
     "id": "login",
@@ -39,8 +39,8 @@ def test_errors_of_a_prepared_form_contain_no_secret(
             (tmp_path / "a.toml").write_text(f"[questions.enter]\nlogin = {said}\n")
             answers = SessionAnswers()
             answers.load("a.toml", ConfigFiles(tmp_path))
-            found = answers.answer("enter", Question.model_validate(LOGIN))
-            assert isinstance(found, InvalidAnswer)
+            found = answers.answer("enter", jp.Question.model_validate(LOGIN))
+            assert is_kind(found, "invalid_answer")
             begin = "a.toml, line 2: the answer to 'login' does not fit"
             assert found.why.startswith(begin + why)
             assert why or found.why == begin

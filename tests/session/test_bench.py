@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.prompts import Answered
-from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.errors import UsageError
 from jp_nb.session import set_current
 from jp_nb.session.session import Session
+from tests.kit.questions import answered
 from tests.session.bench_notebook import notebook as notebook
 from tests.session.bench_notebook import protected_state
 from tests.support.fake_host import FakeHome, FakeHost
@@ -89,7 +87,7 @@ def test_invalid_lines_are_explained(notebook: Notebook, subtests: pytest.Subtes
     for line, told in rows:
         with subtests.test(line=line):
             define_weather()
-            with pytest.raises(UsageError, match=told):
+            with pytest.raises(jp.UsageError, match=told):
                 notebook.jp(f"call {line}".strip())
 
 
@@ -105,7 +103,7 @@ def test_exception_of_a_tool_is_in_the_outcome(notebook: Notebook) -> None:
 
 def test_arguments_must_be_json_values(notebook: Notebook) -> None:
     define_weather()
-    with pytest.raises(UsageError, match="the arguments of weather must be JSON values"):
+    with pytest.raises(jp.UsageError, match="the arguments of weather must be JSON values"):
         jp.call("weather", city=object())
 
 
@@ -119,7 +117,7 @@ def test_python_values_are_arguments_as_json_expresses_them(notebook: Notebook) 
     outcome = jp.call(plan, trip, price=Decimal("1.50"))
     assert outcome.content == "datetime.date(2026, 3, 1) y {2} 1.50"
     assert jp.call(plan, day="2026-03-01", folder="y", sizes=[2]).content.endswith("y {2} 1")
-    with pytest.raises(UsageError, match="the arguments of plan must be JSON values"):
+    with pytest.raises(jp.UsageError, match="the arguments of plan must be JSON values"):
         jp.call(plan, trip, price=float("inf"))
 
 
@@ -158,7 +156,7 @@ def test_disabled_tool_can_be_called_with_a_note(notebook: Notebook) -> None:
 
 
 def test_proposed_change_is_decided_and_not_applied(notebook: Notebook) -> None:
-    @jp.tool(access=[ConfigRule("assistant.model", write=True, apply="unattended")])
+    @jp.tool(access=[jp.ConfigRule("assistant.model", write=True, apply="unattended")])
     def change() -> jp.Outcome:
         """Change the model."""
         return jp.Success("Changed.", config={"assistant": {"model": {"id": "scripted/other"}}})
@@ -208,7 +206,7 @@ parameters.name = { type = "string" }
 
 
 def test_function_that_is_no_tool_is_an_error(notebook: Notebook) -> None:
-    with pytest.raises(UsageError, match=r"len is not a tool. Decorate it with `@jp\.tool`"):
+    with pytest.raises(jp.UsageError, match=r"len is not a tool. Decorate it with `@jp\.tool`"):
         jp.call(len)
 
 
@@ -231,10 +229,10 @@ def test_advice_about_a_tool_is_shown_once(
 
 def test_permissions_of_a_call_end_with_it(folder: Path) -> None:
     person = FakePrompter(
-        Answered("run_turn", channel="form"),
-        Answered("Dunes", channel="form"),
-        Answered("run", channel="form"),
-        Answered("Heath", channel="form"),
+        answered("run_turn", channel="form"),
+        answered("Dunes", channel="form"),
+        answered("run", channel="form"),
+        answered("Heath", channel="form"),
     )
     session = Session(FakeHost(person, FakeHome(folder / "n.ipynb")))
     set_current(session)

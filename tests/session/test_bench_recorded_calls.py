@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.errors import UsageError
+import jp_nb as jp
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.session.bench import find_call
 
@@ -25,10 +25,14 @@ def test_unique_prefix_of_an_id_is_enough() -> None:
 
 
 def test_ambiguous_and_unknown_ids_are_errors() -> None:
-    with pytest.raises(UsageError, match=r"^several calls of x have an id that begins with a: a1,"):
+    with pytest.raises(
+        jp.UsageError, match=r"^several calls of x have an id that begins with a: a1,"
+    ):
         find_call(CALLS, "a", about=" of x")
-    with pytest.raises(UsageError, match="no call in this conversation has an id that begins with"):
+    with pytest.raises(
+        jp.UsageError, match="no call in this conversation has an id that begins with"
+    ):
         find_call(CALLS, "c")
     many = [ToolCall(f"id{n}", "x", {}) for n in range(15)]
-    with pytest.raises(UsageError, match=r"id9 and 5 more$"):
+    with pytest.raises(jp.UsageError, match=r"id9 and 5 more$"):
         find_call(many, "id")

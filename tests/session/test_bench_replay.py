@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.tool_settings import ConfigRule
-from jp_nb.errors import PromptUnavailable, ReplayError, UsageError
 from tests.session.bench_notebook import notebook as notebook
 from tests.session.bench_notebook import protected_state
 from tests.support.images import figure
@@ -66,7 +64,7 @@ def test_different_results_are_shown_and_fail_a_strict_replay(ask: Notebook) -> 
     assert '≠ 3 weather: "Leiden: sunny" → "Leiden: rainy"' in shown
     assert "1 of 3 results are the same" in shown
     assert "differs" in shown
-    with pytest.raises(ReplayError, match="2 of 3 results of turn 1 differ from the record"):
+    with pytest.raises(jp.ReplayError, match="2 of 3 results of turn 1 differ from the record"):
         ask.jp("replay --strict")
 
 
@@ -100,7 +98,7 @@ def test_recorded_answer_is_used_without_a_user(notebook: Notebook) -> None:
     assert "no user was available" in notebook.jp("replay")
     asks = "Which name?"
     notebook.jp("trust --revoke")
-    with pytest.raises(PromptUnavailable, match=r"history .* is not trusted.*Nothing was run"):
+    with pytest.raises(jp.PromptUnavailable, match=r"history .* is not trusted.*Nothing was run"):
         notebook.jp("replay")
 
 
@@ -125,7 +123,7 @@ def test_proposed_changes_are_compared(notebook: Notebook) -> None:
     (notebook.folder / "talk.toml").write_text(one_call("change"))
     wanted = "Ada"
 
-    @jp.tool(access=[ConfigRule("user", write=True, apply="unattended")])
+    @jp.tool(access=[jp.ConfigRule("user", write=True, apply="unattended")])
     def change() -> jp.Outcome:
         """Change the name."""
         return jp.Success("Changed.", config={"user": {"name": wanted}})
@@ -140,11 +138,11 @@ def test_proposed_changes_are_compared(notebook: Notebook) -> None:
 
 
 def test_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
-    with pytest.raises(UsageError, match="nothing to replay: this conversation has no turn yet"):
+    with pytest.raises(jp.UsageError, match="nothing to replay: this conversation has no turn yet"):
         notebook.jp("replay")
     (notebook.folder / "talk.toml").write_text('[[replies]]\ntext = "Hi."\n')
     notebook.ask("Hi")
-    with pytest.raises(UsageError, match="called no tool"):
+    with pytest.raises(jp.UsageError, match="called no tool"):
         notebook.jp("replay")
-    with pytest.raises(UsageError, match="There is no turn 2"):
+    with pytest.raises(jp.UsageError, match="There is no turn 2"):
         notebook.jp("replay 2")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import PromptUnavailable
+import jp_nb
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from tests.session.killed_session import NOTEBOOK
@@ -82,7 +82,9 @@ def test_without_a_user_no_call_of_an_untrusted_record_runs(
     for line in LINES:
         with subtests.test(line=line):
             session = open_session(clean_folder, away="this is a test")
-            with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
+            with pytest.raises(
+                jp_nb.PromptUnavailable, match=r"only a user can decide.*this is a test"
+            ):
                 jp(session, line)
             assert read_marks(clean_folder) == []
             session.close()

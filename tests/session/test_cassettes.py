@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ConfigError
+import jp_nb as jp
 from jp_nb.session.cassettes import Cassettes, hide_key
 from jp_nb.storage.config_files import ConfigFiles
 
@@ -25,7 +25,7 @@ def test_cassette_needs_a_path_if_the_notebook_is_unknown(
     cassettes = Cassettes(ConfigFiles(tmp_path), None)
     assert cassettes.active is None
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "record")
-    with pytest.raises(ConfigError, match="the name of this notebook is unknown") as raised:
+    with pytest.raises(jp.ConfigError, match="the name of this notebook is unknown") as raised:
         _ = cassettes.active
     assert raised.value.path == "providers.cassette.path"
     assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"

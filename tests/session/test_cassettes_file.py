@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent.exchanges import FailedResponse
-from jp_nb.config.tree.model_settings import CassetteMode
-from jp_nb.errors import StorageError
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import read_cassette
 from tests.support.asked_requests import exchanges, requests, stored_exchanges, write_cassette
@@ -63,9 +63,9 @@ def test_replayed_error_is_raised_without_delay() -> None:
 
 
 def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="there is no cassette"):
+    with pytest.raises(jp.StorageError, match="there is no cassette"):
         OpenCassette(CassetteChoice("replay", tmp_path / "a.jsonl"))
-    modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
+    modes: tuple[Any, ...] = ("record", "replay-or-record")
     for mode in modes:
         cassette = OpenCassette(CassetteChoice(mode, tmp_path / "a.jsonl"))
         assert cassette.replay(requests()[0]) is None
@@ -77,7 +77,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtes
         with subtests.test(content=content):
             path = tmp_path / "talk.ipynb"
             path.write_text(content, "utf-8")
-            with pytest.raises(StorageError, match="is not a cassette and is not overwritten"):
+            with pytest.raises(jp.StorageError, match="is not a cassette and is not overwritten"):
                 OpenCassette(CassetteChoice("record", path))
             assert path.read_text("utf-8") == content
 
@@ -95,6 +95,6 @@ def test_damaged_cassette_can_be_recorded_again(
 def test_pipe_is_refused_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(StorageError, match="a device or a pipe"):
+    with pytest.raises(jp.StorageError, match="a device or a pipe"):
         OpenCassette(CassetteChoice("record", path))
     assert path.is_fifo()

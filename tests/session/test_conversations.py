@@ -11,21 +11,19 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice, ShowText
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import JpNbError, ProviderError, UsageError
 from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry
-from jp_nb.toolkit.outcome import NeedsInput
-from jp_nb.toolkit.python import REGISTRY, tool
-from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.python import REGISTRY
+from tests.kit.kinds import is_kind
+from tests.kit.records import new_event
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import FakeShell
@@ -145,7 +143,7 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
 
 
 def test_conversation_without_a_turn_has_none_to_undo(cells: Cells) -> None:
-    with pytest.raises(UsageError, match="no turn to undo"):
+    with pytest.raises(jp.UsageError, match="no turn to undo"):
         cells.session.conversations.undo()
 
 
@@ -161,7 +159,7 @@ def test_removed_setting_stays_removed(cells: Cells, vendor: LoopbackServer) -> 
 def test_options_of_a_failed_request_are_not_kept(cells: Cells, vendor: LoopbackServer) -> None:
     with LoopbackServer([Reply(status=404)]) as broken:
         option = Directive("cfg", f"{ADDRESS}={broken.url}")
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             cells.ask("a", "Hello.", model="openai/x", directives=[option])
     cells.session.conversations.new()
     assert cells.address == vendor.url
@@ -174,7 +172,8 @@ def test_change_proposed_by_a_tool_stays_in_its_conversation(
     cells.ask("a", "Hello.")
     proposed = ProposedBy("t", "call_1", (ADDRESS,), "person")
     cells.session.document.conversation.append(
-        ConfigDelta(
+        new_event(
+            "config_delta",
             delta={"providers": {"llm": {"openai": {"base_url": "http://tool.example"}}}},
             metadata=make_proposal_metadata([proposed]),
         )
@@ -255,8 +254,8 @@ def test_loading_again_keeps_the_settings_of_a_changed_record(
 def notices(cells: Cells) -> list[str]:
     """The notices that the last turn showed before its answer."""
     events = cells.host.person.outputs[-1].events
-    start = next(n for n, event in enumerate(events) if isinstance(event, ShowText))
-    return [event.text for event in events[:start] if isinstance(event, Notice)]
+    start = next(n for n, event in enumerate(events) if is_kind(event, "show_text"))
+    return [event.text for event in events[:start] if is_kind(event, "notice")]
 
 
 def host_of(server: LoopbackServer) -> str:
@@ -329,14 +328,14 @@ def other(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackSer
 
 
 def run_jp(cells: Cells, name: str, rest: str) -> None:
-    with suppress(JpNbError):  # the other host answers with errors
+    with suppress(jp.JpNbError):  # the other host answers with errors
         run_subcommand(FakeShell(), cells.session, name, rest)
 
 
 def lines_about(server: LoopbackServer, cells: Cells, printed: str) -> list[str]:
     """The lines that name the other host, of all outputs."""
     outputs = cells.host.person.outputs
-    shown = [event.text for out in outputs for event in out.events if isinstance(event, Notice)]
+    shown = [event.text for out in outputs for event in out.events if is_kind(event, "notice")]
     return [line for line in [*shown, *printed.splitlines()] if host_of(server) in line]
 
 
@@ -368,10 +367,10 @@ def test_summary_by_another_host_names_it_first(
 def test_inquiry_of_another_model_names_its_host_first(
     cells: Cells, other: LoopbackServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    @tool
-    def pick() -> NeedsInput:
+    @jp.tool
+    def pick() -> jp.NeedsInput:
         """Ask which one."""
-        return NeedsInput(Question.text("which", "Which one?"))
+        return jp.NeedsInput(jp.Question.text("which", "Which one?"))
 
     try:
         cells.ask("a", "One.", model="openai/x")

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jp_nb.agent.display import ShowRequest
-from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, PromptCancelled, ProviderError, UsageError
-from jp_nb.images import Image
-from jp_nb.record.events import ChatRequest
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, not_answered
+from tests.kit.records import new_event
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import png
@@ -28,7 +27,7 @@ REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
 class Cells:
     """Cells of one notebook: each run is another execution."""
 
-    def __init__(self, *ends: PromptEnd[Answered], home: FakeHome | None = None) -> None:
+    def __init__(self, *ends: Any, home: FakeHome | None = None) -> None:
         Path("talk.toml").write_text(REPLIES)
         self.prompter = FakePrompter(*ends) if ends else FakePrompter(away="no user is here")
         self.host = FakeHost(self.prompter, home)
@@ -49,7 +48,7 @@ class Cells:
 
     @property
     def asked(self) -> list[str]:
-        return [prompt.text for prompt in self.prompter.asked if isinstance(prompt, ActionPrompt)]
+        return [prompt.text for prompt in self.prompter.asked if is_kind(prompt, "decision_prompt")]
 
     def everything(self) -> list[dict[str, Any]]:
         """Return all entries of all conversations of the notebook."""
@@ -61,11 +60,11 @@ class Cells:
         ]
 
 
-REPLACE = Answered("replace", "form")
-APPEND = Answered("append", "form")
+REPLACE = answered("replace", "form")
+APPEND = answered("append", "form")
 
 
-def three_turns(*ends: PromptEnd[Answered], home: FakeHome | None = None) -> Cells:
+def three_turns(*ends: Any, home: FakeHome | None = None) -> Cells:
     cells = Cells(*ends, home=home)
     for name in "abc":
         cells.ask(name, name.upper())
@@ -93,12 +92,12 @@ def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -
 
 
 def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) -> None:
-    rows: list[PromptEnd[Answered]] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
+    rows: list[Any] = [answered("cancel", "form"), not_answered("cancelled", "form")]
     for end in rows:
         with subtests.test(end=end):
             cells = three_turns(end)
             before = cells.everything()
-            with pytest.raises(PromptCancelled, match="cancelled: no request was sent"):
+            with pytest.raises(jp.PromptCancelled, match="cancelled: no request was sent"):
                 cells.ask("b", "B")
             assert cells.everything() == before
 
@@ -106,7 +105,7 @@ def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) 
 def test_timeout_and_missing_user_add_a_turn_with_a_notice(
     folder: Path,
 ) -> None:
-    for ends in ((NotAnswered("timed_out", "form"),), ()):
+    for ends in ((not_answered("timed_out", "form"),), ()):
         cells = three_turns(*ends)
         cells.ask("b", "B")
         assert cells.requests == ["A", "B", "C", "B"]
@@ -189,7 +188,7 @@ def test_failed_turn_is_requested_again_without_a_question(folder: Path) -> None
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
     cells = Cells(REPLACE)
     cells.ask("a", "A")
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         cells.ask("b", "B", "assistant.model.id=scripted/broken")
     cells.ask("b", "B")
     assert not cells.asked
@@ -205,7 +204,7 @@ def test_first_cell_continues_a_conversation_without_an_answer(
     )
     Path("broken.toml").write_text(f"{call}[[replies]]\nerror = {{ status = 404 }}\n")
     cells = Cells(REPLACE)
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         cells.ask("a", "A", "assistant.model.id=scripted/broken")
     cells.ask("a", "A", "assistant.model.id=scripted/talk")
     assert not cells.asked
@@ -237,7 +236,7 @@ def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     assert keeps_all(cells, before)
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     shown = cells.host.person.outputs[-1].events
-    assert [event.text for event in shown if isinstance(event, ShowRequest)] == ["C"]
+    assert [event.text for event in shown if is_kind(event, "show_request")] == ["C"]
 
 
 def test_retry_uses_settings_of_the_turn_and_later_ones(folder: Path) -> None:
@@ -284,7 +283,7 @@ def test_retry_uses_the_current_configured_tool_choice(folder: Path) -> None:
 def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
     cells = Cells()
     stream = cells.session.document.conversation
-    stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
+    stream.start_turn(new_event("chat_request", content="A", metadata={"tool_choice": "whatever"}))
     cells.enter("retry")
     assert TurnRetry(cells.session).run().text == "0"
     assert "tool_choice" not in last_request(cells).get("metadata", {})
@@ -294,8 +293,8 @@ def test_retry_shows_the_same_images(folder: Path) -> None:
     cells = Cells()
     cells.ask("a", "A")
     stream = cells.session.document.conversation
-    image = Image("image/png", png())
-    stream.start_turn(ChatRequest(content="B", metadata={"cell_id": "b"}), [image])
+    image = jp.Image("image/png", png())
+    stream.start_turn(new_event("chat_request", content="B", metadata={"cell_id": "b"}), [image])
     TurnRetry(cells.session).run()
     assert cells.session.document.conversation is not stream
     assert last_request(cells)["metadata"] == {"cell_id": "b", "images": [image.digest]}
@@ -311,7 +310,7 @@ def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
     cells = Cells()
     cells.ask("a", "A")
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         cells.session.turns.run("B", model="scripted/broken")
     assert TurnRetry(cells.session).run().text == "1"
     assert cells.requests == ["A", "B"]
@@ -323,10 +322,10 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
     cells = three_turns()
     old = cells.session.document.conversation.id
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp.ConfigError):
         TurnRetry(cells.session).run(model="nonsense")
     assert cells.session.document.conversation.id == old
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         TurnRetry(cells.session).run(model="scripted/broken")
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     cells.session.conversations.switch(old)
@@ -334,7 +333,7 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
 
 
 def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
-    with pytest.raises(UsageError, match="there is no turn to ask again"):
+    with pytest.raises(jp.UsageError, match="there is no turn to ask again"):
         TurnRetry(Cells().session).run()
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.tool_settings import ToolConfig
-from jp_nb.errors import ConfigError, ToolSourceError, UsageError
+from jp_nb.errors import ToolSourceError
 from jp_nb.session import resolver
 from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
-from jp_nb.toolkit.outcome import Outcome, Success
+from jp_nb.toolkit.base import Tool, ToolSource
 from tests.support.sessions import SCRIPT, Notebook
 
 
@@ -28,9 +28,9 @@ class Page(Tool):
         self.schema = {"type": "object", "properties": {"page": {"type": "integer"}}}
 
     async def run(
-        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
-    ) -> Outcome:
-        return Success(f"{self.name}: page {arguments.get('page')}")
+        self, arguments: Mapping[str, JsonValue], context: jp.ToolContext, cell: Any
+    ) -> jp.Outcome:
+        return jp.Success(f"{self.name}: page {arguments.get('page')}")
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Books(ToolSource):
         if self.fails is not None:
             raise self.fails
 
-    async def discover(self) -> ToolRegistrations:
+    async def discover(self) -> Any:
         return {
             f"books__{page}": {
                 "source": f"mcp.books.{page}",
@@ -169,14 +169,14 @@ def test_tool_choice_names_a_tool_that_is_not_known_yet(folder: Path, books: Boo
     notebook = Notebook(folder)
     found = sent(notebook, turn_on("mcp.books"), tool_choice="tool:books__read")
     assert found == ALL
-    with pytest.raises(UsageError, match="did you mean 'books__read'"):
+    with pytest.raises(jp.UsageError, match="did you mean 'books__read'"):
         notebook.ask("Hello.", tool_choice="tool:books__red")
 
 
 def test_unknown_tool_of_a_source_is_an_error(folder: Path, books: Books) -> None:
     notebook = Notebook(folder)
     for name in ("mcp.books.burn", "mcp.bank", "books__burn"):
-        with pytest.raises(ConfigError, match=f"Tool not found: {name}"):
+        with pytest.raises(jp.ConfigError, match=f"Tool not found: {name}"):
             notebook.ask("Hello.", turn_on(name))
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from jp_nb.errors import ConfigError, JpNbError
+import jp_nb as jp
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.sessions import Notebook, bare_folder, give_away, write
@@ -26,7 +26,7 @@ def wiped() -> Iterator[list[str]]:
     """A tool `wipe` of the user, and its runs."""
     runs: list[str] = []
 
-    @tool
+    @jp.tool
     def wipe() -> str:
         """Delete the data."""
         runs.append("wiped")
@@ -96,7 +96,7 @@ def test_untrusted_record_selects_no_script_of_the_folder(
     events, base = RECORDS[kind]
     session = open_stored(bare_folder, *events, base=base)
     for text in ("Hello.", "What can you do?"):
-        with pytest.raises(JpNbError):
+        with pytest.raises(jp.JpNbError):
             session.turns.run(text)
     assert wiped == []
     session.close()
@@ -115,7 +115,7 @@ def test_script_of_the_folder_does_not_replace_the_default_model(
 ) -> None:
     write(bare_folder / place, EVIL)
     notebook = Notebook(bare_folder)
-    with pytest.raises(ConfigError, match="No model is configured"):
+    with pytest.raises(jp.ConfigError, match="No model is configured"):
         notebook.ask("Hello.")
     assert wiped == []
     assert "came with this folder" in "\n".join(notebook.session.files.notices)
@@ -128,7 +128,7 @@ def test_configuration_of_the_user_needs_consent_for_a_script_of_the_folder(
     write(tmp_path / "home" / "config.toml", '[assistant.model]\nid = "scripted/evil"\n')
     write(bare_folder / "evil.toml", EVIL)
     notebook = Notebook(bare_folder)
-    with pytest.raises(ConfigError, match="needs your consent"):
+    with pytest.raises(jp.ConfigError, match="needs your consent"):
         notebook.ask("Hello.")
     assert wiped == []
 
@@ -138,7 +138,7 @@ def test_configuration_of_the_user_needs_consent_for_a_script_of_the_folder(
     assert notebook.ask("Hello.") == "Gone."
 
     write(bare_folder / "evil.toml", EVIL + "# changed\n")
-    with pytest.raises(ConfigError, match="needs your consent"):
+    with pytest.raises(jp.ConfigError, match="needs your consent"):
         notebook.ask("Hello.")
     notebook.session.close()
 
@@ -181,16 +181,16 @@ def test_script_that_others_can_change_is_not_used(
     path = write(bare_folder / "evil.toml", EVIL)
     notebook = Notebook(bare_folder)
     path.chmod(0o666)
-    with pytest.raises(ConfigError, match="writable for everyone"):
+    with pytest.raises(jp.ConfigError, match="writable for everyone"):
         notebook.ask("Hello.", model="scripted/evil")
     path.chmod(0o644)
     give_away(path)
-    with pytest.raises(ConfigError, match="belongs to another user"):
+    with pytest.raises(jp.ConfigError, match="belongs to another user"):
         notebook.ask("Hello.", model="scripted/evil")
     path.unlink()
     with path.open("wb") as file:
         file.truncate(10_000_001)
-    with pytest.raises(ConfigError, match="more than 10000000 bytes"):
+    with pytest.raises(jp.ConfigError, match="more than 10000000 bytes"):
         notebook.ask("Hello.", model="scripted/evil")
     assert wiped == []
     notebook.session.close()

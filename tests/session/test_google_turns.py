@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.display import ShowText
 from jp_nb.config.directives import Directive
-from jp_nb.errors import AnswerError
 from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from jp_nb.session.session import Session
+from tests.kit.screens import display_event
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import (
     STREAM,
@@ -197,7 +196,10 @@ def test_interrupt_closes_the_stream_and_the_partial_answer_is_sent_as_text(
         try:
             yield STREAM
             yield from partial_answer(dialect)
-            while ShowText("message", "One, two") not in host.person.outputs[-1].events:
+            while (
+                display_event("show_text", "message", "One, two")
+                not in host.person.outputs[-1].events
+            ):
                 yield 0.01
             signal.pthread_kill(main_thread, signal.SIGINT)
             while True:
@@ -249,7 +251,7 @@ def test_answer_is_checked_against_the_schema_of_the_user(folder: Path, dialect:
         with LoopbackServer([said]) as server:
             session = open_session(server, dialect=dialect)
             if problem:
-                with pytest.raises(AnswerError, match=re.escape(problem)):
+                with pytest.raises(jp.AnswerError, match=re.escape(problem)):
                     session.turns.run("Who?", model="google/m", schema=schema)
             else:
                 result = session.turns.run("Who?", model="google/m", schema=schema)

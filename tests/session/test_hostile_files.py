@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.errors import JpNbError
 from jp_nb.notebook.completion import Names, complete_line
 from tests.support.sessions import Notebook, bare_folder, configure, write
 from tests.support.tiers import mostly_deep
@@ -175,10 +175,10 @@ def use_everything(folder: Path) -> None:
         notebook = Notebook(folder)
     try:
         for line in LINES:
-            with time_limit(), suppress(JpNbError, SystemExit):
+            with time_limit(), suppress(jp.JpNbError, SystemExit):
                 notebook.jp(line)
         for model in MODELS:
-            with time_limit(), suppress(JpNbError):
+            with time_limit(), suppress(jp.JpNbError):
                 notebook.ask("Hello.", model=model)
         with time_limit():
             complete_line("%jp config -c ", Names(notebook.session))

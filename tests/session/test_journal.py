@@ -17,12 +17,12 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.record.events import ChatRequest, RawEntry, ToolCallRequest, decode_event
+from jp_nb.record.events import decode_event
 from jp_nb.session import cell_loop, set_current
 from jp_nb.session import journal as session_journal
 from jp_nb.session.session import Session
 from jp_nb.storage import journal_file as storage_journal
-from jp_nb.toolkit.question import Question
+from tests.kit.records import new_event
 from tests.session.journals import (
     entry_types,
     journal_files,
@@ -133,7 +133,7 @@ def test_interrupt_at_any_moment_of_a_write_keeps_the_journal_whole_and_usable(
     stream.on_change = lambda: None
     interrupts = []
     for number in count(1):
-        entry: RawEntry = {"type": "chat_request", "timestamp": NOON, "content": str(number)}
+        entry: Any = {"type": "chat_request", "timestamp": NOON, "content": str(number)}
         stream.extend_stored([entry])
         modules = session_journal, storage_journal, cell_loop, contextlib
         try:
@@ -603,7 +603,7 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
 
     @jp_nb.tool
     def log_in() -> str:
-        word = jp_nb.ask(Question.secret("word", "The password?"))
+        word = jp_nb.ask(jp_nb.Question.secret("word", "The password?"))
         return f"logged in with {word}"
 
     host = FakeHost(FakePrompter(yes("hunter-2-7f3a")), FakeHome(clean_folder / NOTEBOOK))
@@ -673,8 +673,8 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     stream = session.document.conversation
     store = session.store
     assert isinstance(store, FakeStore)
-    stream.start_turn(ChatRequest(content="Second."))
-    stream.append(ToolCallRequest(id="c1", name="x", arguments={}))
+    stream.start_turn(new_event("chat_request", content="Second."))
+    stream.append(new_event("tool_call_request", id="c1", name="x", arguments={}))
     stream.append(decode_event({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
     store.saved[stream.id] = before = len(stream)
     session.turns.run("Third.")  # a repair leaves the same number of entries

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from jp_nb.config.directives import Directive
-from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.record.turn_view import CallProgress, list_open_calls
 from jp_nb.session.session import Session
+from tests.kit.records import new_event
 from tests.session.journals import entry_types, journal_files, open_session, read_lines
 from tests.support.fake_host import FakeHome, FakeHost
 
@@ -23,11 +23,15 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
     """A session with two open tool calls: one has finished, the other waits."""
     session = open_session(folder, None, **home)
     stream = session.document.conversation
-    stream.start_turn(ChatRequest(content="Mark."))
-    calls = [ToolCallRequest(id=w, name="leave_mark", arguments={"word": w}) for w in "ab"]
+    stream.start_turn(new_event("chat_request", content="Mark."))
+    calls = [
+        new_event("tool_call_request", id=w, name="leave_mark", arguments={"word": w}) for w in "ab"
+    ]
     stream.append(*calls)
     first, second = list_open_calls(stream, {})
-    result = ToolCallResponse(timestamp=stream.now(), id="a", content="marked a", is_error=False)
+    result = new_event(
+        "tool_call_response", timestamp=stream.now(), id="a", content="marked a", is_error=False
+    )
     finished = CallProgress("finished", (result.to_raw(),))
     session.active.keep_progress({first.event_id: finished})
     session.active.keep_progress({second.event_id: CallProgress("asked")})
@@ -76,7 +80,7 @@ def test_rewritten_journal_keeps_the_progress(clean_folder: Path) -> None:
     session = with_open_calls(clean_folder)
     host: Any = session.host
     host.home.path = clean_folder / "renamed.ipynb"
-    session.document.conversation.append(ConfigDelta(delta={"user": {"name": "Ada"}}))
+    session.document.conversation.append(new_event("config_delta", delta={"user": {"name": "Ada"}}))
     [path] = journal_files(clean_folder)
     stages = [line["call"]["stage"] for line in read_lines(path) if "call" in line]
     assert stages == ["finished", "asked"]
@@ -100,7 +104,9 @@ def test_journal_with_an_open_call_is_kept_after_saving(
     assert_the_result_is_back(again)
     store = again.store
     store.saved[again.document.conversation.id] = 6
-    again.document.conversation.append(ToolCallResponse(id="b", content="done", is_error=False))
+    again.document.conversation.append(
+        new_event("tool_call_response", id="b", content="done", is_error=False)
+    )
     again.close()
     assert journal_files(clean_folder) == []
 
@@ -124,8 +130,10 @@ def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
     session = open_session(clean_folder, None)
     session.configure(Directive("cfg", "record.journal=false"))
     stream = session.document.conversation
-    stream.start_turn(ChatRequest(content="Mark."))
-    stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
+    stream.start_turn(new_event("chat_request", content="Mark."))
+    stream.append(
+        new_event("tool_call_request", id="a", name="leave_mark", arguments={"word": "a"})
+    )
     [call] = list_open_calls(stream, {})
     session.active.keep_progress({call.event_id: CallProgress("started")})
     assert journal_files(clean_folder) == []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jp_nb.json_values import JsonObject
 from jp_nb.session.journal import complete_document
 from jp_nb.storage.journal_file import (
     EntriesDigest,
@@ -16,9 +16,9 @@ from jp_nb.storage.journal_file import (
     format_journal_line,
 )
 
-HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
-LATER: JsonObject = {"event_id": "c"}
-DOCUMENT: JsonObject = {
+HAD: list[Any] = [{"event_id": "a"}, {"event_id": "b"}]
+LATER: Any = {"event_id": "c"}
+DOCUMENT: Any = {
     "version": 1,
     "conversation": {"id": "jp-c1"},
     "events": [{"event_id": "x"}],
@@ -64,11 +64,11 @@ def test_journal_entries_are_appended_to_the_stored_conversation(folder: Journal
 def test_journal_of_other_entries_adds_nothing(
     folder: JournalFolder, subtests: pytest.Subtests
 ) -> None:
-    rows: list[JsonObject] = [{"event_id": "another"}, HAD[0]]
+    rows: list[Any] = [{"event_id": "another"}, HAD[0]]
     for first in rows:
         with subtests.test(first=first):
-            second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
-            document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
+            second: Any = HAD[1] if first != HAD[0] else {"event_id": "another"}
+            document: Any = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
             assert complete_document(folder, document, notebook="/nb.ipynb") == document
 
 

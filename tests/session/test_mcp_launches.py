@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.errors import ConfigError
-from jp_nb.mcp.exchange import StdioLaunch
 from jp_nb.session.mcp_launches import ServerLaunches
 from jp_nb.storage.config_files import ConfigFiles
+from tests.kit.kinds import is_kind
 
 
 def make_server(**settings: object) -> McpServer:
@@ -20,7 +20,7 @@ def make_server(**settings: object) -> McpServer:
 
 async def find_environment(launches: ServerLaunches, name: str, server: McpServer) -> object:
     launch = await launches.resolve(name, server)
-    assert isinstance(launch, StdioLaunch)
+    assert is_kind(launch, "stdio_launch")
     return dict(launch.environment)
 
 
@@ -47,7 +47,7 @@ async def test_input_is_asked_once_until_the_server_changes(tmp_path: Path) -> N
 
 async def test_input_without_a_user_is_an_error(tmp_path: Path) -> None:
     launches = ServerLaunches(ConfigFiles(tmp_path))
-    with pytest.raises(ConfigError, match="no user is available"):
+    with pytest.raises(jp.ConfigError, match="no user is available"):
         await launches.resolve("books", make_server(env={"A": "${input:key}"}))
 
 
@@ -72,5 +72,5 @@ async def test_file_of_variables_that_others_can_change_is_not_read(tmp_path: Pa
     server = make_server(env_file=".env")
     assert await find_environment(launches, "books", server) == {"A": "1"}
     (tmp_path / ".env").chmod(0o666)
-    with pytest.raises(ConfigError, match="is writable for everyone"):
+    with pytest.raises(jp.ConfigError, match="is writable for everyone"):
         await launches.resolve("books", server)

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice, Waits
-from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp import source as source_module
 from jp_nb.mcp.source import McpSource
-from jp_nb.session.source_wait import WAIT_KEY
+from tests.kit.kinds import is_kind
 from tests.mcp.helpers import FORM
 from tests.session.servers import (
     configure,
@@ -28,6 +26,9 @@ from tests.session.servers import (
 )
 from tests.support.fakes import yes
 from tests.support.sessions import SCRIPT, AskedNotebook
+
+WAIT_KEY = "tool sources"
+
 
 pytest.importorskip("mcp")
 
@@ -63,7 +64,7 @@ def notices(notebook: AskedNotebook) -> str:
     """Return the notices of all turns."""
     outputs = notebook.host.person.outputs
     events = [event for output in outputs for event in output.events]
-    return "\n".join(event.text for event in events if isinstance(event, Notice))
+    return "\n".join(event.text for event in events if is_kind(event, "notice"))
 
 
 def source_of(notebook: AskedNotebook, server: str = "books") -> McpSource:
@@ -119,7 +120,7 @@ def test_permission_names_tool_and_server_and_shows_all_arguments(
     notebook.ends.append(yes("run"))
     made = notebook.call("books__read", path=long)
     [prompt] = notebook.person.asked
-    assert isinstance(prompt, ActionPrompt)
+    assert is_kind(prompt, "decision_prompt")
     assert prompt.text == "Run the tool `books__read` of the server `books`?"
     shown = {each.caption: each.value for each in prompt.exhibits}
     assert shown["Arguments"] == {"path": long}
@@ -428,7 +429,7 @@ def test_slow_start_is_shown_in_the_cell_while_it_lasts(
     notebook = open_notebook()
     notebook.ask("Hello.", *turn_on("mcp.books", "mcp.maps"), model="scripted/story")
     [output] = notebook.host.person.outputs
-    waits = [event for event in output.events if isinstance(event, Waits)]
+    waits = [event for event in output.events if is_kind(event, "waits")]
     texts = [event.text for event in waits if event.key == WAIT_KEY]
     both = "the server books and the server maps to start"
     assert (both in texts) is is_shown

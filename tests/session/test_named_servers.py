@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.directives import Directive
@@ -19,7 +20,6 @@ from jp_nb.config.tree.model_settings import (
     ProviderTable,
 )
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.notebook.completion import Names, complete_line
 from jp_nb.providers.chat_profiles import SERVER_PROFILES
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -81,10 +81,10 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
         assert "corp/small" in notebook.jp("doctor")
         assert server.url in notebook.jp("config --explain providers.llm.servers.corp.base_url")
         assert "large" in notebook.jp("models corp")
-        with pytest.raises(UsageError, match=r"corpus.*corp"):
+        with pytest.raises(jp.UsageError, match=r"corpus.*corp"):
             notebook.jp("models corpus")
         notebook.jp("config providers.llm.servers.corp.api_key_env=NOT_SET_KEY")
-        with pytest.raises(ProviderError, match=r"NOT_SET_KEY.*providers\.llm\.servers\.corp\."):
+        with pytest.raises(jp.ProviderError, match=r"NOT_SET_KEY.*providers\.llm\.servers\.corp\."):
             notebook.ask("Hi.")
 
 
@@ -104,7 +104,7 @@ def test_removed_server_is_an_error_with_the_setting(notebook: Notebook) -> None
     with LoopbackServer(["Hello."]) as server:
         set_server(notebook, "gone", server)
         notebook.ask("Hi.", model="gone/m")
-        with pytest.raises(ConfigError, match="the server 'gone' is not in the configuration"):
+        with pytest.raises(jp.ConfigError, match="the server 'gone' is not in the configuration"):
             notebook.jp("config providers.llm.servers.gone:=null")
 
 
@@ -131,11 +131,11 @@ def test_bad_settings_are_refused(notebook: Notebook, subtests: pytest.Subtests)
     ]
     for setting, message in rows:
         with subtests.test(setting=setting):
-            with pytest.raises((ConfigError, UsageError)) as caught:
+            with pytest.raises((jp.ConfigError, jp.UsageError)) as caught:
                 notebook.jp(f"config providers.llm.servers.{setting}")
             assert message in str(caught.value)
             assert KEY not in str(caught.value)
-    with pytest.raises(ConfigError, match="one line"):
+    with pytest.raises(jp.ConfigError, match="one line"):
         validate_config(
             {"providers": {"llm": {"servers": {"a": {"headers": {"X-A": "b\nX-B: c"}}}}}}
         )
@@ -143,7 +143,7 @@ def test_bad_settings_are_refused(notebook: Notebook, subtests: pytest.Subtests)
 
 def test_server_without_an_address_is_an_error_before_a_request(notebook: Notebook) -> None:
     notebook.jp("config providers.llm.servers.empty.profile=vllm")
-    with pytest.raises(ConfigError, match="the address of the server is missing") as caught:
+    with pytest.raises(jp.ConfigError, match="the address of the server is missing") as caught:
         notebook.ask("Hi.", model="empty/m")
     assert caught.value.path == "providers.llm.servers.empty.base_url"
 
@@ -240,7 +240,7 @@ def test_unknown_model_suggests_the_provider_that_serves_it(subtests: pytest.Sub
     }
     for model, provider in rows.items():
         hint = f"did you mean '{provider}/{model}'"
-        with subtests.test(model=model), pytest.raises(ConfigError, match=hint):
+        with subtests.test(model=model), pytest.raises(jp.ConfigError, match=hint):
             resolve_model(model, {})
 
 

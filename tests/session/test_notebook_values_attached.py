@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jp_nb.agent.provider import Attachment
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session.session import Session
+from tests.kit.models import request_value
 from tests.support.fake_host import FakeHost
 from tests.support.images import pdf_bytes
 from tests.values.sample_values import figure
@@ -26,7 +26,7 @@ def host(bare_folder: Path) -> FakeHost:
     return made
 
 
-def ask(session: Session, *attach: str) -> tuple[Attachment, ...]:
+def ask(session: Session, *attach: str) -> tuple[Any, ...]:
     """Run a turn, and return the attachments of its request."""
     session.turns.run(
         "Go.", model="scripted/talk", directives=[Directive("attach", text) for text in attach]
@@ -55,7 +55,7 @@ def test_path_figure_and_pdf_are_attached(host: FakeHost) -> None:
     assert words.source == "fig"
     assert (picture.source, picture.media_type) == ("fig, image 1", "image/png")
     assert isinstance(picture.content, bytes)
-    assert paper == Attachment("report, PDF 1", "application/pdf", pdf_bytes())
+    assert paper == request_value("attachment", "report, PDF 1", "application/pdf", pdf_bytes())
 
 
 def test_file_precedes_a_variable_of_its_name_with_a_notice(
@@ -63,7 +63,9 @@ def test_file_precedes_a_variable_of_its_name_with_a_notice(
 ) -> None:
     (bare_folder / "table").write_text("the file", encoding="utf-8")
     session = Session(host)
-    assert ask(session, "table") == (Attachment("table", "text/plain", "the file"),)
+    assert ask(session, "table") == (
+        request_value("attachment", "table", "text/plain", "the file"),
+    )
     assert any(
         "attaches the file of that name. To attach the variable" in x for x in session.notices
     )
@@ -72,9 +74,9 @@ def test_file_precedes_a_variable_of_its_name_with_a_notice(
 
 def test_unknown_name_is_an_error(host: FakeHost) -> None:
     session = Session(host)
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(jp.UsageError, match="does not exist"):
         ask(session, "tabel")
-    with pytest.raises(ConfigError, match="no variable 'tabel' in this notebook; did you mean"):
+    with pytest.raises(jp.ConfigError, match="no variable 'tabel' in this notebook; did you mean"):
         ask(session, "value:tabel")
     assert session.config.conversation.attachments == []
 
@@ -83,7 +85,7 @@ def test_error_of_a_missing_variable_says_how_to_detach_it(host: FakeHost) -> No
     session = Session(host)
     ask(session, "table")
     del host.namespace["table"]
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         ask(session)
     assert "no variable 'table' in this notebook" in str(caught.value)
     assert caught.value.path == 'conversation.attachments["value://table"]'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import UsageError
+import jp_nb as jp
 from jp_nb.session.notebook_text import interpolate
 from jp_nb.values.base import ValueBudget
 from tests.values.sample_values import figure
@@ -83,7 +83,7 @@ def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
         ("{{" + "(" * 5000 + "}}", "is not a name"),
     ]:
         with subtests.test(text=text):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 interpolated(text)
             assert says in str(caught.value)
 

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.session.kept_rules import PermissionRules
-from jp_nb.storage.permission_rules_file import MAX_RULES, NotebookRules, get_permission_rules_path
+from jp_nb.storage.permission_rules_file import NotebookRules, get_permission_rules_path
 from jp_nb.storage.trust import revoke_consent
-from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fakes import yes
 from tests.support.sessions import AskedNotebook, bare_folder
+
+MAX_RULES = 100
+
 
 __all__ = ["bare_folder"]
 
@@ -25,7 +28,7 @@ def seen() -> Iterator[list[str]]:
     """The paths with which the tool `save` ran."""
     paths: list[str] = []
 
-    @tool(run="ask")
+    @jp.tool(run="ask")
     def save(path: str) -> str:
         """Save a file."""
         paths.append(path)
@@ -154,7 +157,7 @@ def test_rules_are_listed_with_their_origin_and_can_be_removed(
     notebook.jp("tools save --forget 1")
     assert is_asked(notebook)
     for line in ("tools save --forget 1", "tools save --forget x", "tools --forget 1"):
-        with pytest.raises(UsageError, match=r"forget|kept rule"):
+        with pytest.raises(jp.UsageError, match=r"forget|kept rule"):
             notebook.jp(line)
 
 
@@ -219,4 +222,4 @@ def test_withdrawn_consent_ends_the_rules(folder: Path, seen: list[str]) -> None
 
 
 def _fail() -> None:
-    raise StorageError("never read")
+    raise jp.StorageError("never read")

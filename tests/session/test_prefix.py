@@ -12,7 +12,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.talks import MODELS, Talk, open_talks
@@ -32,13 +31,13 @@ def tools() -> Iterator[None]:
     rules = [jp.ConfigRule(path, write=True, apply="unattended") for path in (PROMPT, ENABLE)]
 
     @jp.tool(access=rules)
-    def switch(path: str, value: str) -> Success:
+    def switch(path: str, value: str) -> jp.Success:
         """Change a setting."""
         *parents, last = path.split(".")
         change: Any = {last: json.loads(value)}
         for key in reversed(parents):
             change = {key: change}
-        return Success("Done.", config=change)
+        return jp.Success("Done.", config=change)
 
     yield
     for name in ("weather", "switch"):

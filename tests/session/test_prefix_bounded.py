@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.appended_changes import CONTEXT_PARTS, DEFAULT_CONTEXT_TOKENS
 from jp_nb.config.directives import Directive
 from jp_nb.session.requests import PastRequests
-from jp_nb.toolkit.outcome import Success
 from tests.support.loopback import Received, Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.sessions import Notebook
 from tests.support.talks import Talk, open_talks
 from tests.support.tiers import mostly_deep
+
+CONTEXT_PARTS = 4
+DEFAULT_CONTEXT_TOKENS = 32_768
+
 
 PROMPT = "assistant.system_prompt"
 NOTICE = "take more than a quarter of the model's context"
@@ -34,9 +36,9 @@ APPENDS = mostly_deep(
 @pytest.fixture(autouse=True)
 def tool() -> Iterator[None]:
     @jp.tool(access=[jp.ConfigRule(PROMPT, write=True, apply="unattended")])
-    def adapt(number: int) -> Success:
+    def adapt(number: int) -> jp.Success:
         """Replace the instructions."""
-        return Success("Done.", config={"assistant": {"system_prompt": instructions(number)}})
+        return jp.Success("Done.", config={"assistant": {"system_prompt": instructions(number)}})
 
     yield
     jp.remove_tool("adapt")

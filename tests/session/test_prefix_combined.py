@@ -14,7 +14,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.toolkit.outcome import Success
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Received
@@ -62,10 +61,10 @@ class Trip:
         paths = ("assistant.system_prompt", "conversation.tools.weather.enable")
 
         @jp.tool(access=[jp.ConfigRule(path, write=True, apply="unattended") for path in paths])
-        def adapt() -> Success:
+        def adapt() -> jp.Success:
             tools = {"tools": {"weather": {"enable": False}}}
             change = {"assistant": {"system_prompt": "Be Bo."}, "conversation": tools}
-            return Success("Done.", config=change)
+            return jp.Success("Done.", config=change)
 
         jp.tool(self.weather)
         jp.tool(self.pause)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.provider import Finished, PromptCut, ProviderEvent, Usage
+from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers.prompt_cuts import count_least_tokens, is_local, watch_prompt
+from tests.kit.models import model_event
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import Notebook
 
@@ -109,9 +110,9 @@ def test_counts_of_the_last_report_decide() -> None:
         watched = watch_prompt(stream(), sent=9_000, advice="", on_cut=list)
         return [event async for event in watched]
 
-    first = Usage(input_tokens=1)
-    last = Usage(input_tokens=9_500)
-    end = Finished()
+    first = model_event("usage", input_tokens=1)
+    last = model_event("usage", input_tokens=9_500)
+    end = model_event("finished")
     assert asyncio.run(collect(first, last, end)) == [first, last, end]
-    cut = PromptCut(1, 9_000, "")
+    cut = model_event("prompt_cut", 1, 9_000, "")
     assert asyncio.run(collect(last, first, end)) == [last, first, cut, end]

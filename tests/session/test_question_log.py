@@ -18,12 +18,11 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
-from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
 from jp_nb.session import question_log
 from jp_nb.storage import question_log_file as log_files
-from jp_nb.storage.question_log_file import LogEntry, QuestionLogFile
-from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.storage.question_log_file import QuestionLogFile
+from tests.kit.questions import answer_type, answered, form_end, not_answered
+from tests.kit.records import new_event
 from tests.support.fakes import CANCELLED
 from tests.support.sessions import AskedNotebook
 from tests.support.tiers import mostly_deep
@@ -86,7 +85,7 @@ def test_unanswered_question_is_logged_and_not_listed(
     notebook: AskedNotebook,
 ) -> None:
     notebook.ask_user("Sure?", CANCELLED)
-    notebook.ask_user("Now?", NotAnswered("timed_out", "form"))
+    notebook.ask_user("Now?", not_answered("timed_out", "form"))
     notebook.ask_user("Which?", "this")
     assert [(e["outcome"], e.get("id")) for e in notebook.kept()] == [
         ("cancelled", None), ("timed_out", None), ("answered", 1),
@@ -98,11 +97,11 @@ def test_unanswered_question_is_logged_and_not_listed(
 def test_each_question_of_a_form_is_one_entry(notebook: AskedNotebook) -> None:
     stores = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
     pages = (
-        Answered({"selected": ["li", "pg"], "custom": "a file"}, "form"),
-        NotAnswered("declined", "form"),
-        Answered("Ours\nand theirs", "form"),
+        answered({"selected": ["li", "pg"], "custom": "a file"}, "form"),
+        not_answered("declined", "form"),
+        answered("Ours\nand theirs", "form"),
     )
-    notebook.ends.append(FormEnd(pages))
+    notebook.ends.append(form_end(pages))
     call = notebook.call(
         "ask",
         questions=[
@@ -122,9 +121,11 @@ def test_each_question_of_a_form_is_one_entry(notebook: AskedNotebook) -> None:
     assert notebook.jp("qna search postgres").count("Which stores?") == 1
 
 
-SECRET = Question.secret("key", "Which key?")
-SIGN_IN = Question(
-    id="key", text="Who?", answer_type=FormAnswer(fields=(Question.text("user", "User"), SECRET))
+SECRET = jp_nb.Question.secret("key", "Which key?")
+SIGN_IN = jp_nb.Question(
+    id="key",
+    text="Who?",
+    answer_type=answer_type("form", fields=(jp_nb.Question.text("user", "User"), SECRET)),
 )
 
 
@@ -137,7 +138,7 @@ SIGN_IN = Question(
 )
 @pytest.mark.req("RCP-36", "RCP-70")
 def test_secret_answer_is_written_nowhere(
-    notebook: AskedNotebook, folder: Path, question: Question, answer: Any, kept: list[str]
+    notebook: AskedNotebook, folder: Path, question: jp_nb.Question, answer: Any, kept: list[str]
 ) -> None:
     @jp_nb.tool
     def sign_in(ctx: jp_nb.ToolContext) -> Any:
@@ -146,7 +147,7 @@ def test_secret_answer_is_written_nowhere(
         return "Signed in."
 
     try:
-        notebook.ends.append(Answered(answer, "form"))
+        notebook.ends.append(answered(answer, "form"))
         notebook.call("sign_in")
     finally:
         jp_nb.remove_tool("sign_in")
@@ -263,13 +264,19 @@ def test_notebooks_of_a_workspace_share_log_and_ids(folder: Path) -> None:
 def append_question(notebook: AskedNotebook, number: int) -> None:
     """Append an answered question as a turn does."""
     stream = notebook.session.document.conversation
-    stream.start_turn(ChatRequest(content="x"))
+    stream.start_turn(new_event("chat_request", content="x"))
     question: Any = {"text": f"Number {number}?", "answer_type": {"type": "text"}}
     source: Any = {"source": "assistant"}
-    stream.append(InquiryRequest(id="c.a.1", source=source, question=question))
+    stream.append(new_event("inquiry_request", id="c.a.1", source=source, question=question))
     metadata: Any = {"end": "answered", "channel": "form"}
     stream.append(
-        InquiryResponse(id="c.a.1", outcome="answered", answer=str(number), metadata=metadata)
+        new_event(
+            "inquiry_response",
+            id="c.a.1",
+            outcome="answered",
+            answer=str(number),
+            metadata=metadata,
+        )
     )
 
 
@@ -350,7 +357,7 @@ def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) ->
 def test_repaired_conversation_is_not_logged_again(notebook: AskedNotebook) -> None:
     notebook.ask_user("One?", "1")
     notebook.session.document.conversation.append(
-        ToolCallRequest(id="open", name="ask_user", arguments={})
+        new_event("tool_call_request", id="open", name="ask_user", arguments={})
     )
     notebook.ask_user("Two?", "2")  # gives the open call a response first
     assert [e["question"] for e in notebook.kept()] == ["One?", "Two?"]
@@ -388,7 +395,7 @@ def test_foreign_entries_are_shown_before_the_user_agrees(
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
     write_foreign_log(folder, OLD)
     notebook = AskedNotebook(folder)
-    notebook.ends.append(Answered(True, "form"))
+    notebook.ends.append(answered(True, "form"))
     shown = notebook.jp("trust --workspace")
     assert "Which city? → Delft" in shown
     assert "qna.jsonl" in shown
@@ -435,7 +442,7 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
     log = QuestionLogFile(folder)
     key = notebook.session.active.questions._find_key()
     for number in range(answers):
-        entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
+        entry: Any = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
         log.append([entry], key=key)
     assert notebook.read(limit=200)["total"] == answers
     lines = notebook.log.read_bytes().splitlines(keepends=True)
@@ -455,7 +462,7 @@ def test_answers_stay_valid_after_archives_were_removed(
     log = QuestionLogFile(folder, max_archives=1)
     key = notebook.session.active.questions._find_key()
     for number in range(320):
-        entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
+        entry: Any = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
         log.append([entry], key=key)
     assert len(list(log.folder.glob("qna_*"))) == 1
     assert notebook.read(limit=200)["total"] == 120

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ProviderError
+import jp_nb as jp
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import Notebook
 
@@ -85,7 +85,7 @@ def test_refusal_names_the_turn_and_the_way_back(
     notebook = open_notebook(reply)
     assert [notebook.ask("First."), notebook.ask("Second.")] == ["point", "poison"]
     for times in ("`%jp undo` 2 times", "`%jp undo` 3 times"):
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(jp.ProviderError) as caught:
             notebook.ask("Third.")
         assert "The server refuses a part of the turn “Second.”." in str(caught.value)
         assert times in str(caught.value)
@@ -97,10 +97,10 @@ def test_refusal_names_the_turn_and_the_way_back(
 def test_refusal_without_a_place_names_the_last_answered_turn(open_notebook: Open) -> None:
     refusal = Reply(status=400, message="this cannot be read")
     notebook = open_notebook([refusal, "Hi.", refusal, refusal])
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(jp.ProviderError) as caught:
         notebook.ask("First.")
     assert "undo" not in str(caught.value)
     notebook.ask("Second.")
-    with pytest.raises(ProviderError, match=r"probably in the turn “Second\.”") as caught:
+    with pytest.raises(jp.ProviderError, match=r"probably in the turn “Second\.”") as caught:
         notebook.ask("Third.")
     assert "run `%jp undo` 2 times" in str(caught.value)

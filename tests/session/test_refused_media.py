@@ -14,8 +14,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError
-from jp_nb.images import Image
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.images import figure, pdf, pdf_bytes
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -41,7 +39,7 @@ UNNAMED = "A maximum of 100 PDF pages may be provided."
 @pytest.fixture(autouse=True)
 def tool() -> Iterator[None]:
     @jp.tool
-    def report() -> Image:
+    def report() -> jp.Image:
         """Return the report."""
         return BAD
 
@@ -57,7 +55,7 @@ class Strict:
     part of it.
     """
 
-    refused: tuple[Image, ...] = (BAD,)
+    refused: tuple[jp.Image, ...] = (BAD,)
     message: str = UNNAMED
     status: int = 400
     calls: int = 0
@@ -187,7 +185,7 @@ def test_other_server_errors_are_retried_with_the_files(open_notebook: Open, mes
     server = Strict(refused=(PLOT,), message=message, status=500)
     notebook = open_notebook(server)
     notebook.jp("config assistant.request.max_retries=1 assistant.request.base_backoff_ms=1")
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         notebook.ask("See {{plot}}.")
     assert [PLOT.text in body for body in server.take()] == [True, True]
 
@@ -285,7 +283,7 @@ def test_files_that_had_no_part_in_an_error_stay(
 
     with monkeypatch.context() as patch:
         patch.setattr(Strict, "__call__", lambda self, request: refuse(request))
-        with pytest.raises(ProviderError, match="organization is closed"):
+        with pytest.raises(jp.ProviderError, match="organization is closed"):
             notebook.ask("Third.")
     assert len(server.take()) == 3  # without the PDF, without the image, and the last error
     assert notebook.ask("Fourth.") == "Fine."
@@ -305,7 +303,7 @@ def test_error_about_other_parts_leaves_files_alone(open_notebook: Open) -> None
         "the model is closed, see https://example.com/docs/page",
     ):
         server.message = message
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             notebook.ask("Second.")
         assert len(server.take()) == 1
 
@@ -329,7 +327,7 @@ def test_pages_are_counted_before_a_pdf_is_sent(
         server.calls = 1
 
         @jp.tool
-        def report() -> Image:
+        def report() -> jp.Image:
             """Return the report."""
             return long
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.provider import KeyReference, ModelRequest, SentRequest
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError, UsageError
-from jp_nb.record.context import RequestContext
 from jp_nb.rendering.request_text import TracedRequest, format_curl_command
-from jp_nb.session.requests import PLACEHOLDER, PastRequests
-from jp_nb.toolkit.outcome import Success
+from jp_nb.session.requests import PastRequests
+from tests.kit.models import request_value
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
+
+PLACEHOLDER = "(your next request)"
+
 
 KEY = "k-0123456789abcdef0123"
 PNG = (
@@ -36,9 +36,9 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 @pytest.fixture
 def tools() -> Iterator[None]:
     @jp.tool
-    def weather(city: str) -> Success:
+    def weather(city: str) -> jp.Success:
         """The weather of a city."""
-        return Success(f"sun in {city}", images=(jp.Image("image/png", PNG, "the sky"),))
+        return jp.Success(f"sun in {city}", images=(jp.Image("image/png", PNG, "the sky"),))
 
     yield
     jp.remove_tool("weather")
@@ -121,7 +121,7 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
     with LoopbackServer(["One.", refused, "Three.", "Four."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
         notebook.ask("First.")
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             notebook.ask("Wrong.", Directive("cfg", "assistant.name=Bo"))
         assert request_body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
@@ -137,7 +137,7 @@ def test_failed_request_after_tools_is_known_in_the_same_kernel(
 ) -> None:
     with LoopbackServer([CALL, Reply(status=400, message="no"), "Then."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "openai")
-        with pytest.raises(ProviderError):
+        with pytest.raises(jp.ProviderError):
             notebook.ask("First.")
         found = past_requests(notebook).find(None)
         assert (found.name, found.sent.body) == ("1.2", server.requests[1].raw)
@@ -182,10 +182,10 @@ def test_configuration_change_by_a_tool_affects_the_next_request(
     paths = ("assistant.system_prompt", "assistant.tool_choice")
 
     @jp.tool(access=[jp.ConfigRule(path, write=True, apply="unattended") for path in paths])
-    def switch() -> Success:
+    def switch() -> jp.Success:
         """Switch."""
         changed = {"system_prompt": "Be Bo.", "tool_choice": "none"}
-        return Success("Done.", config={"assistant": changed})
+        return jp.Success("Done.", config={"assistant": changed})
 
     calls = Reply(tool_calls=(ToolCall("switch", {}),))
     try:
@@ -227,7 +227,7 @@ def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) ->
         with subtests.test(name=name):
             notebook = Notebook(folder)
             notebook.ask("First.")
-            with pytest.raises(UsageError, match=r"no request .*and its last request is 1\.1"):
+            with pytest.raises(jp.UsageError, match=r"no request .*and its last request is 1\.1"):
                 past_requests(notebook).find(name)
 
 
@@ -260,17 +260,21 @@ def test_curl_command_sends_the_same_request(
 
 
 def test_scripted_model_has_no_curl_command(folder: Path) -> None:
-    with pytest.raises(UsageError, match="is sent to the script talk, not over HTTP"):
+    with pytest.raises(jp.UsageError, match="is sent to the script talk, not over HTTP"):
         Notebook(folder).jp("request --curl")
 
 
 def test_invalid_variable_name_is_not_used_in_a_command() -> None:
-    key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
-    sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
+    key = request_value("key_reference", "x-api-key", "", 'A"; touch pwned; "', is_set=True)
+    sent = request_value("sent_request", "POST", "https://h/a", {}, b"{}", key)
     traced = TracedRequest(
-        "0.1", "openai", ModelRequest("m", RequestContext()), sent, ("exact request",)
+        "0.1",
+        "openai",
+        request_value("model_request", "m", request_value("request_context")),
+        sent,
+        ("exact request",),
     )
-    with pytest.raises(UsageError, match="a shell cannot read the variable"):
+    with pytest.raises(jp.UsageError, match="a shell cannot read the variable"):
         format_curl_command(traced)
 
 
@@ -304,14 +308,16 @@ def test_conflicting_options_are_refused(folder: Path, subtests: pytest.Subtests
         "--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "--json -o x",
     ]  # fmt: skip
     for line in rows:
-        with subtests.test(line=line), pytest.raises(UsageError):
+        with subtests.test(line=line), pytest.raises(jp.UsageError):
             Notebook(folder).jp(f"request {line}")
 
 
 def test_very_long_body_is_not_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook = Notebook(folder)
     notebook.ask("x" * 300_000)
-    with pytest.raises(UsageError, match=r"too long to print here .* `%jp request 1\.1 -o NAME`"):
+    with pytest.raises(
+        jp.UsageError, match=r"too long to print here .* `%jp request 1\.1 -o NAME`"
+    ):
         notebook.jp("request --json")
     capsys.readouterr()
     notebook.jp("request --json --full")

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.agent import inquiry as inquiry_module
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.config.partial import Partial, merge_partials
+from jp_nb.config.partial import merge_partials
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.errors import ConfigError
 from jp_nb.session import resolver as resolver_module
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.discovered_tools import DiscoveredTools
@@ -35,17 +35,17 @@ def resolver(tmp_path: Path) -> Resolver:
     return Resolver(session)
 
 
-def target_table(value: Any) -> Partial:
+def target_table(value: Any) -> dict[str, Any]:
     """Return a partial configuration with `value` as the target of the `ask_user` question."""
     return for_tool("ask_user", questions={"answer": {"target": value}})
 
 
-def inquiry(**overrides: Any) -> Partial:
+def inquiry(**overrides: Any) -> dict[str, Any]:
     return {"conversation": {"inquiry": {"assistant": overrides}}}
 
 
-def resolve(resolver: Resolver, *partials: Partial) -> Resolved:
-    whole: Partial = {
+def resolve(resolver: Resolver, *partials: dict[str, Any]) -> Resolved:
+    whole: dict[str, Any] = {
         "assistant": {
             "system_prompt": "Be brief.",
             "model": {"id": "scripted/main", "parameters": {"temperature": 0.5}},
@@ -87,7 +87,7 @@ def test_attachments_are_searched_in_the_workspace(tmp_path: Path) -> None:
         discovered=DiscoveredTools(),
         document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
     )
-    attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}
+    attached: dict[str, Any] = {"conversation": {"attachments": ["file:notes.md"]}}
     found = resolve(Resolver(session), attached)
     assert [a.content for a in found.attachments] == ["Delft"]
     assert inquiry_backend(found).attachments is found.attachments
@@ -140,7 +140,7 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
     for override, path in rows:
         for model in rows_1:
             with subtests.test(override=override):
-                with pytest.raises(ConfigError) as caught:
+                with pytest.raises(jp.ConfigError) as caught:
                     resolve(resolver, override(model))
                 assert caught.value.path == path
                 assert str(caught.value).startswith(f"{path}: the model that answers questions")

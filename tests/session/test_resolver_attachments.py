@@ -12,7 +12,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.commands.setup_checks import run_checks
 from jp_nb.session import set_current
 from jp_nb.session.session import Session
@@ -70,7 +69,7 @@ def test_query_attaches_files(session: Session) -> None:
 
 def test_missing_file_is_refused_before_the_request_is_recorded(session: Session) -> None:
     ask(session)
-    with pytest.raises(JpNbError, match=r"^-a nots\.md: file /"):
+    with pytest.raises(jp.JpNbError, match=r"^-a nots\.md: file /"):
         ask(session, "nots.md")
     assert "nots.md" not in json.dumps(session.document.to_json())
     assert ask(session) == [[]]
@@ -79,7 +78,7 @@ def test_missing_file_is_refused_before_the_request_is_recorded(session: Session
 def test_error_of_a_file_that_is_gone_says_how_to_detach_it(session: Session, folder: Path) -> None:
     ask(session, "notes.md")
     (folder / "notes.md").unlink()
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         ask(session)
     assert 'conversation.attachments["file://notes.md"]: file ' in str(caught.value)
     assert row(session, "attachments").startswith(
@@ -95,7 +94,7 @@ def test_error_names_the_configuration_file_that_attaches(session: Session, fold
     (folder / ".jp").mkdir()
     attached = '[{ type = "file", path = "gone.md" }]'
     (folder / ".jp" / "config.toml").write_text(f"conversation.attachments = {attached}")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         ask(session)
     assert 'conversation.attachments["file://gone.md"]: file ' in str(caught.value)
     assert "(from workspace file: " in str(caught.value)
@@ -126,7 +125,9 @@ def test_missing_file_that_a_tool_attaches_ends_the_turn_and_can_be_detached(
     session: Session, folder: Path
 ) -> None:
     (folder / "tool.toml").write_text(calls(("attach", {"path": "nots.md"})) + PLAIN)
-    with pytest.raises(ConfigError, match=r'attachments\["file:nots.md"\]: file .* does not exist'):
+    with pytest.raises(
+        jp.ConfigError, match=r'attachments\["file:nots.md"\]: file .* does not exist'
+    ):
         ask(session, script="tool")
     session.configure(Directive("unset", 'conversation.attachments["file:nots.md"]'))
     assert ask(session) == [[]]
@@ -161,7 +162,7 @@ def test_attachments_of_an_untrusted_record_are_read_once_the_user_trusts_it(
     session = Session(FakeHost(home=FakeHome(stored={**stored, "signature": None})))
     assert ask(session) == [[]]
     session.active.accept()
-    with pytest.raises(ConfigError, match="file /no/such/file does not exist"):
+    with pytest.raises(jp.ConfigError, match="file /no/such/file does not exist"):
         ask(session)
     session.close()
 

@@ -11,12 +11,10 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
-from jp_nb.record.events import ToolCallRequest
-from jp_nb.record.turn_view import Turn
 from jp_nb.rendering.prompt_text import format_question
 from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
+from tests.kit.records import new_event
 from tests.session.killed_session import (
     NOTEBOOK,
     define_tool,
@@ -36,7 +34,7 @@ def open_session(folder: Path, *ends: Any, away: str | None = None, stored: Any 
     return Session(FakeHost(prompter, home))
 
 
-def resume(session: Session) -> Turn:
+def resume(session: Session) -> jp_nb.Turn:
     turn = TurnResumption(session).run()
     assert turn is not None
     return turn
@@ -82,7 +80,7 @@ def test_user_decides_about_each_interrupted_call(killed_folder: Path) -> None:
     assert "(1 of 2)" in prompts_of(session)[0].text
     assert session.document.conversation.turn_count == 2
     assert not session.document.conversation.repair()
-    with pytest.raises(UsageError, match="nothing to resume"):
+    with pytest.raises(jp_nb.UsageError, match="nothing to resume"):
         resume(session)
     session.close()
 
@@ -123,7 +121,7 @@ def test_undefined_tool_is_an_error_before_the_question(killed_folder: Path) -> 
     session = open_session(killed_folder, yes("run"))
     before = list(session.document.conversation.raw)
     with pytest.raises(
-        UsageError,
+        jp_nb.UsageError,
         match=r"^`leave_mark` is not defined in this kernel. Run the cell that defines it",
     ):
         resume(session)
@@ -137,7 +135,7 @@ def test_undefined_tool_is_an_error_before_the_question(killed_folder: Path) -> 
 def test_disabled_tool_is_an_error_before_the_question(killed_folder: Path) -> None:
     session = open_session(killed_folder, yes("run"))
     session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=false"))
-    with pytest.raises(UsageError, match=r"tools.leave_mark.enable=true`, then `%jp resume`"):
+    with pytest.raises(jp_nb.UsageError, match=r"tools.leave_mark.enable=true`, then `%jp resume`"):
         resume(session)
     session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=true"))
     assert resume(session).text.endswith("two")
@@ -146,7 +144,7 @@ def test_disabled_tool_is_an_error_before_the_question(killed_folder: Path) -> N
 
 def test_resume_without_a_turn_is_an_error(clean_folder: Path) -> None:
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
-    with pytest.raises(UsageError, match="this conversation has no turn yet"):
+    with pytest.raises(jp_nb.UsageError, match="this conversation has no turn yet"):
         resume(session)
     session.close()
 
@@ -154,7 +152,7 @@ def test_resume_without_a_turn_is_an_error(clean_folder: Path) -> None:
 def test_resume_without_a_user_runs_and_changes_nothing(killed_folder: Path) -> None:
     session = open_session(killed_folder, away="this is a test")
     before = list(session.document.conversation.raw)
-    with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
+    with pytest.raises(jp_nb.PromptUnavailable, match=r"only a user can decide.*this is a test"):
         resume(session)
     assert session.document.conversation.raw == before
     assert read_marks(killed_folder) == ["a"]
@@ -165,7 +163,7 @@ def test_declined_resume_can_be_repeated(killed_folder: Path) -> None:
     forget_progress(killed_folder)
     session = open_session(killed_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
     before = list(session.document.conversation.raw)
-    with pytest.raises(PromptCancelled):
+    with pytest.raises(jp_nb.PromptCancelled):
         resume(session)
     assert session.document.conversation.raw == before
     assert read_marks(killed_folder) == ["a"]
@@ -179,7 +177,7 @@ def test_failed_request_is_sent_again_in_its_turn(clean_folder: Path) -> None:
         '[[replies]]\nerror = {status = 400}\n[[replies]]\ntext = "Done."\n'
     )
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp_nb.ProviderError):
         session.turns.run("First.", model="scripted/talk")
     stream = session.document.conversation
     turn = resume(session)
@@ -190,7 +188,7 @@ def test_failed_request_is_sent_again_in_its_turn(clean_folder: Path) -> None:
 def test_turn_before_a_new_request_is_not_resumed(killed_folder: Path) -> None:
     session = open_session(killed_folder)
     session.turns.run("Third.")
-    with pytest.raises(UsageError, match="nothing to resume"):
+    with pytest.raises(jp_nb.UsageError, match="nothing to resume"):
         resume(session)
     assert read_marks(killed_folder) == ["a"]
     session.close()
@@ -225,7 +223,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
 
 
 def test_hostile_tool_name_hides_no_part_of_the_question() -> None:
-    call = ToolCallRequest(id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
+    call = new_event("tool_call_request", id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
     prompt = resume_prompt(call, 1, 2, distrust="it is not signed")
     shown = format_question(prompt)
     assert shown.startswith("This notebook's history is not trusted (it is not signed)")
@@ -312,7 +310,7 @@ def test_options_of_a_failed_turn_apply_again(clean_folder: Path) -> None:
     (clean_folder / "far.toml").write_text('[[replies]]\ntext = "far"\n' * 3)
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
     session.turns.run("First.", model="scripted/far")
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp_nb.ProviderError):
         session.turns.run("Second.", model="scripted/near")
     session.configure(Directive("cfg", "assistant.request.max_retries=0"))
     assert resume(session).text == "near"

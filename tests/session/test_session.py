@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.agent.display import ShowText
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.directives import Directive
 from jp_nb.config.validation import validate_plain_config
-from jp_nb.errors import UsageError
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.record.config_history import Projection
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
 from tests.support.fake_host import FakeHome, FakeHost
 
 TOOL_TURN = """
@@ -43,7 +41,7 @@ def folder(bare_folder: Path) -> Path:
 
 def texts(host: FakeHost) -> list[str]:
     """Return the text that each turn showed."""
-    shown = [[e.text for e in o.events if isinstance(e, ShowText)] for o in host.person.outputs]
+    shown = [[e.text for e in o.events if is_kind(e, "show_text")] for o in host.person.outputs]
     return ["".join(pieces) for pieces in shown]
 
 
@@ -159,7 +157,7 @@ def test_configured_secret_in_a_tool_result_is_hidden(
 ) -> None:
     @jp_nb.tool
     def plan(city: str) -> str:
-        return f"{city}: {jp_nb.ask(Question.secret('pass', 'Password?'))}"
+        return f"{city}: {jp_nb.ask(jp_nb.Question.secret('pass', 'Password?'))}"
 
     session = Session(FakeHost())
     monkeypatch.setattr("jp_nb.session._current", session)
@@ -176,7 +174,7 @@ def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFix
     host = FakeHost()
     session = Session(host)
     session.notices.append("by the way")
-    with pytest.raises(UsageError), session.report_errors():
+    with pytest.raises(jp_nb.UsageError), session.report_errors():
         session.turns.run(" ")
     session.close()
     assert [str(error)[:20] for error in host.errors] == ["the request is empty"]

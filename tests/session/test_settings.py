@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.errors import UsageError
-from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.session.base_config import base_config
 from jp_nb.session.settings import Settings
 from jp_nb.storage import config_files
 from jp_nb.storage.config_files import ConfigFiles
+from tests.kit.records import new_event
 from tests.support.entries import new_stream
 
 ID = "assistant.model.id"
@@ -55,7 +55,8 @@ class Talk:
         touched = [*(f"{ID}.{key}" for key in model), *unsets]
         call = ProposedBy("change_model", "call_1", tuple(touched), "person", "form")
         self.stream.append(
-            ConfigDelta(
+            new_event(
+                "config_delta",
                 delta={"assistant": {"model": {"id": dict(model)}}} if model else {},
                 unsets=unsets,
                 claims=dict.fromkeys(touched, claims),
@@ -151,7 +152,7 @@ def test_attached_path_is_relative_to_the_notebook_and_stored_from_the_workspace
     before = len(talk.stream.deltas)
     missing = "file .*/deep/"
     for text, why in [("nots.md", missing + "nots.md"), ("top.md", missing), (" ", "a URL")]:
-        with pytest.raises(UsageError, match=why):
+        with pytest.raises(jp.UsageError, match=why):
             talk.change("attach", text)
     assert len(talk.stream.deltas) == before
     talk.change("no_cfg", "conversation.attachments=file://top.md")

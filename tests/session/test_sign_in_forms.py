@@ -12,12 +12,14 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.agent.prompts import Answered, AnyEnd, NotAnswered
-from jp_nb.errors import PromptCancelled, PromptUnavailable, ToolSourceError, UsageError
+
+import jp_nb as jp
+from jp_nb.errors import ToolSourceError
 from jp_nb.session import sign_in_forms
 from jp_nb.storage import mcp_credentials
 from jp_nb.storage.mcp_credentials import get_credentials_path
-from jp_nb.toolkit.answer_types import SecretAnswer, UrlAnswer
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, not_answered
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 from tests.session.servers import configure, remove_configuration, sent_tools, turn_on
 from tests.support.sessions import SCRIPT, AskedNotebook
@@ -66,24 +68,24 @@ class Browser:
 
     async def visit(self) -> None:
         kind = self._notebook.person.asked[-1].question.answer_type
-        assert isinstance(kind, UrlAnswer)
+        assert is_kind(kind, "url_answer")
         self.address = await asyncio.to_thread(press_sign_in, kind.url)
 
-    async def sign_in_here(self) -> AnyEnd:
+    async def sign_in_here(self) -> Any:
         """Sign in on the computer of the kernel: the form closes by itself."""
         await self.visit()
         await asyncio.to_thread(follow, self.address)
         return await asyncio.Future()
 
-    async def sign_in_elsewhere(self) -> AnyEnd:
+    async def sign_in_elsewhere(self) -> Any:
         """Sign in on another computer, and press Done."""
         await self.visit()
-        return Answered(True, "form")
+        return answered(True, "form")
 
-    async def paste(self) -> AnyEnd:
+    async def paste(self) -> Any:
         kind = self._notebook.person.asked[-1].question.answer_type
-        assert isinstance(kind, SecretAnswer)
-        return Answered(self.address, "form")
+        assert is_kind(kind, "secret_answer")
+        return answered(self.address, "form")
 
 
 def find_tokens(folder: Path) -> list[Path]:
@@ -107,7 +109,7 @@ def test_user_on_another_computer_signs_in_with_the_command(
     caplog.set_level("DEBUG")
     notebook = open_notebook()
     browser = Browser(notebook)
-    notebook.ends += [browser.sign_in_elsewhere, browser.paste]  # type: ignore[list-item]
+    notebook.ends += [browser.sign_in_elsewhere, browser.paste]
     shown = notebook.jp("mcp sign-in books")
     notebook.jp("cassette record story.jsonl")
     notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
@@ -129,7 +131,7 @@ def test_turn_asks_the_user_to_sign_in_and_continues(
     guarded: GuardedServer, open_notebook: Open
 ) -> None:
     notebook = open_notebook()
-    notebook.ends.append(Browser(notebook).sign_in_here)  # type: ignore[arg-type]
+    notebook.ends.append(Browser(notebook).sign_in_here)
     notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
     assert list(sent_tools(notebook)) == ["books__find"]
     [asked] = notebook.person.asked
@@ -141,7 +143,7 @@ def test_turn_asks_the_user_to_sign_in_and_continues(
     guarded.tokens.clear()
     turn = notebook.call("books__find")
     assert "%jp mcp sign-in books" in (turn.content or "")
-    notebook.ends.append(Browser(notebook).sign_in_here)  # type: ignore[arg-type]
+    notebook.ends.append(Browser(notebook).sign_in_here)
     notebook.ask("Hello.", model="scripted/story")
     assert len([x for x in notebook.person.asked if "sign-in" in (x.label or "")]) == 2
     notebook.ask("Hello.", model="scripted/story")
@@ -154,7 +156,7 @@ def test_unattended_turn_begins_no_sign_in_and_names_the_command(
     notebook = open_notebook(headless=True)
     with pytest.raises(ToolSourceError, match=r"`%jp mcp sign-in books`"):
         notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
-    with pytest.raises(PromptUnavailable, match="No user is available to sign in"):
+    with pytest.raises(jp.PromptUnavailable, match="No user is available to sign in"):
         notebook.jp("mcp sign-in books")
     assert set(guarded.paths()) == {"/mcp"}
 
@@ -164,11 +166,11 @@ def test_user_who_closes_the_form_gets_the_command(
     guarded: GuardedServer, open_notebook: Open
 ) -> None:
     notebook = open_notebook()
-    notebook.ends.append(NotAnswered("cancelled", "form"))
+    notebook.ends.append(not_answered("cancelled", "form"))
     with pytest.raises(ToolSourceError, match=r"did not finish.*`%jp mcp sign-in books`"):
         notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
-    notebook.ends.append(NotAnswered("cancelled", "form"))
-    with pytest.raises(PromptCancelled, match="did not finish"):
+    notebook.ends.append(not_answered("cancelled", "form"))
+    with pytest.raises(jp.PromptCancelled, match="did not finish"):
         notebook.jp("mcp sign-in books")
     assert not get_credentials_path().exists()
 
@@ -177,7 +179,7 @@ def test_signed_out_user_has_no_token(
     guarded: GuardedServer, open_notebook: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook = open_notebook()
-    notebook.ends.append(Browser(notebook).sign_in_here)  # type: ignore[arg-type]
+    notebook.ends.append(Browser(notebook).sign_in_here)
     notebook.jp("mcp sign-in books")
     notebook.jp("mcp sign-out books")
     assert "tokens of the MCP server books were deleted" in capsys.readouterr().out
@@ -198,5 +200,5 @@ def test_server_that_needs_no_sign_in_is_an_error(
 ) -> None:
     configure({"books": settings})
     for verb in ("sign-in", "sign-out"):
-        with pytest.raises(UsageError, match=reason):
+        with pytest.raises(jp.UsageError, match=reason):
             open_notebook().jp(f"mcp {verb} books")

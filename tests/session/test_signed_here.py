@@ -13,12 +13,10 @@ from typing import Any, Final
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.config.partial import Partial
-from jp_nb.errors import JpNbError, PromptCancelled
 from jp_nb.record import config_history
 from jp_nb.record.clock import utc_now
-from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.session.session import Session
@@ -26,7 +24,8 @@ from jp_nb.session.signed_here import SignedHere
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import get_signed_conversations_path
 from jp_nb.storage.trust import FolderTrust
-from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY
+from tests.kit.records import new_event
 from tests.support.sessions import AskedNotebook, bare_folder, write
 
 __all__ = ["bare_folder"]
@@ -108,7 +107,7 @@ def test_copied_notebook_does_not_run_a_command_of_the_new_folder(
     assert "conversation.tools.check.source" in notice
     assert f"({MOVED}). If you moved the whole project: `%jp trust --workspace`" in notice
     call(copied)
-    with pytest.raises(JpNbError):
+    with pytest.raises(jp.JpNbError):
         copied.jp("call check")
     copied.session.close()
     assert ran(elsewhere) == []
@@ -146,7 +145,7 @@ def test_copied_notebook_selects_no_script_of_the_new_folder(
     record = close(mine)
     runs: list[str] = []
 
-    @tool
+    @jp.tool
     def check() -> str:
         """Delete the data."""
         runs.append("ran")
@@ -154,7 +153,7 @@ def test_copied_notebook_selects_no_script_of_the_new_folder(
 
     try:
         copied = AskedNotebook(elsewhere, stored=record)
-        with pytest.raises(JpNbError):
+        with pytest.raises(jp.JpNbError):
             copied.session.turns.run("Hello.")
         copied.session.close()
     finally:
@@ -169,7 +168,7 @@ def test_values_of_a_file_with_includes_are_not_applied_elsewhere(
     write(home / "base.toml", "[conversation.tools.check]\ncommand = './check.sh'\n")
     write(home / "more.toml", f"extends = ['base.toml']\n{source}")
     mine = AskedNotebook(home)
-    with pytest.raises(JpNbError, match="your consent"):
+    with pytest.raises(jp.JpNbError, match="your consent"):
         change(mine, "more.toml")
     mine.jp("trust --workspace --yes")
     change(mine, "more.toml")
@@ -199,7 +198,7 @@ def test_declined_trust_remembers_nothing(
     monkeypatch.setattr(CellQuestions, "ask", lambda *_, **__: {"trust": False})
     for command in ("trust", "trust --workspace"):
         copied = AskedNotebook(elsewhere, stored=record)
-        with pytest.raises(PromptCancelled):
+        with pytest.raises(jp.PromptCancelled):
             copied.jp(command)
         assert "./check.sh" in "\n".join(copied.shown)
         copied.session.close()
@@ -348,7 +347,7 @@ class OpenedFolder:
 def test_each_conversation_that_was_signed_here_is_permitted_here(home: Path, model: str) -> None:
     opened = OpenedFolder(ConfigFiles(home, FolderTrust()))
     provider, _, name = model.partition("/")
-    base: Partial = {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
+    base: dict[str, Any] = {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
     taken: set[str] = set()
     for pair in product(CHANGES[:2], CHANGES):
         stream = ConversationStream.new(
@@ -357,7 +356,7 @@ def test_each_conversation_that_was_signed_here_is_permitted_here(home: Path, mo
         taken.add(stream.id)
         here = SignedHere(opened)
         for each in pair:
-            stream.append(ConfigDelta(**each))
+            stream.append(new_event("config_delta", **each))
             here.remember(stream)
         assert SignedHere(opened).permits(stream), pair
     assert opened.notices == []

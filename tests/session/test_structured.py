@@ -20,12 +20,11 @@ from typing_extensions import TypedDict
 import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.errors import AnswerError, UsageError
-from jp_nb.record.events import ChatRequest, ChatResponse
-from jp_nb.record.turn_view import Turn
+from jp_nb.record.events import ChatResponse
 from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
 from jp_nb.session.structured import AnswerForm, is_schema_like, read_answer_form
+from tests.kit.kinds import is_kind
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -178,7 +177,7 @@ def test_invalid_schemas_are_errors_with_their_place(subtests: pytest.Subtests) 
         ),
     ]:
         with subtests.test(value=value):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp_nb.UsageError) as caught:
                 read_answer_form("What", {"What": value})
             assert message in str(caught.value)
             assert len(str(caught.value)) < 600
@@ -198,9 +197,13 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
-    with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
+    with pytest.raises(
+        jp_nb.UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"
+    ):
         read_answer_form("Tripp", {"Trip": Trip})
-    with pytest.raises(UsageError, match="there is no 'Nope' in this notebook: define it first"):
+    with pytest.raises(
+        jp_nb.UsageError, match="there is no 'Nope' in this notebook: define it first"
+    ):
         read_answer_form("Nope", {"Trip": Trip, "open": open, "note": 5})
 
 
@@ -253,7 +256,7 @@ def test_last_answer_must_fit_the_schema(subtests: pytest.Subtests) -> None:
             if message is None:
                 check_answer(answer(data), schema, text="")
                 continue
-            with pytest.raises(AnswerError) as caught:
+            with pytest.raises(jp_nb.AnswerError) as caught:
                 check_answer(answer(data), schema, text="So.")
             assert message in str(caught.value)
             assert len(str(caught.value)) < 900
@@ -263,11 +266,13 @@ def test_last_answer_must_fit_the_schema(subtests: pytest.Subtests) -> None:
 
 def test_missing_answer_is_an_error_with_the_text() -> None:
     said = [ChatResponse(message="I would rather not.")]
-    assert jp_nb.AnswerError is AnswerError
-    with pytest.raises(AnswerError, match='no structured answer; its text is "I would') as caught:
+    assert jp_nb.AnswerError is jp_nb.AnswerError
+    with pytest.raises(
+        jp_nb.AnswerError, match='no structured answer; its text is "I would'
+    ) as caught:
         check_answer(said, ANSWER, text="I would rather not.")
     assert (caught.value.data, caught.value.text) == (None, "I would rather not.")
-    with pytest.raises(AnswerError, match=r"no structured answer$"):
+    with pytest.raises(jp_nb.AnswerError, match=r"no structured answer$"):
         check_answer([ChatResponse(reasoning="Hm.")], {}, text="")
 
 
@@ -279,7 +284,7 @@ def test_deeply_nested_answer_is_an_error() -> None:
         "$ref": "#/$defs/A",
         "$defs": {"A": {"items": {"$ref": "#/$defs/A"}}},
     }
-    with pytest.raises(AnswerError, match="nested less deeply"):
+    with pytest.raises(jp_nb.AnswerError, match="nested less deeply"):
         check_answer([ChatResponse.model_construct(data=data)], schema, text="")
 
 
@@ -287,7 +292,7 @@ def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> N
     fetched: list[object] = []
     monkeypatch.setattr("urllib.request.urlopen", lambda *args, **_: fetched.append(args))
     schema = {"$ref": "http://127.0.0.1:9/a.json"}
-    with pytest.raises(AnswerError, match="the schema does not define"):
+    with pytest.raises(jp_nb.AnswerError, match="the schema does not define"):
         check_answer(answer({}), schema, text="")
     assert not fetched
 
@@ -301,7 +306,7 @@ def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sess
     session.close()
 
 
-def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> Turn:
+def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> jp_nb.Turn:
     url = Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
     model = f"{provider}/m"
     return session.turns.run("Go.", model=model, directives=[url], schema=schema)
@@ -344,7 +349,7 @@ def test_schema_of_a_model_is_sent_and_its_answer_accepted(
     assert turn.data == Trip.model_validate(data)
     assert turn.text == ""
     request = session.document.conversation.entries[-2]
-    assert isinstance(request, ChatRequest)
+    assert is_kind(request, "chat_request")
     assert request.to_raw()["schema"] == Trip.model_json_schema()
 
 
@@ -423,7 +428,7 @@ def test_text_refusal_and_invalid_data_are_kept_as_the_answer(
         with subtests.test(reply=reply):
             with (
                 LoopbackServer([reply]) as server,
-                pytest.raises(AnswerError, match=message) as exc,
+                pytest.raises(jp_nb.AnswerError, match=message) as exc,
             ):
                 ask(session, server, "openai", "answer")
             assert (exc.value.data, exc.value.text) == (data, text)
@@ -444,7 +449,7 @@ def test_unsupported_schema_is_an_error_before_the_request(
     ]
     for provider, schema, message in rows:
         with subtests.test(provider=provider):
-            with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
+            with LoopbackServer([]) as server, pytest.raises(jp_nb.UsageError, match=message):
                 ask(session, server, provider, schema)
             assert not server.requests
             assert len(session.document.conversation) == 0

@@ -18,12 +18,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.prompts import Answered, AnyEnd
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError, UsageError
 from jp_nb.session import set_current, turn_line
 from jp_nb.session.session import Session
 from jp_nb.toolkit.python import REGISTRY
+from tests.kit.questions import answered
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -73,9 +72,9 @@ def question(ctx: jp.ToolContext) -> jp.Outcome:
     return jp.Success("done")
 
 
-async def decide() -> AnyEnd:
+async def decide() -> Any:
     await asyncio.sleep(0.005)
-    return Answered(True, "form")
+    return answered(True, "form")
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def query(text: str) -> str:
     """Return the answer, or how the request ended."""
     try:
         turn = jp.query(text)
-    except ProviderError as exc:
+    except jp.ProviderError as exc:
         return str(exc)
     except KeyboardInterrupt:
         return "interrupted"
@@ -198,7 +197,7 @@ def attempt(function: Callable[[], object]) -> None:
     """Keep the result of `function` or its error in `OUTCOMES`."""
     try:
         OUTCOMES.append(function())
-    except UsageError as exc:
+    except jp.UsageError as exc:
         OUTCOMES.append(exc)
 
 
@@ -247,7 +246,7 @@ def test_turn_inside_of_a_tool_is_refused(
     assert query(f"{function.__name__} now") == f"answer to {function.__name__} now"
     assert len(OUTCOMES) == attempts
     for refused in OUTCOMES:
-        assert isinstance(refused, UsageError)
+        assert isinstance(refused, jp.UsageError)
         assert "cannot start inside of a tool" in str(refused)
         assert "jp.ask" in str(refused)
     assert [turn.request for turn in jp.conversation().turns] == [f"{function.__name__} now"]
@@ -282,7 +281,7 @@ def test_turn_for_which_a_tool_waits_is_refused(
     assert query(f"{function.__name__} now") == f"answer to {function.__name__} now"
     assert OUTCOMES
     for refused in OUTCOMES:
-        assert isinstance(refused, UsageError)
+        assert isinstance(refused, jp.UsageError)
         assert "the tool may wait for it" in str(refused)
 
 
@@ -345,9 +344,9 @@ def test_command_is_refused_while_another_thread_prepares_its_turn(session: Sess
     with ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: jp.query("plain {{value}}", interpolate=True))
         assert prepares.wait(10)
-        with pytest.raises(UsageError, match="a turn is still running"):
+        with pytest.raises(jp.UsageError, match="a turn is still running"):
             session.conversations.new()
-        with pytest.raises(UsageError, match="a turn is still running"):
+        with pytest.raises(jp.UsageError, match="a turn is still running"):
             session.configure(Directive("cfg", "assistant.name=Nell"))
         goes_on.set()
         assert turn.result().text == "answer to plain slow"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.errors import ConfigError, JpNbError, ProviderError
 from jp_nb.providers.scripted import Script, find_script
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHost
@@ -34,7 +34,7 @@ def run_refused_turn(
     before = list(session.document.conversation.raw)
     name = session.settings.model
     shown = len(_outputs(session))
-    with pytest.raises(JpNbError) as caught:
+    with pytest.raises(jp.JpNbError) as caught:
         session.turns.run(text, model=model)
     assert session.document.conversation.raw == before
     assert (session.settings.model, len(_outputs(session))) == (name, shown)
@@ -108,7 +108,7 @@ def test_misspelled_model_is_not_recorded(session: Session) -> None:
 
 
 def test_configuration_and_provider_errors_keep_their_classes(session: Session) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(jp.ConfigError):
         session.turns.run("Why?")
-    with pytest.raises(ProviderError):
+    with pytest.raises(jp.ProviderError):
         session.turns.run("Why?", model="openai/x")

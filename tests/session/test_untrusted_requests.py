@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from jp_nb.errors import JpNbError
+import jp_nb as jp
 from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry
-from jp_nb.toolkit.python import REGISTRY, tool
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.sessions import bare_folder, write
@@ -44,7 +44,7 @@ def wiped() -> Iterator[list[str]]:
     """A tool `wipe` of the user, and its runs."""
     runs: list[str] = []
 
-    @tool
+    @jp.tool
     def wipe() -> str:
         """Delete the data."""
         runs.append("wiped")
@@ -98,7 +98,7 @@ def test_resume_and_retry_name_no_tool_of_an_untrusted_record(
     failed = {"type": "config_delta", "delta": {}}
     failed["metadata"] = {"no_answer": {"ended": "failed", "takes_back": 0}}
     session = open_stored(bare_folder, *unanswered, failed)
-    with suppress(JpNbError):  # there may be nothing to resume
+    with suppress(jp.JpNbError):  # there may be nothing to resume
         TurnResumption(session).run()
     sent = session.turns.last_request
     if sent is not None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import ConfigError
+import jp_nb as jp
 from jp_nb.storage.answers_file import (
-    AnswersFile,
     EnvironmentVariable,
     PreparedAnswer,
     parse_answers,
@@ -19,7 +19,7 @@ from jp_nb.storage.answers_file import (
 )
 
 
-def parsed(text: str) -> AnswersFile:
+def parsed(text: str) -> Any:
     return parse_answers(text, "a.toml")
 
 
@@ -63,7 +63,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
         ("[results]\na = \n", 2, "is not TOML"),
     ]:
         with subtests.test(text=text):
-            with pytest.raises(ConfigError) as error:
+            with pytest.raises(jp.ConfigError) as error:
                 parsed(text)
             assert what in str(error.value)
             assert f"line {line}" in str(error.value)
@@ -72,7 +72,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
 def test_unreadable_toml_is_an_error_of_the_file(subtests: pytest.Subtests) -> None:
     rows: list[str] = ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000]
     for text in rows:
-        with subtests.test(text=text), pytest.raises(ConfigError, match=r"a\.toml"):
+        with subtests.test(text=text), pytest.raises(jp.ConfigError, match=r"a\.toml"):
             parsed(text)
 
 
@@ -110,7 +110,7 @@ def test_error_of_an_unreadable_file_gives_the_reason(
     file = tmp_path / "a.toml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match=what) as error:
+    with pytest.raises(jp.ConfigError, match=what) as error:
         read_answers_file(file)
     assert str(file) in str(error.value)
 

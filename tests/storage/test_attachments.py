@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Attachment
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
 from jp_nb.storage.attachments import AttachmentError, Attachments
+from tests.kit.models import request_value
 
 PNG = b"\x89PNG\r\n\x1a\n\0rest"
 
 
-def read(folder: Path, *urls: str) -> tuple[Attachment, ...]:
+def read(folder: Path, *urls: str) -> tuple[Any, ...]:
     return Attachments().read(urls, folder)
 
 
@@ -59,7 +59,9 @@ def test_images_and_pdfs_are_recognized_by_content(folder: Path, subtests: pytes
     for data, media_type in rows:
         with subtests.test(data=data):
             (folder / "figure.txt").write_bytes(data)
-            assert read(folder, "file:figure.txt") == (Attachment("figure.txt", media_type, data),)
+            assert read(folder, "file:figure.txt") == (
+                request_value("attachment", "figure.txt", media_type, data),
+            )
 
 
 def test_glob_attaches_matching_files_in_order(folder: Path) -> None:

@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.agent.exchanges import Exchange, ExchangeRecorder, FailedResponse, make_part
-from jp_nb.agent.provider import (
-    Finished,
-    KeepAlive,
-    TextPart,
-    Usage,
-)
-from jp_nb.errors import ProviderError, StorageError, UnrecordedError
+from jp_nb.errors import UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.cassette_file import CASSETTE_HEADER, CassetteWriter, read_cassette
+from tests.kit.models import model_event
 from tests.support.asked_requests import (
     ANSWER,
     SPEC,
@@ -87,7 +83,7 @@ def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -
         path.write_bytes(edited(content, chance))
         try:
             assert replayed(path) == exchanges()
-        except (StorageError, UnrecordedError) as exc:
+        except (jp.StorageError, UnrecordedError) as exc:
             said.append(str(exc))
     assert len(said) > 100
     assert all("edited.jsonl" in text for text in said)
@@ -129,7 +125,7 @@ def test_errors_of_a_malformed_cassette_name_the_line(
         with subtests.test(text=text):
             path = tmp_path / "a.jsonl"
             path.write_text(text, "utf-8")
-            with pytest.raises(StorageError) as raised:
+            with pytest.raises(jp.StorageError) as raised:
                 read_cassette(path)
             assert str(raised.value).startswith(f"a.jsonl{said}")
 
@@ -142,7 +138,7 @@ def inquiries() -> list[Exchange]:
         changed(SPEC, ("message", 8), {"user": f"Question {number}?", "inquiry": "ask.q"})
         for number in range(4)
     ]
-    return [Exchange(asked(spec), ANSWER, Finished()) for spec in specs]
+    return [Exchange(asked(spec), ANSWER, model_event("finished")) for spec in specs]
 
 
 def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
@@ -184,7 +180,7 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
 ) -> None:
     spec = changed(SPEC, ("message", 8), {"user": "Question?", "inquiry": "ask.q"})
     many = [
-        Exchange(asked(changed(spec, ("model",), f"m{number}")), ANSWER, Finished())
+        Exchange(asked(changed(spec, ("model",), f"m{number}")), ANSWER, model_event("finished"))
         for number in range(40)
     ]
     lines = list[Exchange]()
@@ -213,7 +209,7 @@ def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     other = CassetteWriter(path)
     one.add(exchanges()[0])
     other.add(exchanges()[0])  # it is as long as before
-    with pytest.raises(StorageError, match="another program wrote"):
+    with pytest.raises(jp.StorageError, match="another program wrote"):
         one.add(exchanges()[1])
     read_cassette(path)
 
@@ -229,34 +225,34 @@ def test_link_to_a_cassette_is_kept(tmp_path: Path) -> None:
 
 def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"file/a.jsonl cannot be written"):
+    with pytest.raises(jp.StorageError, match=r"file/a.jsonl cannot be written"):
         CassetteWriter(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
 
 
 def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
     listening = ExchangeRecorder(requests()[0])
     for event in (
-        TextPart(0, "message", "a"),
-        KeepAlive(),
-        TextPart(0, "message", "b"),
-        TextPart(1, "message", "c"),
-        Usage(output_tokens=1),
-        TextPart(1, "message", "d"),
+        model_event("text", 0, "message", "a"),
+        model_event("keep_alive"),
+        model_event("text", 0, "message", "b"),
+        model_event("text", 1, "message", "c"),
+        model_event("usage", output_tokens=1),
+        model_event("text", 1, "message", "d"),
     ):
         assert listening.on_event(event) is None
-    exchange = listening.on_event(Finished("max_tokens"))
+    exchange = listening.on_event(model_event("finished", "max_tokens"))
     assert exchange is not None
     assert exchange.events == (
-        TextPart(0, "message", "ab"),
-        TextPart(1, "message", "c"),
-        Usage(output_tokens=1),
-        TextPart(1, "message", "d"),
+        model_event("text", 0, "message", "ab"),
+        model_event("text", 1, "message", "c"),
+        model_event("usage", output_tokens=1),
+        model_event("text", 1, "message", "d"),
     )
-    assert exchange.end == Finished("max_tokens")
+    assert exchange.end == model_event("finished", "max_tokens")
 
 
 def test_recorded_error_hides_the_address_of_the_server() -> None:
-    error = ProviderError(
+    error = jp.ProviderError(
         "cannot connect to llamacpp at http://intern.example:8080/v1/chat: the certificate is not "
         "that of Intern.example. See https://docs.intern.example/",
         kind="connect",

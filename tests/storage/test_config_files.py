@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
-from jp_nb.errors import ConfigError
 from jp_nb.storage import config_files
 from jp_nb.storage.config_files import ConfigFiles
 
@@ -131,14 +131,14 @@ def test_circular_includes_are_an_error_with_the_chain(home: Path, work: Path) -
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     write(work / ".jp" / "a.toml", 'extends = ["b.toml"]')
     write(work / ".jp" / "b.toml", 'extends = ["a.toml"]')
-    with pytest.raises(ConfigError, match=r"a\.toml -> .*b\.toml -> .*a\.toml"):
+    with pytest.raises(jp.ConfigError, match=r"a\.toml -> .*b\.toml -> .*a\.toml"):
         ConfigFiles(work).layers()
 
 
 def test_error_of_a_value_names_the_included_file(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
-    with pytest.raises(ConfigError, match=r"did you mean 'user\.name'") as caught:
+    with pytest.raises(jp.ConfigError, match=r"did you mean 'user\.name'") as caught:
         ConfigFiles(work).layers()
     assert caught.value.file == str(wrong)
 
@@ -167,7 +167,7 @@ def test_path_selects_that_file(home: Path, work: Path) -> None:
 
 
 def test_error_of_an_unknown_name_lists_the_searched_places(home: Path, work: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(jp.ConfigError) as caught:
         ConfigFiles(work).named("dve", ["personas"])
     text = str(caught.value)
     assert str(home / "config" / "personas" / "dve") in text

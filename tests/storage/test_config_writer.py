@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import parse_layer
 from jp_nb.config.partial import apply_change, remove_empty, strip_strategies
-from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.storage.config_writer import ConfigFile
 from tests.support.sessions import EVIL, URL, Notebook, configure
 
@@ -117,16 +117,16 @@ def test_link_permissions_byte_order_mark_and_line_ends_are_kept(tmp_path: Path)
 def test_invalid_changes_leave_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("user.name = 5\n")
-    with pytest.raises(ConfigError, match=r"(?s)user\.name.*config\.toml"):
+    with pytest.raises(jp.ConfigError, match=r"(?s)user\.name.*config\.toml"):
         ConfigFile(path, "user file")
     path.write_text(WRITTEN)
     file = ConfigFile(path, "user file")
     for text in ("user.nmae=x", "style.tool_call.show=perhaps", "extends:=[]", "{}", "nothing"):
-        with pytest.raises(JpNbError):
+        with pytest.raises(jp.JpNbError):
             file.change(Directive("cfg", text))
-    with pytest.raises(UsageError, match="a file takes"):
+    with pytest.raises(jp.UsageError, match="a file takes"):
         file.change(Directive("no_cfg", "x"))
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(jp.StorageError, match="cannot be read"):
         ConfigFile(tmp_path, "user file")
     assert path.read_text() == WRITTEN
     assert [p.name for p in tmp_path.iterdir()] == ["config.toml"]
@@ -248,15 +248,15 @@ def test_unset_value_is_removed_from_the_file(notebook: Notebook) -> None:
 
 def test_invalid_lines_write_nothing(notebook: Notebook, subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, type[Exception]]] = [
-        ("config --user", UsageError),
-        ("config --user user.name", UsageError),
-        ("config --user --workspace user.name=x", UsageError),
-        ("config --user -C dev", UsageError),
-        ("config --user -c dev", JpNbError),
-        ("config --user user.nmae=x", ConfigError),
-        ("config --user --unset user.nmae", ConfigError),
-        ("config --user assistant.model.id=no_such_alias", ConfigError),
-        ("config --workspace assistant.model.id=no_such_alias user.name=x", ConfigError),
+        ("config --user", jp.UsageError),
+        ("config --user user.name", jp.UsageError),
+        ("config --user --workspace user.name=x", jp.UsageError),
+        ("config --user -C dev", jp.UsageError),
+        ("config --user -c dev", jp.JpNbError),
+        ("config --user user.nmae=x", jp.ConfigError),
+        ("config --user --unset user.nmae", jp.ConfigError),
+        ("config --user assistant.model.id=no_such_alias", jp.ConfigError),
+        ("config --workspace assistant.model.id=no_such_alias user.name=x", jp.ConfigError),
     ]
     for line, error in rows:
         with subtests.test(line=line):
@@ -276,7 +276,7 @@ def test_failed_save_is_an_error_and_keeps_the_file(
 
     before = workspace_file(notebook).read_text()
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(StorageError, match=r"cannot be written: .*No space left"):
+    with pytest.raises(jp.StorageError, match=r"cannot be written: .*No space left"):
         notebook.jp("config --workspace user.name=x")
     assert workspace_file(notebook).read_text() == before
     assert [p.name for p in workspace_file(notebook).parent.iterdir()] == ["config.toml"]
@@ -311,7 +311,7 @@ def test_shared_file_is_not_written_to(bare_folder: Path) -> None:
     file = configure(bare_folder, EVIL)
     file.chmod(0o666)  # any user could have written that
     own = Notebook(bare_folder)
-    with pytest.raises(StorageError, match=r"cannot be changed: .* is writable for everyone"):
+    with pytest.raises(jp.StorageError, match=r"cannot be changed: .* is writable for everyone"):
         own.jp("config --workspace user.name=Ada")
     assert (file.read_text(), own.value(URL) != "http://evil.example") == (EVIL, True)
     own.session.close()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.errors import JpNbError
 from jp_nb.session.question_log import read_table
 from jp_nb.storage import answers_file, files
 from jp_nb.storage import cassette_file as cassette
@@ -131,10 +131,10 @@ def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(
             file.write_text(text)
             read(file)
             os.truncate(file, 60_000_000)  # sparse: it takes no space
-            with pytest.raises(JpNbError, match=r"has more than \d+ bytes"):
+            with pytest.raises(jp.JpNbError, match=r"has more than \d+ bytes"):
                 read(file)
             give_away(file)
-            with pytest.raises(JpNbError, match="belongs to another user"):
+            with pytest.raises(jp.JpNbError, match="belongs to another user"):
                 read(file)
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.storage.journal_file import REMOVE_EVERY, JournalFolder
+from jp_nb.storage.journal_file import JournalFolder
+
+REMOVE_EVERY = 32
+
 
 fcntl = pytest.importorskip("fcntl", reason="flock")
 

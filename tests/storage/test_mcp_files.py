@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.storage.json_with_comments import read_json_with_comments
 from jp_nb.storage.mcp_entries import make_server_name, read_server_entry
 from jp_nb.storage.mcp_files import (
-    MAX_FILE_SERVERS,
     ServerFile,
-    ServerFiles,
     find_server_files,
     read_server_file,
     read_server_files,
 )
+
+MAX_FILE_SERVERS = 200
+
 
 STDIO: dict[str, Any] = {
     "command": "npx",
@@ -72,7 +73,7 @@ def read(path: Path) -> dict[str, Any]:
     return {entry.name: entry.settings for entry in entries}
 
 
-def find(work: Path) -> ServerFiles:
+def find(work: Path) -> Any:
     return read_server_files(find_server_files(work), work)
 
 
@@ -403,7 +404,7 @@ def test_no_key_is_in_a_problem(work: Path) -> None:
 
 
 def test_missing_file_is_an_error_that_names_it(work: Path) -> None:
-    with pytest.raises(StorageError, match=r"none\.json was not read: No such file"):
+    with pytest.raises(jp.StorageError, match=r"none\.json was not read: No such file"):
         read_server_file(ServerFile(work / "none.json", "", "user"), work)
 
 

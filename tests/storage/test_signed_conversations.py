@@ -11,14 +11,13 @@ from typing import Final
 
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.storage.files import hold_file_lock
-from jp_nb.storage.signed_conversations import (
-    MAX_SIGNED,
-    MAX_WORKSPACES,
-    SignedConversations,
-    get_signed_conversations_path,
-)
+from jp_nb.storage.signed_conversations import SignedConversations, get_signed_conversations_path
+
+MAX_SIGNED = 200
+MAX_WORKSPACES = 500
+
 
 ADD: Final = """
 import sys
@@ -75,12 +74,12 @@ def test_locked_list_is_an_error_soon(tmp_path: Path) -> None:
     here.add("jp-c1")
     lock = get_signed_conversations_path().with_suffix(".lock")
     with hold_file_lock(lock):
-        errors: list[StorageError] = []
+        errors: list[jp.StorageError] = []
 
         def add() -> None:
             try:
                 here.add("jp-c2")
-            except StorageError as exc:
+            except jp.StorageError as exc:
                 errors.append(exc)
 
         thread = threading.Thread(target=add)

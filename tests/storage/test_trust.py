@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
-from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
 from jp_nb.notebook.commands.setup_checks import run_checks
 from jp_nb.storage.config_files import ConfigFiles
@@ -167,7 +167,9 @@ def test_named_file_must_be_the_users_own_or_agreed_to(
     found.session.configure(dev)  # the user's own
     assert found.value(URL) == "http://mine.example"
     write(bare_folder / "personas" / "dev.toml", EVIL)
-    with pytest.raises(ConfigError, match=r"ignored until `%jp trust --workspace`: providers\.llm"):
+    with pytest.raises(
+        jp.ConfigError, match=r"ignored until `%jp trust --workspace`: providers\.llm"
+    ):
         found.session.configure(dev)
     assert found.value(URL) == "http://mine.example"
     found.jp("trust --workspace --yes")
@@ -185,7 +187,7 @@ def test_without_a_user_pending_settings_are_shown_and_stay_ignored(
         bare_folder, f'[{TOOL}]\ncommand = ["x"]\n'.replace('["x"]', "\"sh -c '\u200bls'\"")
     )
     found = open_session()
-    with pytest.raises(PromptUnavailable):
+    with pytest.raises(jp.PromptUnavailable):
         found.jp("trust --workspace")
     shown = found.shown[0]
     assert f"{TOOL}.command.program" in shown
@@ -325,7 +327,7 @@ def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
     get_consents_path().chmod(0o666)
     found = open_session()
     assert found.value(URL) != "http://evil.example"
-    with pytest.raises(StorageError, match="is writable for everyone"):
+    with pytest.raises(jp.StorageError, match="is writable for everyone"):
         found.jp("trust --workspace --yes")
 
 
@@ -362,7 +364,7 @@ def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: 
 def test_named_file_of_another_user_is_an_error(bare_folder: Path, give_away: Any) -> None:
     give_away(write(bare_folder / "personas" / "dev.toml", EVIL))
     for name in ("dev", "personas/dev.toml"):
-        with pytest.raises(ConfigError, match="belongs to another user"):
+        with pytest.raises(jp.ConfigError, match="belongs to another user"):
             ConfigFiles(bare_folder).named(name, ["personas"])
 
 

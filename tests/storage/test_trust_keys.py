@@ -14,7 +14,10 @@ from pydantic import SecretBytes
 
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment, trust
-from jp_nb.storage.trust import KEY_BYTES, KeyFile, get_key_path
+from jp_nb.storage.trust import KeyFile, get_key_path
+
+KEY_BYTES = 32
+
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of POSIX")
 KEY = bytes(range(100, 100 + KEY_BYTES))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import PromptUnavailable
+import jp_nb as jp
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
@@ -52,7 +52,7 @@ def test_consent_shows_commands_addresses_and_marked_variables(
 ) -> None:
     configure(bare_folder, BOOKS)
     session = open_session()
-    with pytest.raises(PromptUnavailable):
+    with pytest.raises(jp.PromptUnavailable):
         session.jp("trust --workspace")
 
     shown = session.shown[0]

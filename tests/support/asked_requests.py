@@ -7,34 +7,15 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.exchanges import (
-    End,
-    Exchange,
-    FailedResponse,
-    IncompleteResponse,
-    NormalizedRequest,
-    RequestNormalizer,
-)
-from jp_nb.agent.inquiry import INQUIRY_KEY
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    Flush,
-    InputChange,
-    ModelParameters,
-    ModelRequest,
-    ProviderEvent,
-    Retry,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-    ToolDefinition,
-    Usage,
-)
-from jp_nb.images import Image
-from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.storage.cassette_file import CassetteContent, CassetteWriter
+import jp_nb as jp
+from jp_nb.agent.exchanges import Exchange, FailedResponse, IncompleteResponse, RequestNormalizer
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.storage.cassette_file import CassetteWriter
+from tests.kit.models import model_event, request_value
+from tests.kit.records import new_event
+
+INQUIRY_KEY = "inquiry"
+
 
 Place = tuple[str | int, ...]
 SPEC: dict[str, Any] = {
@@ -78,52 +59,71 @@ IDS = ("id",)
 """Keys whose values are not part of the normalized request."""
 
 
-def asked(spec: dict[str, Any], provider: str = "anthropic") -> NormalizedRequest:
+def asked(spec: dict[str, Any], provider: str = "anthropic") -> Any:
     """Return the normalized request of `spec`."""
     return RequestNormalizer(provider).normalize(model_request(spec))
 
 
-def model_request(spec: dict[str, Any]) -> ModelRequest:
+def model_request(spec: dict[str, Any]) -> Any:
     """Return the request to a model that `spec` describes."""
     parameters = deepcopy(spec["parameter"])
     parameters["stop_words"] = tuple(parameters["stop_words"])
-    return ModelRequest(
+    return request_value(
+        "model_request",
         model=spec["model"],
-        thread=RequestContext([_item(message) for message in spec["message"]]),
+        thread=request_value("request_context", [_item(message) for message in spec["message"]]),
         system=tuple(spec["system text"]),
         attachments=tuple(map(_attachment, spec["attachment"])),
-        tools=tuple(ToolDefinition(**tool) for tool in spec["tool"]),
+        tools=tuple(request_value("tool_definition", **tool) for tool in spec["tool"]),
         tool_choice=spec["tool choice"],
-        parameters=ModelParameters(**parameters),
+        parameters=request_value("parameters", **parameters),
         schema=spec["schema"],
         conversation_id="jp-c1",
     )
 
 
-def _attachment(spec: dict[str, str]) -> Attachment:
+def _attachment(spec: dict[str, str]) -> Any:
     content = spec["bytes"].encode() if "bytes" in spec else spec["text"]
-    return Attachment(spec["source"], spec["type"], content)
+    return request_value("attachment", spec["source"], spec["type"], content)
 
 
-def _item(spec: dict[str, Any]) -> ContextItem:
-    images = (Image("image/png", spec["image"].encode(), "figure"),) if "image" in spec else ()
+def _item(spec: dict[str, Any]) -> Any:
+    images = (jp.Image("image/png", spec["image"].encode(), "figure"),) if "image" in spec else ()
     by = spec.get("provider", "anthropic")
     match spec:
         case {"user": text}:
             mark = {INQUIRY_KEY: spec["inquiry"]} if "inquiry" in spec else {}
-            asked = ChatRequest(content=text, metadata={"cell_id": "c", **mark})
-            return ContextItem(asked, by, images)
+            asked = new_event("chat_request", content=text, metadata={"cell_id": "c", **mark})
+            return request_value("context_item", asked, by, images)
         case {"reasoning": text, "signature": signature}:
-            return ContextItem(ChatResponse(reasoning=text, metadata={"signature": signature}), by)
+            return request_value(
+                "context_item",
+                new_event("chat_response", reasoning=text, metadata={"signature": signature}),
+                by,
+            )
         case {"said": text}:
-            return ContextItem(ChatResponse(message=text), by)
+            return request_value("context_item", new_event("chat_response", message=text), by)
         case {"call": name, "id": id_, "arguments": arguments}:
-            return ContextItem(ToolCallRequest(id=id_, name=name, arguments=arguments), by)
+            return request_value(
+                "context_item",
+                new_event("tool_call_request", id=id_, name=name, arguments=arguments),
+                by,
+            )
         case {"result": text, "id": id_}:
-            return ContextItem(ToolCallResponse(id=id_, content=text, is_error=False), by, images)
+            return request_value(
+                "context_item",
+                new_event("tool_call_response", id=id_, content=text, is_error=False),
+                by,
+                images,
+            )
         case {"error": text, "id": id_}:
-            return ContextItem(ToolCallResponse(id=id_, content=text, is_error=True), by, images)
-    return ContextItem(ChatResponse(data=spec["data"]), by)
+            return request_value(
+                "context_item",
+                new_event("tool_call_response", id=id_, content=text, is_error=True),
+                by,
+                images,
+            )
+    return request_value("context_item", new_event("chat_response", data=spec["data"]), by)
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
@@ -156,17 +156,17 @@ def changed(spec: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
 # --- exchanges --------------------------------------------------------------------------------
 
 ANSWER: tuple[ProviderEvent, ...] = (
-    Usage(input_tokens=10),
-    TextPart(0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
-    Flush(0, {"signature": "c2ln", "deep": [{"a": None}]}),
-    ToolCallStart(1, "call_1", "weather"),
-    ToolCallArguments(1, '{"city": "Bern"}'),
-    Flush(1),
-    InputChange("prefix", is_dropped=False, mark="c2ln"),
+    model_event("usage", input_tokens=10),
+    model_event("text", 0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
+    model_event("flush", 0, {"signature": "c2ln", "deep": [{"a": None}]}),
+    model_event("call_start", 1, "call_1", "weather"),
+    model_event("call_arguments", 1, '{"city": "Bern"}'),
+    model_event("flush", 1),
+    model_event("input_change", "prefix", is_dropped=False, mark="c2ln"),
 )
 
 
-def requests() -> list[NormalizedRequest]:
+def requests() -> list[Any]:
     """Return a request, the same again, one with more messages, and one for another model."""
     first = {**SPEC, "message": SPEC["message"][:1]}
     return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
@@ -174,10 +174,10 @@ def requests() -> list[NormalizedRequest]:
 
 def exchanges() -> list[Exchange]:
     """Return each request with a response: failed, finished, to be retried, incomplete."""
-    ends: tuple[End, ...] = (
+    ends: tuple[Any, ...] = (
         FailedResponse("busy", "rate_limit", 429, 20.0),
-        Finished(),
-        Retry("stale", drop_metadata="signature"),
+        model_event("finished"),
+        model_event("retry", "stale", drop_metadata="signature"),
         IncompleteResponse(),
     )
     return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
@@ -191,6 +191,6 @@ def write_cassette(path: Path, *given: Exchange) -> Path:
     return path
 
 
-def stored_exchanges(content: CassetteContent) -> list[Exchange]:
+def stored_exchanges(content: Any) -> list[Exchange]:
     """Return the exchanges of a cassette with their requests."""
     return [Exchange(content.asked(each), each.events, each.end) for each in content.exchanges]

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jp_nb.config.partial import Partial
-from jp_nb.record.events import InquiryRequest
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream
+from tests.kit.kinds import is_kind
 
 T = "2026-03-18 13:19:06.841464"
 
@@ -54,7 +53,7 @@ def open_inquiries(stream: ConversationStream) -> list[str]:
     """Return the ids of the open inquiries of the current turn."""
     turn = stream.current_turn()
     unanswered = (turn[index] for index in sorted(match_pairs(enumerate(turn))[1]))
-    return [entry.id for entry in unanswered if isinstance(entry, InquiryRequest)]
+    return [entry.id for entry in unanswered if is_kind(entry, "inquiry_request")]
 
 
 # --- conversations -----------------------------------------------------------------------------
@@ -83,7 +82,7 @@ class NumberedIds:
 
 
 def new_stream(
-    *raw: Mapping[str, Any], base_config: Partial | None = None, tolerant: bool = False
+    *raw: Mapping[str, Any], base_config: dict[str, Any] | None = None, tolerant: bool = False
 ) -> ConversationStream:
     """Return a conversation with the entries `raw`."""
     return ConversationStream(

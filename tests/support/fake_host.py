@@ -12,13 +12,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import DisplayEvent
+import jp_nb as jp
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import UsageError
-from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import CellRun, LastError, OpenedConversation, RecordStore
+from jp_nb.session.host import CellRun, LastError, OpenedConversation
 from jp_nb.toolkit.base import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
 
@@ -71,7 +69,7 @@ class FakeHome:
     stored: JsonValue = None
 
     def open(
-        self, *, clock: Clock, base_config: Mapping[str, JsonValue], continues: bool = False
+        self, *, clock: Any, base_config: Mapping[str, JsonValue], continues: bool = False
     ) -> OpenedConversation:
         if self.stored is None:
             document = Document.new(clock=clock, made="live", base_config=base_config)
@@ -84,7 +82,7 @@ class FakeHome:
 class FakeOutput:
     """Collects the display events of a turn."""
 
-    events: list[DisplayEvent] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
     has_begun: bool = False
     done: bool = False
 
@@ -92,7 +90,7 @@ class FakeOutput:
         assert self.has_begun or not self.events
         self.has_begun = True
 
-    def __call__(self, event: DisplayEvent) -> None:
+    def __call__(self, event: Any) -> None:
         self.events.append(event)
 
     def finish(self) -> None:
@@ -175,7 +173,7 @@ class FakeHost:
     ) -> FakeFrontEnd:
         return self.person
 
-    def notebook_access(self, store: RecordStore) -> FakeNotebook:
+    def notebook_access(self, store: Any) -> FakeNotebook:
         return FakeNotebook(self.namespace)
 
     def show(self, bundle: Mapping[str, str]) -> None:
@@ -186,7 +184,7 @@ class FakeHost:
 
     def last_error(self) -> LastError:
         if self.failed is None:
-            raise UsageError("no cell has failed")
+            raise jp.UsageError("no cell has failed")
         return self.failed
 
     def show_in_one_line(self, error: BaseException) -> None:

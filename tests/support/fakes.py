@@ -7,28 +7,24 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import jp_nb as jp
 from jp_nb.agent.inquiry import ModelInquiry
-from jp_nb.agent.prompts import (
-    Answered,
-    AnyEnd,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    Prompt,
-    Unavailable,
-)
-from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_layers
-from jp_nb.config.partial import Partial
+from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
+from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin import BuiltinTools, tools_config
 from jp_nb.toolkit.command import CommandTools
 from jp_nb.toolkit.python import PythonTool
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.questions import unavailable as kit_unavailable
+
+REGISTRATIONS_LAYER = "registrations"
+
 
 T = TypeVar("T")
 
@@ -48,7 +44,7 @@ class FakePrompter:
 
     def __init__(
         self,
-        *ends: AnyEnd | Exception | Callable[[], Awaitable[AnyEnd]],
+        *ends: Any | Exception | Callable[[], Awaitable[Any]],
         away: str | None = None,
     ) -> None:
         self._ends = list(ends)
@@ -56,32 +52,32 @@ class FakePrompter:
         self.asked: list[Any] = []
         self.most_at_once = 0
         self._shown = 0
-        self._open: set[asyncio.Future[AnyEnd]] = set()
+        self._open: set[asyncio.Future[Any]] = set()
 
-    def unavailable(self) -> Unavailable | None:
-        return None if self.away is None else Unavailable(self.away)
+    def unavailable(self) -> Any | None:
+        return None if self.away is None else kit_unavailable(self.away)
 
-    async def ask(self, prompt: Prompt[Any]) -> Any:
+    async def ask(self, prompt: Any) -> Any:
         """End `prompt`: a form with one prepared end, or with one for each page."""
-        if not isinstance(prompt, FormPrompt):
+        if not is_kind(prompt, "form_prompt"):
             return await self._put(prompt)
-        ends: list[Answered | NotAnswered] = []
-        if self._ends and (isinstance(self._ends[0], FormEnd) or callable(self._ends[0])):
+        ends: list[Any | Any] = []
+        if self._ends and (is_kind(self._ends[0], "form_end") or callable(self._ends[0])):
             end = await self._put(prompt)
-            if not isinstance(end, Answered):
+            if not is_kind(end, "answered"):
                 return end
             ends.append(end)
         for page in prompt.pages[len(ends) :]:
             end = await self._put(page)
-            if not isinstance(end, Answered):
+            if not is_kind(end, "answered"):
                 return end
             ends.append(end)
-        return FormEnd(tuple(ends))
+        return form_end(tuple(ends))
 
-    def ask_in_cell(self, prompt: Prompt[Any], *, keeps_record: bool = True) -> Any:
+    def ask_in_cell(self, prompt: Any, *, keeps_record: bool = True) -> Any:
         return self.unavailable() or asyncio.run(self.ask(prompt))
 
-    async def _put(self, prompt: Prompt[Any]) -> AnyEnd:
+    async def _put(self, prompt: Any) -> Any:
         self.asked.append(prompt)
         if not self._ends:
             raise AssertionError(f"unexpected prompt: {prompt}")
@@ -98,7 +94,7 @@ class FakePrompter:
         finally:
             self._shown -= 1
 
-    async def _unless_interrupted(self, end: Callable[[], Awaitable[AnyEnd]]) -> AnyEnd:
+    async def _unless_interrupted(self, end: Callable[[], Awaitable[Any]]) -> Any:
         answer = asyncio.ensure_future(end())
         self._open.add(answer)  # at once: an interrupt ends whatever is in `asked`
         try:
@@ -106,7 +102,7 @@ class FakePrompter:
         except asyncio.CancelledError:
             if answer in self._open:
                 raise
-            return NotAnswered("interrupted", "form")
+            return not_answered("interrupted", "form")
         finally:
             self._open.discard(answer)
             answer.cancel()
@@ -116,12 +112,12 @@ class FakePrompter:
             self._open.pop().cancel()
 
 
-def yes(value: Any = True, *, remember: bool = False) -> Answered:
+def yes(value: Any = True, *, remember: bool = False) -> Any:
     """Return the answer `value`, given in the form."""
-    return Answered(value, "form", remember=remember)
+    return answered(value, "form", remember=remember)
 
 
-CANCELLED = NotAnswered("cancelled", "form")
+CANCELLED = not_answered("cancelled", "form")
 
 
 # --- the cell --------------------------------------------------------------------------------
@@ -152,7 +148,7 @@ class GivenTools(ToolSource):
         self.name = name
         self._tools = tools
         self._beyond = beyond
-        self.run: RunMode = beyond.run if beyond else "unattended" if name == "python" else "ask"
+        self.run: Any = beyond.run if beyond else "unattended" if name == "python" else "ask"
 
     @property
     def title(self) -> str:
@@ -179,7 +175,7 @@ def offer_now(
     executors: Mapping[str, Mapping[str, Tool]] | None = None,
     *,
     unavailable_reason: str | None = None,
-) -> ToolSet:
+) -> Any:
     """Return the tools that `config` offers to a model, with or without a running event loop."""
     offered = offer_tools(
         config, tool_sources(executors or {}), unavailable_reason=unavailable_reason
@@ -188,19 +184,19 @@ def offer_now(
         return pool.submit(asyncio.run, offered).result()
 
 
-def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
+def configured(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> AppConfig:
     """Return the configuration of `partial` over the registrations of builtins and `tools`."""
     return validate_config(merge_layers(layers_of(partial, tools)))
 
 
-def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:
+def layers_of(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> list[Layer]:
     """Return the registrations of builtins and `tools`, and `partial` as a file over them."""
     functions = {tool.name: dict(tool.registration) for tool in tools}
     registrations = Layer(REGISTRATIONS_LAYER, tools_config(functions))
     return [registrations, Layer("workspace file", partial)]
 
 
-def for_tool(name: str, **settings: Any) -> Partial:
+def for_tool(name: str, **settings: Any) -> dict[str, Any]:
     """Return a partial that sets fields of one tool."""
     return {"conversation": {"tools": {name: settings}}}
 
@@ -221,7 +217,7 @@ async def forever() -> Any:
 
 
 def model_inquiry(
-    inquiry_id: str, call_id: str, tool: str, question: Question, number: int = 1
+    inquiry_id: str, call_id: str, tool: str, question: jp.Question, number: int = 1
 ) -> ModelInquiry:
     """Return a question for a model that nobody watches, and that waits for nothing."""
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Any
 
-from jp_nb.images import Image
+import jp_nb as jp
 
 
 def png(width: int = 4, height: int = 3, *, shade: int = 128, padding: int = 0) -> bytes:
@@ -46,11 +46,11 @@ def pdf_bytes(*, title: str = "report", pages: int = 1) -> bytes:
     return (text + trailer + f"{text.index('xref')}\n%%EOF\n").encode("ascii")
 
 
-def pdf(name: str = "report", **how: Any) -> Image:
+def pdf(name: str = "report", **how: Any) -> jp.Image:
     """Return a small PDF with a name."""
-    return Image("application/pdf", pdf_bytes(**how), name)
+    return jp.Image("application/pdf", pdf_bytes(**how), name)
 
 
-def figure(name: str = "figure 1", **how: int) -> Image:
+def figure(name: str = "figure 1", **how: int) -> jp.Image:
     """Return a small image with a name."""
-    return Image("image/png", png(**how), name)
+    return jp.Image("image/png", png(**how), name)

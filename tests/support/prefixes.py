@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from jp_nb.agent.display import Notice
+from tests.kit.kinds import is_kind
 from tests.support.fake_host import FakeHost
 from tests.support.loopback import Received, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -39,7 +39,7 @@ def notices_in(notebook: Notebook) -> str:
     host = notebook.session.host
     assert isinstance(host, FakeHost)
     events = [event for output in host.person.outputs for event in output.events]
-    return "\n".join(event.text for event in events if isinstance(event, Notice))
+    return "\n".join(event.text for event in events if is_kind(event, "notice"))
 
 
 class SigningModel:

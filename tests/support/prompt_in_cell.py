@@ -10,24 +10,14 @@ from typing import Any
 
 from IPython import get_ipython
 
+import jp_nb as jp
 from jp_nb.agent.call_draft import permission_actions
-from jp_nb.agent.prompts import (
-    Action,  # noqa: F401
-    ActionPrompt,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    PromptDetail,
-    PromptEnd,
-    ProposedChange,  # noqa: F401
-    QuestionPrompt,
-)
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import new_prompt
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)
@@ -36,16 +26,17 @@ prompter.cell_begins(PromptConfig(**PATIENT))
 agent = asyncio.new_event_loop()
 threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
-PERMISSION = ActionPrompt(
+PERMISSION = new_prompt(
+    "decision_prompt",
     "Run local rename tool?",
     actions=permission_actions("rename", "tool"),
-    exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
+    exhibits=(new_prompt("prompt_detail", "Arguments", {"path": "a.txt"}),),
 )
 
 
-def as_prompt(question: Question) -> QuestionPrompt:
+def as_prompt(question: jp.Question) -> Any:
     """Return the prompt of a question from the user's code."""
-    return QuestionPrompt(question)
+    return new_prompt("question_prompt", question)
 
 
 def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
@@ -69,45 +60,45 @@ def forget_pages() -> None:
     Collaborators.of(get_ipython().kernel).has_page = False
 
 
-def permit_beside(seconds: float, **settings: Any) -> PromptEnd[Answered]:
+def permit_beside(seconds: float, **settings: Any) -> Any:
     """Ask for a permission while a function occupies the cell's thread for `seconds`."""
 
-    async def batch() -> PromptEnd[Answered]:
+    async def batch() -> Any:
         asking = asyncio.ensure_future(prompter.ask(PERMISSION))
         await cell_loop.call(lambda: None)  # the form is up
         await cell_loop.call(lambda: sleep(seconds))
         return await asking
 
-    end: PromptEnd[Answered] = turn(batch, **settings)
+    end: Any = turn(batch, **settings)
     return end
 
 
-def ask(
-    *questions: Question, label: str | None = None, **settings: Any
-) -> list[PromptEnd[Answered]]:
+def ask(*questions: jp.Question, label: str | None = None, **settings: Any) -> list[Any]:
     """Ask `questions` at the same time, as a batch of tools does."""
     remember = [q.answer_type.type == "boolean" for q in questions]
     prompts = [
-        QuestionPrompt(q, label=label, tool="some_tool", remember=r)
+        new_prompt("question_prompt", q, label=label, tool="some_tool", remember=r)
         for q, r in zip(questions, remember, strict=True)
     ]
 
-    async def batch() -> list[PromptEnd[Answered]]:
+    async def batch() -> list[Any]:
         return list(await asyncio.gather(*(prompter.ask(prompt) for prompt in prompts)))
 
-    ends: list[PromptEnd[Answered]] = turn(batch, **settings)
+    ends: list[Any] = turn(batch, **settings)
     return ends
 
 
 def ask_form(
-    *questions: Question, partial: bool = False, menu: bool = False, **settings: Any
-) -> PromptEnd[FormEnd]:
+    *questions: jp.Question, partial: bool = False, menu: bool = False, **settings: Any
+) -> Any:
     """Ask `questions` on one form, as a tool does."""
-    pages = tuple(QuestionPrompt(question, tool="some_tool") for question in questions)
-    prompt = FormPrompt(pages, partial=partial, menu=menu)
+    pages = tuple(
+        new_prompt("question_prompt", question, tool="some_tool") for question in questions
+    )
+    prompt = new_prompt("form_prompt", pages, partial=partial, menu=menu)
 
-    async def form() -> PromptEnd[FormEnd]:
+    async def form() -> Any:
         return await prompter.ask(prompt)
 
-    end: PromptEnd[FormEnd] = turn(form, **settings)
+    end: Any = turn(form, **settings)
     return end

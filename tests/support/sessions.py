@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, AnyEnd, PromptEnd
+import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.config.partial import get_path
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.record.clock import utc_now
-from jp_nb.record.turn_view import ToolCall, Turn
-from jp_nb.session.host import CellRun, Host
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files, files
+from tests.kit.questions import answered
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -86,7 +87,7 @@ class Notebook:
         *,
         days: int = 0,
         previous: Notebook | None = None,
-        host: Host | None = None,
+        host: Any | None = None,
     ) -> None:
         self.folder = folder
         self.shell = FakeShell()
@@ -140,11 +141,11 @@ class AskedNotebook(Notebook):
         self, folder: Path, *, stored: JsonValue = None, headless: bool = False, name: str = "nb"
     ) -> None:
         self.name = name
-        self.ends: list[AnyEnd] = []
+        self.ends: list[Any] = []
         self._cells = count(1)
         home = FakeHome(folder / f"{name}.ipynb", headless=headless, stored=stored)
         self.person = FakePrompter(away="headless" if headless else None)
-        self.person._ends = self.ends  # type: ignore[assignment]  # those of any test
+        self.person._ends = self.ends  # those of any test
         self.host = FakeHost(self.person, home)
         super().__init__(folder, host=self.host)
 
@@ -157,15 +158,13 @@ class AskedNotebook(Notebook):
             f'[[replies]]\ntool_calls = [{{name = "{tool}", arguments = {{{given}}}}}]\n'
             '[[replies]]\ntext = "Settled."\n'
         )
-        turn: Turn = self.session.turns.run("Continue.", model=f"scripted/{name}")
+        turn: jp_nb.Turn = self.session.turns.run("Continue.", model=f"scripted/{name}")
         return turn.tool_calls[-1]
 
-    def ask_user(
-        self, question: str, end: PromptEnd[Answered] | str | None, **more: Any
-    ) -> ToolCall:
+    def ask_user(self, question: str, end: Any | str | None, **more: Any) -> ToolCall:
         """Run a turn that asks `question`; `end` is the user's answer."""
         if end is not None:
-            self.ends.append(Answered(end, "form") if isinstance(end, str) else end)
+            self.ends.append(answered(end, "form") if isinstance(end, str) else end)
         return self.call("ask_user", question=question, **more)
 
     def read(self, **arguments: Any) -> dict[str, Any]:

@@ -6,14 +6,13 @@ import json
 import math
 from typing import Any
 
-from jp_nb.agent.provider import SentRequest
 from tests.support.loopback import Received, validate
 
 MAX_LEVELS = 100
 """The JSON reader of Google's API refuses deeper bodies."""
 
 
-def check_body(sent: SentRequest) -> Any:
+def check_body(sent: Any) -> Any:
     """Return the JSON body of a request that its API accepts.
 
     Raises:

@@ -7,17 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.toolkit.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    SecretAnswer,
-    SelectAnswer,
-    TextAnswer,
-)
-from jp_nb.toolkit.question import FormAnswer, Question
+import jp_nb as jp
+from jp_nb.toolkit.answer_types import AnswerType
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type
 
 TEXTS = st.sampled_from(["", "a", "b", "1", "true", "é", "none of these", "\u202e", "two words"])
 NUMBERS = st.one_of(
@@ -27,15 +20,14 @@ NUMBERS = st.one_of(
 SCALARS: st.SearchStrategy[Any] = st.one_of(TEXTS, NUMBERS, st.booleans())
 
 
-def _valid_instances(kind: Any) -> Any:
+def _valid_instances(kind: str) -> Any:
     """Return a strategy for valid instances of `kind`."""
 
-    def build(fields: dict[str, Any]) -> AnswerType | None:
+    def build(fields: dict[str, Any]) -> Any:
         try:
-            made: AnswerType = kind(**fields)
+            return answer_type(kind, **fields)
         except ValidationError:
             return None
-        return made
 
     def strategy(always: dict[str, Any] | None = None, **fields: Any) -> Any:
         return st.fixed_dictionaries(always or {}, optional=fields).map(build).filter(bool)
@@ -44,7 +36,7 @@ def _valid_instances(kind: Any) -> Any:
 
 
 OPTIONS = st.lists(
-    st.builds(Option, value=SCALARS, label=st.none() | TEXTS, description=st.none() | TEXTS),
+    st.builds(jp.Option, value=SCALARS, label=st.none() | TEXTS, description=st.none() | TEXTS),
     max_size=5,
     unique_by=lambda option: (
         isinstance(option.value, bool),
@@ -52,7 +44,7 @@ OPTIONS = st.lists(
         option.value,
     ),
 ).map(tuple)
-SELECTS: st.SearchStrategy[Any] = _valid_instances(SelectAnswer)(
+SELECTS: st.SearchStrategy[Any] = _valid_instances("select")(
     {"options": OPTIONS},
     multi=st.booleans(),
     other=st.booleans(),
@@ -61,41 +53,41 @@ SELECTS: st.SearchStrategy[Any] = _valid_instances(SelectAnswer)(
     max_picks=st.integers(1, 4),
 )
 BOUNDS = st.sampled_from([-2, 0, 1, 3, 0.5, 2.0, 10**20])
-PLAIN: st.SearchStrategy[AnswerType] = st.one_of(
-    st.just(BooleanAnswer()),
-    st.just(SecretAnswer()),
+PLAIN: st.SearchStrategy[Any] = st.one_of(
+    st.just(answer_type("boolean")),
+    st.just(answer_type("secret")),
     SELECTS,
-    _valid_instances(TextAnswer)(min_length=st.integers(0, 4), max_length=st.integers(0, 6)),
+    _valid_instances("text")(min_length=st.integers(0, 4), max_length=st.integers(0, 6)),
     *(
         _valid_instances(kind)(minimum=BOUNDS, maximum=BOUNDS, above=BOUNDS, below=BOUNDS)
-        for kind in (NumberAnswer, IntegerAnswer)
+        for kind in ("number", "integer")
     ),
 )
 FIELDS = st.builds(
-    lambda name, kind, required: Question(
+    lambda name, kind, required: jp.Question(
         id=name, text=name.upper(), answer_type=kind, required=required
     ),
     st.sampled_from(["a", "b", "c"]),
     PLAIN,
     st.booleans(),
 )
-FORMS: st.SearchStrategy[AnswerType] = st.lists(
+FORMS: st.SearchStrategy[Any] = st.lists(
     FIELDS, min_size=1, max_size=3, unique_by=lambda field: field.id
-).map(lambda fields: FormAnswer(fields=tuple(fields)))
+).map(lambda fields: answer_type("form", fields=tuple(fields)))
 KINDS = st.one_of(PLAIN, FORMS)
 
 
 def answers(kind: AnswerType) -> st.SearchStrategy[JsonValue]:
     """Return a strategy for valid answers of `kind`, and for similar invalid values."""
     near: list[st.SearchStrategy[Any]] = [SCALARS, st.none(), st.lists(SCALARS, max_size=3)]
-    if isinstance(kind, SelectAnswer):
+    if is_kind(kind, "select_answer"):
         values = st.sampled_from([*kind.values, "no option", 1, True])
         lists = st.lists(values, max_size=4)
         own = st.fixed_dictionaries(
             {}, optional={"selected": lists | values, "custom": TEXTS | st.none()}
         )
         near += [values, lists, own]
-    if isinstance(kind, FormAnswer):
+    if is_kind(kind, "form_answer"):
         fields = {field.id: answers(field.answer_type) for field in kind.fields}
         near.append(st.fixed_dictionaries({}, optional={**fields, "other": SCALARS}))
         near.append(st.fixed_dictionaries(fields))

@@ -17,18 +17,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
+import jp_nb as jp
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_types import (
-    AnswerType,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    Picks,
-    SelectAnswer,
-    TextAnswer,
-)
+from jp_nb.toolkit.answer_types import AnswerType, Picks
 from jp_nb.toolkit.parameters import has_format
-from jp_nb.toolkit.question import FormAnswer, Question, read_answer_type
+from jp_nb.toolkit.question import read_answer_type
+from tests.kit.questions import answer_type
 from tests.toolkit.question_strategies import KINDS, SELECTS, answers
 
 PAIRS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
@@ -71,7 +65,7 @@ def test_kinds_round_trip_through_json(kind: AnswerType) -> None:
 
 
 @given(SELECT_PAIRS)
-def test_picks_and_answers_are_equivalent(pair: tuple[SelectAnswer, Any]) -> None:
+def test_picks_and_answers_are_equivalent(pair: tuple[Any, Any]) -> None:
     kind, answer = pair
     picks = kind.picks(answer)
     assert (picks is None) is (kind.misfit(answer) is not None)
@@ -103,27 +97,31 @@ def test_each_option_is_picked_once_and_own_text_only_if_offered(
     ]  # fmt: skip
     for fields, answer, misfit in rows:
         with subtests.test(fields=fields):
-            kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
+            kind = answer_type(
+                "select", options=(jp.Option(value="a"), jp.Option(value="b")), **fields
+            )
             assert kind.misfit(answer) == misfit
             assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
 
 
 def test_invisible_characters_of_labels_and_own_text_are_shown() -> None:
-    kind = SelectAnswer(options=(Option(value="a", label="x\u200b"),), other=True)
+    kind = answer_type("select", options=(jp.Option(value="a", label="x\u200b"),), other=True)
     assert kind.format_answer("a") == "x⟨U+200B⟩"
     assert kind.format_answer({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
 
 
 def test_recommendation_out_of_range_is_not_recorded() -> None:
     for index, recorded in ((1, 1), (2, None), (-1, None)):
-        kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), recommended=index)
+        kind = answer_type(
+            "select", options=(jp.Option(value="a"), jp.Option(value="b")), recommended=index
+        )
         assert kind.to_record().get("recommended") == recorded
 
 
 def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
-    options = (Option(value="a"), Option(value="b"))
+    options = (jp.Option(value="a"), jp.Option(value="b"))
     for multi, selected in ((True, ["b", "a"]), (False, [])):
-        kind = SelectAnswer(options=options, multi=multi, other=True)
+        kind = answer_type("select", options=options, multi=multi, other=True)
         picks = Picks((1, 0) if multi else (1,), "mine")
         assert kind.answer(picks) == {"selected": selected, "custom": "mine"}
 
@@ -135,7 +133,7 @@ def test_automatic_answer_is_valid(kind: AnswerType) -> None:
 
 
 @given(SELECTS)
-def test_configured_label_becomes_the_value_of_its_option(kind: SelectAnswer) -> None:
+def test_configured_label_becomes_the_value_of_its_option(kind: Any) -> None:
     for option in kind.options:
         others = [each for each in kind.options if each.shown == option.shown]
         named = option.label is not None and option.label not in kind.values
@@ -145,8 +143,10 @@ def test_configured_label_becomes_the_value_of_its_option(kind: SelectAnswer) ->
 
 
 def test_schema_describes_the_options() -> None:
-    bee = Option(value="b", label="Bee", description="It\nstings.")
-    kind = SelectAnswer(options=(Option(value="a"), bee, Option(value="c", label="Sea")))
+    bee = jp.Option(value="b", label="Bee", description="It\nstings.")
+    kind = answer_type(
+        "select", options=(jp.Option(value="a"), bee, jp.Option(value="c", label="Sea"))
+    )
     assert kind.answer_schema() == {
         "type": "string",
         "description": '"b": Bee, It stings.; "c": Sea',
@@ -155,49 +155,58 @@ def test_schema_describes_the_options() -> None:
 
 
 def test_value_of_an_option_precedes_the_label_of_another() -> None:
-    crossed = (Option(value="b", label="a"), Option(value="c", label="b"))
-    kind = SelectAnswer(options=crossed)
+    crossed = (jp.Option(value="b", label="a"), jp.Option(value="c", label="b"))
+    kind = answer_type("select", options=crossed)
     assert [kind.normalized(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
 
 
 def test_questions_without_a_possible_answer_are_refused(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-        (NumberAnswer, {"minimum": 3, "maximum": 2}),
-        (NumberAnswer, {"above": 2, "maximum": 2}),
-        (NumberAnswer, {"minimum": float("inf")}),
-        (NumberAnswer, {"minimum": "3"}),
-        (NumberAnswer, {"min": 3}),
-        (IntegerAnswer, {"above": 2, "below": 3}),
-        (IntegerAnswer, {"minimum": 2.1, "maximum": 2.9}),
-        (TextAnswer, {"min_length": 3, "max_length": 2}),
-        (TextAnswer, {"max_length": True}),
-        (TextAnswer, {"lines": "no"}),
-        (TextAnswer, {"format": "phone"}),
-        (SelectAnswer, {"options": ()}),
-        (SelectAnswer, {"options": ("a", "a")}),
-        (SelectAnswer, {"options": (1, 1.0)}),
-        (SelectAnswer, {"options": (float("nan"),)}),
-        (SelectAnswer, {"options": ("a",), "multi": 1}),
-        (SelectAnswer, {"options": ("a",), "recommended": True}),
-        (SelectAnswer, {"options": ("a",), "multi": True, "min_picks": 2}),
-        (SelectAnswer, {"options": ("a",), "max_picks": 1}),
-        (SelectAnswer, {"options": ({"value": "a", "preview": "b"},)}),
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("number", {"minimum": 3, "maximum": 2}),
+        ("number", {"above": 2, "maximum": 2}),
+        ("number", {"minimum": float("inf")}),
+        ("number", {"minimum": "3"}),
+        ("number", {"min": 3}),
+        ("integer", {"above": 2, "below": 3}),
+        ("integer", {"minimum": 2.1, "maximum": 2.9}),
+        ("text", {"min_length": 3, "max_length": 2}),
+        ("text", {"max_length": True}),
+        ("text", {"lines": "no"}),
+        ("text", {"format": "phone"}),
+        ("select", {"options": ()}),
+        ("select", {"options": ("a", "a")}),
+        ("select", {"options": (1, 1.0)}),
+        ("select", {"options": (float("nan"),)}),
+        ("select", {"options": ("a",), "multi": 1}),
+        ("select", {"options": ("a",), "recommended": True}),
+        ("select", {"options": ("a",), "multi": True, "min_picks": 2}),
+        ("select", {"options": ("a",), "max_picks": 1}),
+        ("select", {"options": ({"value": "a", "preview": "b"},)}),
     ]
     for kind, fields in rows:
         with subtests.test(kind=kind), pytest.raises(ValidationError):
-            kind(**fields)
+            answer_type(kind, **fields)
 
 
 def test_expected_answer_is_described_exactly(subtests: pytest.Subtests) -> None:
     for kind, expects in [
-        (NumberAnswer(minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
-        (NumberAnswer(above=0, below=0.5), "a number above 0 below 0.5"),
-        (IntegerAnswer(minimum=2**60 + 1), "a whole number of at least 1152921504606846977"),
-        (TextAnswer(max_length=80), "a string of at most 80 characters"),
-        (TextAnswer(format="date"), "a date such as 2026-11-23"),
-        (SelectAnswer(options=("a", "b"), multi=True), "a list of options"),
-        (SelectAnswer(options=("a", "b"), multi=True, min_picks=1), "a list of at least 1 options"),
-        (SelectAnswer(options=("a", "b"), multi=True, max_picks=1), "a list of 0 to 1 options"),
+        (answer_type("number", minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
+        (answer_type("number", above=0, below=0.5), "a number above 0 below 0.5"),
+        (
+            answer_type("integer", minimum=2**60 + 1),
+            "a whole number of at least 1152921504606846977",
+        ),
+        (answer_type("text", max_length=80), "a string of at most 80 characters"),
+        (answer_type("text", format="date"), "a date such as 2026-11-23"),
+        (answer_type("select", options=("a", "b"), multi=True), "a list of options"),
+        (
+            answer_type("select", options=("a", "b"), multi=True, min_picks=1),
+            "a list of at least 1 options",
+        ),
+        (
+            answer_type("select", options=("a", "b"), multi=True, max_picks=1),
+            "a list of 0 to 1 options",
+        ),
     ]:
         with subtests.test(kind=kind):
             assert kind.expects == expects
@@ -208,33 +217,40 @@ def test_very_long_text_matches_no_format(subtests: pytest.Subtests) -> None:
     for name, begin, end in rows:
         with subtests.test(name=name):
             texts = [f"{begin}{'a' * length}{end}" for length in (100, 4000)]
-            assert [TextAnswer(format=name).misfit(text) for text in texts] == [None, "value"]
+            assert [answer_type("text", format=name).misfit(text) for text in texts] == [
+                None,
+                "value",
+            ]
 
 
 def test_infinite_numbers_and_nan_are_refused() -> None:
-    assert [NumberAnswer().misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
+    assert [answer_type("number").misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
 
 
 def test_problem_of_a_configured_field_is_reported_once() -> None:
-    fields = (Question.text("a", "A?"), Question.text("b", "B?"))
-    form = FormAnswer(fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
+    fields = (jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
+    form = answer_type("form", fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
     assert form.remaining_form({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
 
 
 def test_invalid_default_is_not_filled_in() -> None:
-    size = Question.integer("size", "Size?", minimum=1)
-    form = FormAnswer(fields=(size.with_default(0), Question.text("a", "A?").with_default("b")))
+    size = jp.Question.integer("size", "Size?", minimum=1)
+    form = answer_type(
+        "form", fields=(size.with_default(0), jp.Question.text("a", "A?").with_default("b"))
+    )
     assert form.with_defaults({}) == {"a": "b"}
 
 
 def test_message_of_a_check_is_one_line_without_escapes() -> None:
-    fields = (Question.text("a", "A?"),)
-    form = FormAnswer(fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"})
+    fields = (jp.Question.text("a", "A?"),)
+    form = answer_type(
+        "form", fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"}
+    )
     assert form.problems({"a": "b"}) == {"a": one_line("no\x1b[2J\nSent."), "": "nor all"}
 
 
 def test_integers_of_many_digits_keep_them() -> None:
-    kind = IntegerAnswer(minimum=2**60 + 1)
+    kind = answer_type("integer", minimum=2**60 + 1)
     assert kind.answer_schema() == {"type": "integer", "minimum": 2**60 + 1}
     assert [kind.misfit(x) for x in (2**60, 2**60 + 1, 10**5000)] == ["value", None, None]
 
@@ -263,16 +279,16 @@ UNIT = 500
 MAX_RATIO = 64
 """Maximum ratio of the times. Linear work has a ratio of 16, quadratic work of 256."""
 HOSTILE: dict[str, Callable[[int], tuple[AnswerType, Any]]] = {
-    "e-mail": lambda n: (TextAnswer(format="email"), "a." * n + "@" + "b." * n),
-    "address": lambda n: (TextAnswer(format="uri"), "http://" + "[" * n),
-    "time": lambda n: (TextAnswer(format="date-time"), "2026-11-23T" + "1" * n),
-    "numbers": lambda n: (SelectAnswer(options=tuple(range(n)), multi=True), [*range(n)]),
+    "e-mail": lambda n: (answer_type("text", format="email"), "a." * n + "@" + "b." * n),
+    "address": lambda n: (answer_type("text", format="uri"), "http://" + "[" * n),
+    "time": lambda n: (answer_type("text", format="date-time"), "2026-11-23T" + "1" * n),
+    "numbers": lambda n: (answer_type("select", options=tuple(range(n)), multi=True), [*range(n)]),
     "own text": lambda n: (
-        SelectAnswer(options=tuple(map(str, range(n))), multi=True, other=True),
+        answer_type("select", options=tuple(map(str, range(n))), multi=True, other=True),
         {"selected": [str(each) for each in range(n)], "custom": "x" * n},
     ),
     "no fields": lambda n: (
-        FormAnswer(fields=(Question.text("a", "A"),)),
+        answer_type("form", fields=(jp.Question.text("a", "A"),)),
         dict.fromkeys(map(str, range(n)), "x"),
     ),
 }
@@ -298,19 +314,19 @@ def test_checking_an_answer_takes_linear_time(
 
 
 def test_options_are_compared_as_in_json() -> None:
-    kind = SelectAnswer(options=(1, True, "1"), multi=True)
+    kind = answer_type("select", options=(1, True, "1"), multi=True)
     assert kind.picks([True, 1.0, "1"]) == Picks((1, 0, 2))
-    assert SelectAnswer(options=(1,)).misfit(True) == "type"
-    assert SelectAnswer(options=(1,)).misfit(2.5) == "option"
+    assert answer_type("select", options=(1,)).misfit(True) == "type"
+    assert answer_type("select", options=(1,)).misfit(2.5) == "option"
 
 
 def test_configured_list_does_not_answer_a_single_choice() -> None:
-    kind = SelectAnswer(options=("S", "M"))
+    kind = answer_type("select", options=("S", "M"))
     assert kind.misfit(kind.normalized(["M", "S"])) is not None
-    own = SelectAnswer(options=("S", "M"), other=True)
+    own = answer_type("select", options=("S", "M"), other=True)
     assert own.normalized({"custom": "XL"}) == {"custom": "XL", "selected": []}
-    several = SelectAnswer(
-        options=(Option(value="s", label="Small"), Option(value="m")), multi=True
+    several = answer_type(
+        "select", options=(jp.Option(value="s", label="Small"), jp.Option(value="m")), multi=True
     )
     assert several.normalized("Small") == ["s"]
     assert several.normalized(["m", "Small"]) == ["m", "s"]

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory, QuestionOutcome
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.builtin import BUILTINS
-from jp_nb.toolkit.builtin.ask_user import MAX_HISTORY_CHARS
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import InlineCell, configured, offer_now
+
+MAX_HISTORY_CHARS = 40_000
+
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
 FORM = QuestionOutcome("answered", "form")
@@ -26,18 +29,18 @@ TWO = QuestionHistory(
 )
 
 
-async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) -> Outcome:
+async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) -> jp.Outcome:
     async def read() -> QuestionHistory:
         assert history is not None
         return history
 
-    context = ToolContext("ask_user_read", history=None if history is None else read)
+    context = jp.ToolContext("ask_user_read", history=None if history is None else read)
     return await BUILTINS["ask_user_read"].run(arguments, context, InlineCell())
 
 
 async def read_entries(arguments: dict[str, Any], history: QuestionHistory = TWO) -> dict[str, Any]:
     outcome = await run(arguments, history)
-    assert isinstance(outcome, Success), outcome
+    assert isinstance(outcome, jp.Success), outcome
     body: dict[str, Any] = json.loads(outcome.content)
     return body
 
@@ -76,9 +79,9 @@ async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
     assert [x["id"] for x in (await read_entries({"action": "get", "id": 2}))["entries"]] == [2]
     unknown = await run({"action": "get", "id": 9})
     empty = None
-    assert unknown == Failure("There is no answer with the id 9: the highest id is 2.")
+    assert unknown == failure("There is no answer with the id 9: the highest id is 2.")
     empty = await run({"action": "get", "id": 9}, QuestionHistory())
-    assert empty == Failure("No question has been answered yet: there is no history.")
+    assert empty == failure("No question has been answered yet: there is no history.")
 
 
 @pytest.mark.req("RCP-72", "RCP-79", "RCP-80")
@@ -126,9 +129,9 @@ async def test_invalid_call_explains_the_arguments_and_reads_nothing(
                 raise AssertionError("something was read")
 
             tool = BUILTINS["ask_user_read"]
-            context = ToolContext("ask_user_read", history=read)
+            context = jp.ToolContext("ask_user_read", history=read)
             outcome = await tool.run(arguments, context, InlineCell())
-            assert isinstance(outcome, Failure)
+            assert is_kind(outcome, "failure")
             assert says in outcome.message
 
 
@@ -142,7 +145,7 @@ async def test_untrusted_notebook_has_no_entries(subtests: pytest.Subtests) -> N
     for arguments in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(arguments, QuestionHistory(TWO.answers, trusted=False))
-            assert isinstance(outcome, Failure)
+            assert is_kind(outcome, "failure")
             body = json.loads(outcome.message)
             assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
             assert "%jp trust" in body["message"]
@@ -150,7 +153,7 @@ async def test_untrusted_notebook_has_no_entries(subtests: pytest.Subtests) -> N
 
 async def test_without_a_history_the_list_is_empty() -> None:
     outcome = await run({"action": "list"}, None)
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     assert json.loads(outcome.content)["total"] == 0
 
 
@@ -163,7 +166,7 @@ async def test_number_of_omitted_foreign_answers_is_reported() -> None:
 async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
     long = [LoggedAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
     outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     assert len(outcome.content) < MAX_HISTORY_CHARS + 1000
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]

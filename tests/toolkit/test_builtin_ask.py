@@ -28,21 +28,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.record.outcomes import AnswerMark, QuestionOutcome
-from jp_nb.toolkit.answer_types import SelectAnswer
-from jp_nb.toolkit.base import Tool, ToolContext
+import jp_nb as jp
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, ask_user
 from jp_nb.toolkit.builtin.ask import (
     ASK_DESCRIPTION,
     ASK_SCHEMA,
-    MAX_ASK_CHARS,
     MAX_LIST_ITEMS,
-    NO_SECRETS,
     Ask,
     read_asked_questions,
 )
-from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.outcome import Failure
+from tests.kit.kinds import is_kind
 from tests.support.fakes import InlineCell, configured, offer_now
+
+MAX_ASK_CHARS = 100_000
+NO_SECRETS = (
+    "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
+)
+MAX_QUESTIONS = 50
+
 
 SIZE: dict[str, Any] = {
     "id": "size",
@@ -58,14 +64,16 @@ TOPPINGS: dict[str, Any] = {
 NAME: dict[str, Any] = {"id": "name", "question": "For whom?", "mode": "freetext"}
 
 
-async def run(*questions: JsonValue, context: ToolContext | None = None, **more: Any) -> Outcome:
+async def run(
+    *questions: JsonValue, context: jp.ToolContext | None = None, **more: Any
+) -> jp.Outcome:
     arguments = {"questions": list(questions), **more}
-    return await Ask().run(arguments, context or ToolContext("ask"), InlineCell())
+    return await Ask().run(arguments, context or jp.ToolContext("ask"), InlineCell())
 
 
-async def asked(*questions: JsonValue) -> NeedsInput:
+async def asked(*questions: JsonValue) -> jp.NeedsInput:
     outcome = await run(*questions)
-    assert isinstance(outcome, NeedsInput), outcome
+    assert isinstance(outcome, jp.NeedsInput), outcome
     return outcome
 
 
@@ -106,7 +114,7 @@ async def test_call_becomes_the_questions_of_one_form_verbatim() -> None:
         "a\nb",
     )
     kind = size.answer_type
-    assert isinstance(kind, SelectAnswer)
+    assert is_kind(kind, "select_answer")
     assert kind.labels == (label, "Small")
     assert kind.values == (label, "s")
     assert kind.options[0].description == "two\nlines"
@@ -118,7 +126,7 @@ async def test_call_becomes_the_questions_of_one_form_verbatim() -> None:
 async def test_default_question_is_a_required_choice_with_an_own_answer() -> None:
     question = (await asked(SIZE)).question
     kind = question.answer_type
-    assert isinstance(kind, SelectAnswer)
+    assert is_kind(kind, "select_answer")
     assert (kind.multi, kind.other, kind.recommended) == (False, True, None)
     assert (question.required, question.exclusive, question.persistence) == (True, True, "none")
 
@@ -131,10 +139,10 @@ async def test_optional_question_is_not_exclusive() -> None:
 @pytest.mark.req("RPI-12", "RPI-14", "RCP-8")
 async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
     only_own = (await asked(changed(SIZE, options=[]))).question.answer_type
-    assert isinstance(only_own, SelectAnswer)
+    assert is_kind(only_own, "select_answer")
     assert (only_own.options, only_own.other) == ((), True)
     only_options = (await asked(changed(SIZE, allow_other=False))).question.answer_type
-    assert isinstance(only_options, SelectAnswer)
+    assert is_kind(only_options, "select_answer")
     assert only_options.other is False
 
 
@@ -143,7 +151,7 @@ async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
 async def test_number_of_options_has_a_limit(count: int) -> None:
     labels = [f"colour {number}" for number in range(count)]
     kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
-    assert isinstance(kind, SelectAnswer)
+    assert is_kind(kind, "select_answer")
     assert list(kind.labels) == labels
 
 
@@ -170,7 +178,7 @@ async def test_option_is_recommended_by_index_or_mark(
     for fields, index in rows:
         with subtests.test(fields=fields):
             kind = (await asked(changed(SIZE, **fields))).question.answer_type
-            assert isinstance(kind, SelectAnswer)
+            assert is_kind(kind, "select_answer")
             assert kind.recommended == index
 
 
@@ -210,7 +218,7 @@ async def test_questions_must_be_a_list(subtests: pytest.Subtests) -> None:
     rows: list[JsonValue] = [None, "size", {"id": "size"}, 1]
     for value in rows:
         with subtests.test(value=value):
-            outcome = await Ask().run({"questions": value}, ToolContext("ask"), InlineCell())
+            outcome = await Ask().run({"questions": value}, jp.ToolContext("ask"), InlineCell())
             assert isinstance(outcome, Failure)
             assert "expected a list of at least one question" in outcome.message
 
@@ -431,7 +439,7 @@ def test_any_call_is_asked_or_refused_in_printable_lines(
         assert line.startswith("`questions")
     for each, given_question in () if found else zip(asked, questions, strict=True):
         kind = each.question.answer_type
-        assert isinstance(kind, SelectAnswer) == (given_question.get("mode") != "freetext")
+        assert is_kind(kind, "select_answer") == (given_question.get("mode") != "freetext")
         assert each.question.text.strip()
 
 
@@ -443,18 +451,18 @@ async def result(
     answers: Mapping[str, JsonValue],
     ends: Mapping[str, QuestionOutcome],
     reply: str | None = None,
-) -> Success | Failure:
-    context = ToolContext("ask", answers=answers, ends=ends, reply=reply)
+) -> jp.Success | Failure:
+    context = jp.ToolContext("ask", answers=answers, ends=ends, reply=reply)
     outcome = await run(*questions, context=context)
-    assert isinstance(outcome, Success | Failure)
+    assert isinstance(outcome, jp.Success | Failure)
     assert outcome.structured == json.loads(json.dumps(outcome.structured))
     return outcome
 
 
-async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue]) -> Success:
+async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue]) -> jp.Success:
     ends = {question["id"]: FORM for question in questions}
     outcome = await result(*questions, answers=answers, ends=ends)
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     return outcome
 
 
@@ -546,7 +554,7 @@ async def test_several_answers_are_also_structured_in_order() -> None:
     assert toppings["multi"] is True
 
 
-def end(how: Any, *marks: AnswerMark, channel: str | None = None) -> QuestionOutcome:
+def end(how: Any, *marks: Any, channel: str | None = None) -> QuestionOutcome:
     return QuestionOutcome(how, channel, frozenset(marks))
 
 
@@ -564,8 +572,8 @@ async def test_each_unanswered_end_has_its_own_text(
     for how, ok, text in rows:
         with subtests.test(how=how):
             found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
-            assert isinstance(found, Success if ok else Failure)
-            assert (found.content if isinstance(found, Success) else found.message) == text
+            assert isinstance(found, jp.Success if ok else Failure)
+            assert (found.content if isinstance(found, jp.Success) else found.message) == text
             whole: Any = found.structured
             assert whole["outcome"] == how
             assert not {"selectedOptions", "selected", "customInput"} & whole.keys()
@@ -575,7 +583,7 @@ async def test_each_unanswered_end_has_its_own_text(
 async def test_unanswered_question_differs_from_an_empty_selection() -> None:
     ends = {"size": end("declined"), "toppings": FORM, "name": end("timed_out")}
     found = await result(SIZE, TOPPINGS, NAME, answers={"toppings": []}, ends=ends)
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "User answers:\n"
         "size: not answered (the user left it open on purpose)\n"
@@ -595,7 +603,7 @@ async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
         "name: timed out (the user did not answer in time)"
     )
     left = {"size": end("declined"), "name": end("declined")}
-    assert isinstance(await result(SIZE, NAME, answers={}, ends=left), Success)
+    assert isinstance(await result(SIZE, NAME, answers={}, ends=left), jp.Success)
 
 
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-69", "HB-3", "RCP-24")
@@ -604,7 +612,7 @@ async def test_automatic_answer_is_marked() -> None:
     picked = end("answered", "timed_out", channel="form")
     nobody = end("answered", "auto")
     found = await result(SIZE, answers={"size": "s"}, ends={"size": auto})
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "Chosen automatically, because the user did not answer in time: Small (value: s)"
     )
@@ -615,7 +623,7 @@ async def test_automatic_answer_is_marked() -> None:
         answers={"size": "s", "toppings": ["o"], "more": "s"},
         ends={"size": auto, "toppings": picked, "more": nobody},
     )
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "User answers:\n"
         "size (chosen automatically, because the user did not answer in time): Small (value: s)\n"
@@ -628,12 +636,12 @@ async def test_automatic_answer_is_marked() -> None:
 async def test_configured_answer_is_marked() -> None:
     given = end("answered", channel="configured")
     found = await result(SIZE, answers={"size": own_text("XL")}, ends={"size": given})
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == "Configured by the user in advance, as custom input: XL"
     found = await result(
         SIZE, NAME, answers={"size": "s", "name": "Ada"}, ends={"size": given, "name": given}
     )
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "Answers:\n"
         "size (configured by the user in advance): Small (value: s)\n"
@@ -645,7 +653,7 @@ async def test_configured_answer_is_marked() -> None:
 async def test_confirmed_blank_text_is_a_marked_answer() -> None:
     blank = end("answered", "empty", channel="form")
     found = await result(NAME, answers={"name": " "}, ends={"name": blank})
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "User provided custom input: (left blank on purpose: treat this point as undecided, or "
         "ask differently)"
@@ -660,7 +668,7 @@ async def test_reply_includes_the_answers_so_far() -> None:
     found = await result(
         *(SIZE, TOPPINGS), answers={"size": "s"}, ends=ends, reply="Why?\nTell me more."
     )
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert found.content == (
         "The user did not send the form, but replied to you:\n  Why?\n  Tell me more.\n"
         "User answers so far:\n"
@@ -671,13 +679,13 @@ async def test_reply_includes_the_answers_so_far() -> None:
     assert whole["reply"] == "Why?\nTell me more."
     assert [each["outcome"] for each in whole["results"]] == ["answered", "cancelled"]
     alone = await result(SIZE, answers={}, ends={"size": end("cancelled")}, reply="Later.")
-    assert isinstance(alone, Success)
+    assert isinstance(alone, jp.Success)
     assert alone.content == (
         "The user did not send the form, but replied to you: Later.\n"
         "Cancelled: the user replied instead."
     )
     late = await result(SIZE, answers={}, ends={"size": end("timed_out")}, reply=" ")
-    assert isinstance(late, Success)
+    assert isinstance(late, jp.Success)
     assert late.content == (
         "The user did not send the form, but replied to you: (nothing more)\n"
         "Timed out: the user did not answer in time."

@@ -11,23 +11,24 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.errors import ConfigError
-from jp_nb.toolkit.base import Tool, ToolContext
+import jp_nb as jp
+from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, ask_user
 from jp_nb.toolkit.builtin.ask_user import AskUser
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import PythonTool
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import InlineCell, configured, for_tool, offer_now
 
 
-async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> Outcome:
-    context = ToolContext("ask_user", answers=answers or {})
+async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> jp.Outcome:
+    context = jp.ToolContext("ask_user", answers=answers or {})
     return await AskUser().run(arguments, context, InlineCell())
 
 
-async def asked(**arguments: Any) -> NeedsInput:
+async def asked(**arguments: Any) -> jp.NeedsInput:
     outcome = await run(**arguments)
-    assert isinstance(outcome, NeedsInput)
+    assert isinstance(outcome, jp.NeedsInput)
     return outcome
 
 
@@ -125,8 +126,8 @@ async def test_invalid_call_is_an_error_that_tells_the_model_what_to_change(
     for arguments, message in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(**arguments)
-            assert outcome == Failure(message)
-            assert isinstance(outcome, Failure)
+            assert outcome == failure(message)
+            assert is_kind(outcome, "failure")
             assert not outcome.transient
 
 
@@ -148,7 +149,7 @@ async def test_second_run_returns_the_answer_with_its_type(
     for arguments, answer, content in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(question="q", answers={"answer": answer}, **arguments)
-            assert outcome == Success(content)
+            assert outcome == jp.Success(content)
             assert json.loads(content)["answer"] == answer
 
 
@@ -168,12 +169,12 @@ async def test_invalid_answer_is_an_error_without_details(
     for arguments, answer in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(question="q", answers={"answer": answer}, **arguments)
-            assert outcome == Failure(MISFIT)
+            assert outcome == failure(MISFIT)
             assert "conversation.tools" not in MISFIT
 
 
 async def test_second_run_validates_the_call_again() -> None:
-    assert await run(question="", answers={"answer": "x"}) == Failure(MISSING)
+    assert await run(question="", answers={"answer": "x"}) == failure(MISSING)
 
 
 # --- registration ----------------------------------------------------------------------------
@@ -343,5 +344,5 @@ def test_configuration_cannot_set_exclusive_persistence_or_other_targets(
         {"target": "nobody"},
     ]
     for setting in rows:
-        with subtests.test(setting=setting), pytest.raises(ConfigError):
+        with subtests.test(setting=setting), pytest.raises(jp.ConfigError):
             configured(for_tool("ask_user", questions={"answer": setting}))

@@ -8,28 +8,27 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from jp_nb.config.partial import Partial
+import jp_nb as jp
 from jp_nb.config.tool_toggles import toggle_tools
-from jp_nb.errors import ConfigError
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.base import Tool, ToolContext
+from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.parameters import format_documentation
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, call, reply, say
+from tests.kit.questions import failure
 from tests.support.fakes import InlineCell, configured, for_tool, offer_now
 
 CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 
 
-async def describe(arguments: Mapping[str, JsonValue]) -> Outcome:
+async def describe(arguments: Mapping[str, JsonValue]) -> jp.Outcome:
     tool = BUILTINS["describe_tools"]
-    context = ToolContext("describe_tools", catalog=CATALOG)
+    context = jp.ToolContext("describe_tools", catalog=CATALOG)
     return await tool.run(arguments, context, InlineCell())
 
 
-def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
+def documented(partial: dict[str, Any], *functions: Any) -> Any:
     """Return the documentation of built-in tools, `functions`, and tools without a program."""
     tools = [PythonTool(function) for function in functions]
     config = configured(partial, tools)
@@ -59,18 +58,18 @@ async def test_known_tools_are_documented_and_unknown_tools_are_named(
     ]
     for tools, text in rows:
         with subtests.test(tools=tools):
-            assert await describe({"tools": tools}) == Success(text)
+            assert await describe({"tools": tools}) == jp.Success(text)
 
 
 async def test_invalid_names_are_an_error(subtests: pytest.Subtests) -> None:
     rows: list[dict[str, JsonValue]] = [{}, {"tools": "a"}, {"tools": None}, {"tools": ["a", 1]}]
     for arguments in rows:
         with subtests.test(arguments=arguments):
-            assert await describe(arguments) == Failure("Missing or invalid `tools` parameter.")
+            assert await describe(arguments) == failure("Missing or invalid `tools` parameter.")
 
 
 async def test_empty_list_of_names_is_an_error() -> None:
-    assert await describe({"tools": []}) == Failure("The `tools` array must not be empty.")
+    assert await describe({"tools": []}) == failure("The `tools` array must not be empty.")
 
 
 async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
@@ -126,7 +125,7 @@ def test_registration_follows_the_specification() -> None:
 def test_no_directive_disables_it() -> None:
     config = configured({})
     assert "describe_tools" not in str(toggle_tools(config, "", on=False).delta)
-    with pytest.raises(ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
+    with pytest.raises(jp.ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
         toggle_tools(config, "describe_tools", on=False)
 
 

@@ -12,16 +12,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.errors import ToolError
-from jp_nb.images import Image
-from jp_nb.toolkit.base import CellOutput, NotebookCell, ToolContext
+import jp_nb as jp
+from jp_nb.toolkit.base import CellOutput, NotebookCell
 from jp_nb.toolkit.builtin import BUILTINS, notebook_variables
-from jp_nb.toolkit.outcome import Success
 from tests.support.fake_host import FakeNotebook
 from tests.support.fakes import InlineCell
 from tests.support.images import pdf_bytes
 
-PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
+PICTURE = jp.Image("image/png", b"\x89PNG\r\n\x1a\n")
 CELLS = (
     NotebookCell(0, "\n# Title\n\nWords.", kind="markdown", cell_id="a1"),
     NotebookCell(
@@ -47,14 +45,14 @@ CELLS = (
 
 async def use(
     tool: str, namespace: dict[str, Any] | None = None, cells: Any = CELLS, **arguments: JsonValue
-) -> Success:
-    context = ToolContext(tool, notebook=FakeNotebook(namespace or {}, cells))
+) -> jp.Success:
+    context = jp.ToolContext(tool, notebook=FakeNotebook(namespace or {}, cells))
     outcome = await BUILTINS[tool].run(arguments, context, InlineCell())
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     return outcome
 
 
-def data(outcome: Success) -> str:
+def data(outcome: jp.Success) -> str:
     """Return the data between the delimiters."""
     mark = re.search(r"up to the line `(\w+) end`", outcome.content)
     assert mark
@@ -85,7 +83,7 @@ async def test_long_notebook_is_listed_in_parts_with_a_way_to_continue() -> None
     last = await use("notebook_cells", cells=many, first=4990)
     assert data(last).split("\n")[-1] == "4999 [code, not run] x4999"
     assert "For more" not in last.content
-    with pytest.raises(ToolError, match="There is no cell 5000: numbers are 0 to 4999"):
+    with pytest.raises(jp.ToolError, match="There is no cell 5000: numbers are 0 to 4999"):
         await use("notebook_cells", cells=many, first=5000)
 
 
@@ -129,12 +127,12 @@ async def test_long_source_is_read_in_parts() -> None:
     second = await use("notebook_cell", cells=cells, cell=0, part="source", first_line=int(more[2]))
     assert data(second).startswith(f"line {more[2]} ")
     assert len(second.content) < 25_000
-    with pytest.raises(ToolError, match="has only 1000 lines"):
+    with pytest.raises(jp.ToolError, match="has only 1000 lines"):
         await use("notebook_cell", cells=cells, cell=0, part="source", first_line=1001)
 
 
 async def test_first_line_requires_a_part() -> None:
-    with pytest.raises(ToolError, match='`first_line` needs `part`: "source" or "outputs"'):
+    with pytest.raises(jp.ToolError, match='`first_line` needs `part`: "source" or "outputs"'):
         await use("notebook_cell", cell=1, first_line=2)
 
 
@@ -194,33 +192,33 @@ async def test_variables_are_listed_in_parts_and_by_name() -> None:
     assert len(data(last).split("\n")) == 50
     assert "For more" not in last.content
     assert data(await use("notebook_variables", names, match="V24")).startswith("v240 (int): 240")
-    with pytest.raises(ToolError, match=r"There are 0 variables: `first` must be 0\.$"):
+    with pytest.raises(jp.ToolError, match=r"There are 0 variables: `first` must be 0\.$"):
         await use("notebook_variables", names, match="none", first=1)
-    with pytest.raises(ToolError, match=r"`first` must be 0 to 249\.$"):
+    with pytest.raises(jp.ToolError, match=r"`first` must be 0 to 249\.$"):
         await use("notebook_variables", names, first=250)
 
 
 async def test_images_of_values_have_the_configured_size() -> None:
     pil = pytest.importorskip("PIL.Image")
     names = {"picture": pil.new("RGB", (400, 200)), "Out": {}}
-    context = ToolContext("t", notebook=FakeNotebook(names, ()), image_side=100)
+    context = jp.ToolContext("t", notebook=FakeNotebook(names, ()), image_side=100)
     found = await BUILTINS["notebook_variable"].run({"name": "picture"}, context, InlineCell())
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert [image.size for image in found.images] == [(100, 50)]
     kept = [NotebookCell(0, "picture", execution_count=1, state="ran")]
     names["Out"] = {1: names["picture"]}
     seen = FakeNotebook(names, tuple(kept))
-    context = ToolContext("t", notebook=seen, image_side=100)
+    context = jp.ToolContext("t", notebook=seen, image_side=100)
     found = await BUILTINS["notebook_cell"].run({"cell": 0}, context, InlineCell())
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert [image.size for image in found.images] == [(100, 50)]
 
 
 async def test_pdf_of_a_variable_is_returned() -> None:
     names = {"report": pdf_bytes()}
-    context = ToolContext("t", notebook=FakeNotebook(names, ()))
+    context = jp.ToolContext("t", notebook=FakeNotebook(names, ()))
     found = await BUILTINS["notebook_variable"].run({"name": "report"}, context, InlineCell())
-    assert isinstance(found, Success)
+    assert isinstance(found, jp.Success)
     assert "The value, with 1 PDF." in found.content
     assert [image.content for image in found.images] == [pdf_bytes()]
 
@@ -259,7 +257,7 @@ async def test_value_is_read_by_path_with_some_of_its_items(subtests: pytest.Sub
     ],
 )
 async def test_refused_selection_has_only_its_reason(value: Any, part: str, reason: str) -> None:
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises(jp.ToolError) as caught:
         await use("notebook_variable", {"value": value}, name="value", **{part: 3})
     assert f"\n{reason}" in str(caught.value)
     assert "Error:" not in str(caught.value)
@@ -304,7 +302,7 @@ async def test_invalid_paths_are_errors_and_call_nothing(subtests: pytest.Subtes
             names = {"a": Answers()}
             try:
                 said = (await use("notebook_variable", names, name=name)).content
-            except ToolError as exc:
+            except jp.ToolError as exc:
                 said = str(exc)
             assert says in said
             assert Answers.calls == 0
@@ -322,7 +320,7 @@ async def test_invalid_arguments_are_explained(subtests: pytest.Subtests) -> Non
     for arguments, says in rows:
         with (
             subtests.test(arguments=arguments),
-            pytest.raises(ToolError, match=re.escape(says)),
+            pytest.raises(jp.ToolError, match=re.escape(says)),
         ):
             await use("notebook_variable", {"x": 5}, **arguments)
 
@@ -354,7 +352,7 @@ async def test_no_path_leads_to_a_secret(subtests: pytest.Subtests) -> None:
                 "box": SimpleNamespace(token=KEY),
             }
             names |= {"login": Login("ada", KEY), "env": os.environ, "frame": {("secret", 1): KEY}}
-            with pytest.raises(ToolError, match="never shown"):
+            with pytest.raises(jp.ToolError, match="never shown"):
                 await use("notebook_variable", names, name=name)
 
 
@@ -386,7 +384,7 @@ async def test_value_of_any_type_with_the_name_of_a_secret_is_hidden() -> None:
     assert "password (list): (set, not shown)" in listed
     assert "plain (str): 'cabbage'" in listed or "plain (str): cabbage" in listed
     names = {"grid": {(1, "secret"): KEY}}
-    with pytest.raises(ToolError, match="never shown"):
+    with pytest.raises(jp.ToolError, match="never shown"):
         await use("notebook_variable", names, name="grid[1, 'secret']")
 
 
@@ -435,7 +433,7 @@ async def test_unquoted_secret_in_another_language_is_hidden() -> None:
 
 async def test_secret_in_the_error_of_a_path_is_hidden() -> None:
     names = {"api_key": KEY, "rows": {}}
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises(jp.ToolError) as caught:
         await use("notebook_variable", names, name=f"rows['{KEY}']")
     assert KEY not in str(caught.value)
 
@@ -468,5 +466,5 @@ async def test_malformed_cell_id_is_not_shown() -> None:
 
 
 async def test_without_a_notebook_the_tool_is_an_error() -> None:
-    with pytest.raises(ToolError, match="This conversation has no notebook"):
-        await BUILTINS["notebook_cells"].run({}, ToolContext("notebook_cells"), InlineCell())
+    with pytest.raises(jp.ToolError, match="This conversation has no notebook"):
+        await BUILTINS["notebook_cells"].run({}, jp.ToolContext("notebook_cells"), InlineCell())

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.config.tree.tool_settings import Command, ToolConfig
-from jp_nb.errors import ToolError
 from jp_nb.session.agent_runner import AgentThread
 from jp_nb.toolkit import processes
-from jp_nb.toolkit.base import DeltaRejection, ToolContext
+from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.command import CommandFormatter, CommandTool
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import InlineCell, configured, for_tool, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
@@ -92,24 +92,24 @@ async def run(
     *,
     source: str = "local",
     **context: Any,
-) -> Outcome:
+) -> jp.Outcome:
     async with asyncio.timeout(60):
         return await tool_of(command, source=source).run(
-            arguments or {}, ToolContext(name="t", **context), InlineCell()
+            arguments or {}, jp.ToolContext(name="t", **context), InlineCell()
         )
 
 
 async def text_of(command: Any, arguments: Any = None, **context: Any) -> str:
     outcome = await run(command, arguments, **context)
-    assert isinstance(outcome, Success), outcome
+    assert isinstance(outcome, jp.Success), outcome
     return outcome.content
 
 
-async def failure_of(command: Any, arguments: Any = None, **context: Any) -> str:
+async def failure_of(command: Any, arguments: Any = None, **context: Any) -> Any:
     """Return the message of a failure that has nothing else."""
     outcome = await run(command, arguments, **context)
-    assert isinstance(outcome, Failure), outcome
-    assert outcome == Failure(outcome.message)
+    assert is_kind(outcome, "failure"), outcome
+    assert outcome == failure(outcome.message)
     return outcome.message
 
 
@@ -232,22 +232,22 @@ async def test_lone_surrogate_in_an_argument_is_replaced() -> None:
 async def test_exit_status_decides_for_text_and_not_for_an_outcome(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    rows: list[tuple[str, int, Outcome]] = [
-        ("sunny\n", 0, Success("sunny\n")),
-        ("", 0, Success("")),
-        ('{"sky": "blue"}', 0, Success('{"sky": "blue"}')),
-        ('{"type":"success","content":"done"}\n', 0, Success("done")),
-        ('{"type":"success","content":"done"}', 3, Success("done")),
+    rows: list[tuple[str, int, jp.Outcome]] = [
+        ("sunny\n", 0, jp.Success("sunny\n")),
+        ("", 0, jp.Success("")),
+        ('{"sky": "blue"}', 0, jp.Success('{"sky": "blue"}')),
+        ('{"type":"success","content":"done"}\n', 0, jp.Success("done")),
+        ('{"type":"success","content":"done"}', 3, jp.Success("done")),
         ('{"type":"success","content":"x","unset":["user.name"]}', 0,
-         Success("x", unset=("user.name",))),
+         jp.Success("x", unset=("user.name",))),
         ('{"type":"error","message":"m","trace":["t"],"transient":true}', 0,
-         Failure('{"message":"m","trace":["t"]}')),
+         failure('{"message":"m","trace":["t"]}')),
         ('{"type":"error","message":"m", "trace":["t"]}\n', 1,
-         Failure('{"type":"error","message":"m", "trace":["t"]}\n')),
-        ('{"type":"error","message":"m"}', 0, Failure('{"type":"error","message":"m"}')),
-        ("broken\n", 2, Failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
+         failure('{"type":"error","message":"m", "trace":["t"]}\n')),
+        ('{"type":"error","message":"m"}', 0, failure('{"type":"error","message":"m"}')),
+        ("broken\n", 2, failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
         ('{"type":"needs_input","question":{"id":"q","text":"Why?","answer_type":"Text"}}', 1,
-         NeedsInput(Question.text("q", "Why?"))),
+         jp.NeedsInput(jp.Question.text("q", "Why?"))),
     ]  # fmt: skip
     for printed, code, outcome in rows:
         with subtests.test(printed=printed):
@@ -302,7 +302,7 @@ async def test_number_of_concurrent_processes_is_limited(tmp_path: Path) -> None
     cancelled.cancel()
     assert len(list(begun.iterdir())) == processes.MAX_RUNNING_PROCESSES
     release.touch()
-    assert await asyncio.gather(*runs) == [Success("")] * 39
+    assert await asyncio.gather(*runs) == [jp.Success("")] * 39
     assert len(list(begun.iterdir())) == 39
     assert cancelled.cancelled()
 
@@ -513,7 +513,7 @@ def test_arguments_are_completed_and_checked_before_a_run() -> None:
     tool = tool_of("true")
     assert tool.prepare("t", {"a": 1}, schema) == {"a": 1, "b": 2}
     refused = tool.prepare("t", {"c": 1}, schema)
-    assert isinstance(refused, Failure)
+    assert is_kind(refused, "failure")
     first, _, last = refused.message.split("\n")
     assert first == ('Invalid arguments: Invalid arguments (missing: ["a"], unknown: ["c"])')
     assert last.startswith('You can call `describe_tools(tools: ["t"])`')
@@ -524,7 +524,7 @@ def test_arguments_are_completed_and_checked_before_a_run() -> None:
 
 async def formatted(command: Any, **context: Any) -> str:
     async with asyncio.timeout(60):
-        told = ToolContext(name="t", action="format_arguments", **context)
+        told = jp.ToolContext(name="t", action="format_arguments", **context)
         return await CommandFormatter(Command.model_validate(command)).format({"a": 1}, told)
 
 
@@ -573,12 +573,12 @@ async def test_formatter_that_fails_or_asks_is_an_error(subtests: pytest.Subtest
         ("{{ tool.name", "Template error"),
     ]
     for code, error in rows:
-        with subtests.test(code=code), pytest.raises(ToolError, match=error):
+        with subtests.test(code=code), pytest.raises(jp.ToolError, match=error):
             await formatted(shell(code))
 
 
 async def test_formatter_that_cannot_start_is_an_error() -> None:
-    with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: "):
+    with pytest.raises(jp.ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: "):
         await formatted("jp-nb-no-such-program")
 
 

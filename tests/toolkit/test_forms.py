@@ -28,20 +28,13 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from jp_nb.errors import UsageError
-from jp_nb.toolkit.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    SecretAnswer,
-    SelectAnswer,
-    TextAnswer,
-)
-from jp_nb.toolkit.forms import LONG_TEXT
-from jp_nb.toolkit.outcome import NeedsInput, read_outcome
-from jp_nb.toolkit.question import FormAnswer, Question
+import jp_nb as jp
+from jp_nb.toolkit.answer_types import AnswerType
+from jp_nb.toolkit.outcome import read_outcome
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type
+
+LONG_TEXT = 200
 
 
 class Size(Enum):
@@ -55,6 +48,9 @@ class Size(Enum):
 class Stars(IntEnum):
     ONE = 1
     TWO = 2
+
+
+STARS = (jp.Option(value=1, label="One"), jp.Option(value=2, label="Two"))
 
 
 class Trip(BaseModel):
@@ -87,13 +83,13 @@ class Trip(BaseModel):
         return self
 
 
-def form(what: Any) -> FormAnswer:
-    kind = Question.form("q", what).answer_type
-    assert isinstance(kind, FormAnswer)
+def form(what: Any) -> Any:
+    kind = jp.Question.form("q", what).answer_type
+    assert is_kind(kind, "form_answer")
     return kind
 
 
-def field_of(kind: Any, default: Any = ...) -> Question:
+def field_of(kind: Any, default: Any = ...) -> Any:
     """Return the field of a form for one annotation."""
     made = dataclasses.make_dataclass("Made", [("x", kind, dataclasses.field(default=default))])
     bare = dataclasses.make_dataclass("Made", [("x", kind)])
@@ -102,46 +98,51 @@ def field_of(kind: Any, default: Any = ...) -> Question:
 
 
 def test_form_takes_titles_options_bounds_and_defaults_from_the_model() -> None:
-    question = Question.form("trip", Trip)
+    question = jp.Question.form("trip", Trip)
     assert (question.id, question.text) == ("trip", "A trip")
     assert question.context == "Destination and duration."
-    assert Question.form("trip", Trip, "Where to?").text == "Where to?"
+    assert jp.Question.form("trip", Trip, "Where to?").text == "Where to?"
     city, days, size, whom, note = form(Trip).fields
     assert (city.id, city.text, city.context) == ("city", "Which city?", "As on a map.")
-    assert city.answer_type == TextAnswer(min_length=2, lines=False)
+    assert city.answer_type == answer_type("text", min_length=2, lines=False)
     assert (days.text, days.default, days.required) == ("Days", 3, True)
-    assert days.answer_type == IntegerAnswer(minimum=1, maximum=14)
+    assert days.answer_type == answer_type("integer", minimum=1, maximum=14)
     assert (size.text, size.context, size.default) == ("Size", "Size of a house.", "xl")
-    options = (Option(value="s", label="Small"), Option(value="xl", label="Extra large"))
-    assert size.answer_type == SelectAnswer(options=options)
+    options = (jp.Option(value="s", label="Small"), jp.Option(value="xl", label="Extra large"))
+    assert size.answer_type == answer_type("select", options=options)
     assert (whom.text, whom.default, whom.required) == ("With whom", [], False)
-    assert whom.answer_type == SelectAnswer(options=("friends", "family"), multi=True)
+    assert whom.answer_type == answer_type("select", options=("friends", "family"), multi=True)
     assert (note.required, note.default) == (False, None)
 
 
 KINDS: list[tuple[Any, AnswerType]] = [
-    (bool, BooleanAnswer()),
-    (int, IntegerAnswer()),
-    (float, NumberAnswer()),
-    (Annotated[float, Field(gt=0, lt=1)], NumberAnswer(above=0, below=1)),
-    (Annotated[Decimal, Field(ge=0)], NumberAnswer(minimum=0)),
-    (int | float, NumberAnswer()),
-    (date, TextAnswer(format="date", lines=False)),
-    (time, TextAnswer(format="time", lines=False)),
-    (datetime, TextAnswer(format="date-time", lines=False)),
-    (SecretStr, SecretAnswer()),
-    (SecretBytes, SecretAnswer()),
-    (Literal["a"], SelectAnswer(options=("a",))),
-    (Literal[1, "1"], SelectAnswer(options=(1, "1"))),
-    (Literal["a"] | Literal["b"], SelectAnswer(options=("a", "b"))),
-    (Stars, SelectAnswer(options=(Option(value=1, label="One"), Option(value=2, label="Two")))),
-    (set[Literal["a", "b"]], SelectAnswer(options=("a", "b"), multi=True)),
-    (tuple[Literal["a", "b"], ...], SelectAnswer(options=("a", "b"), multi=True)),
-    (Annotated[list[Literal["a", "b"]], Field(min_length=1, max_length=1)],
-     SelectAnswer(options=("a", "b"), multi=True, min_picks=1, max_picks=1)),
-    (Annotated[str, Field(json_schema_extra={"lines": True})], TextAnswer()),
-    (Annotated[str, Field(max_length=LONG_TEXT + 1)], TextAnswer(max_length=LONG_TEXT + 1)),
-]  # fmt: skip
+    (bool, answer_type("boolean")),
+    (int, answer_type("integer")),
+    (float, answer_type("number")),
+    (Annotated[float, Field(gt=0, lt=1)], answer_type("number", above=0, below=1)),
+    (Annotated[Decimal, Field(ge=0)], answer_type("number", minimum=0)),
+    (int | float, answer_type("number")),
+    (date, answer_type("text", format="date", lines=False)),
+    (time, answer_type("text", format="time", lines=False)),
+    (datetime, answer_type("text", format="date-time", lines=False)),
+    (SecretStr, answer_type("secret")),
+    (SecretBytes, answer_type("secret")),
+    (Literal["a"], answer_type("select", options=("a",))),
+    (Literal[1, "1"], answer_type("select", options=(1, "1"))),
+    (Literal["a"] | Literal["b"], answer_type("select", options=("a", "b"))),
+    (Stars, answer_type("select", options=STARS)),
+    (set[Literal["a", "b"]], answer_type("select", options=("a", "b"), multi=True)),
+    (tuple[Literal["a", "b"], ...], answer_type("select", options=("a", "b"), multi=True)),
+    (
+        Annotated[list[Literal["a", "b"]], Field(min_length=1, max_length=1)],
+        answer_type("select", options=("a", "b"), multi=True, min_picks=1, max_picks=1),
+    ),
+    (Annotated[str, Field(json_schema_extra={"lines": True})], answer_type("text")),
+    (
+        Annotated[str, Field(max_length=LONG_TEXT + 1)],
+        answer_type("text", max_length=LONG_TEXT + 1),
+    ),
+]
 
 
 def test_annotation_decides_the_kind_of_a_field(subtests: pytest.Subtests) -> None:
@@ -167,7 +168,7 @@ def test_answer_is_converted_to_the_type(subtests: pytest.Subtests) -> None:
     for annotation, answer, value in rows:
         with subtests.test(annotation=annotation):
             made = dataclasses.make_dataclass("Made", [("x", annotation)])
-            question = Question.form("q", made)
+            question = jp.Question.form("q", made)
             given: JsonValue = {} if answer is None else {"x": answer}
             assert question.misfit(given) is None
             assert question.validated(given) == made(value)
@@ -212,7 +213,7 @@ def test_secret_field_is_in_no_message_and_has_no_default() -> None:
     login = form(Login)
     assert (login.fields[0].default, login.fields[0].required) == (None, False)
     assert login.problems({"pin": "123"}) == {"pin": "(secret) is no PIN"}
-    assert "0000" not in repr(Question.form("q", Login))
+    assert "0000" not in repr(jp.Question.form("q", Login))
 
 
 def test_omitted_field_is_none_if_allowed_and_else_the_default() -> None:
@@ -222,7 +223,7 @@ def test_omitted_field_is_none_if_allowed_and_else_the_default() -> None:
         odd: int = Field(-1, ge=0)  # a default that no answer can be
         secret: SecretStr = SecretStr("first")
 
-    question = Question.form("q", Open)
+    question = jp.Question.form("q", Open)
     given = question.validated({})
     assert question.misfit({}) is None
     assert (given.must_be_given, given.five, given.odd) == (None, None, -1)
@@ -245,7 +246,7 @@ def test_typed_dict_omits_fields_that_are_not_required() -> None:
         name: str
         age: NotRequired[int]
 
-    question = Question.form("q", Person)
+    question = jp.Question.form("q", Person)
     assert [field.required for field in form(Person).fields] == [True, False]
     assert question.validated({"name": "Ada"}) == {"name": "Ada"}
 
@@ -254,7 +255,7 @@ def test_alias_is_the_id_of_the_field() -> None:
     class Aliased(BaseModel):
         days: int = Field(alias="numberOfDays", ge=1)
 
-    question = Question.form("q", Aliased)
+    question = jp.Question.form("q", Aliased)
     assert form(Aliased).fields[0].id == "numberOfDays"
     assert question.validated({"numberOfDays": 2}) == Aliased(numberOfDays=2)
 
@@ -263,8 +264,8 @@ def test_field_with_an_alias_path_is_refused() -> None:
     class Path(BaseModel):
         x: int = Field(validation_alias=AliasPath("a", 0))
 
-    with pytest.raises(UsageError, match=r"of Path: \$\.properties\.x: .*AliasPath"):
-        Question.form("q", Path)
+    with pytest.raises(jp.UsageError, match=r"of Path: \$\.properties\.x: .*AliasPath"):
+        jp.Question.form("q", Path)
 
 
 def test_problem_of_no_field_is_reported_for_the_form_with_its_place() -> None:
@@ -275,19 +276,19 @@ def test_problem_of_no_field_is_reported_for_the_form_with_its_place() -> None:
 
 
 def test_forms_of_one_type_are_equal_and_keep_their_checks() -> None:
-    question = Question.form("trip", Trip)
-    assert question == Question.form("trip", Trip)
-    asked = NeedsInput(question.with_header("Trip")).question.answer_type
-    assert isinstance(asked, FormAnswer)
+    question = jp.Question.form("trip", Trip)
+    assert question == jp.Question.form("trip", Trip)
+    asked = jp.NeedsInput(question.with_header("Trip")).question.answer_type
+    assert is_kind(asked, "form_answer")
     given: dict[str, JsonValue] = {"city": "Atlantis", "days": 3, "size": "s", "with_whom": []}
     assert asked.problems(given) == {"city": "Atlantis does not exist"}
 
 
 def test_form_is_serialized_without_python_checks() -> None:
-    question = Question.form("trip", Trip)
-    text = NeedsInput(question).model_dump_json()
+    question = jp.Question.form("trip", Trip)
+    text = jp.NeedsInput(question).model_dump_json()
     outcome = read_outcome(text)
-    assert isinstance(outcome, NeedsInput)
+    assert isinstance(outcome, jp.NeedsInput)
     assert outcome.question.model_dump() == question.model_dump()
     assert "check" not in text
 
@@ -316,7 +317,7 @@ def test_nested_types_are_refused_with_their_place(subtests: pytest.Subtests) ->
         with (
             subtests.test(annotation=annotation),
             pytest.raises(
-                UsageError, match=rf"^no form can be made of Made: \$.*x\b.*: this is {why}"
+                jp.UsageError, match=rf"^no form can be made of Made: \$.*x\b.*: this is {why}"
             ),
         ):
             field_of(annotation)
@@ -325,11 +326,11 @@ def test_nested_types_are_refused_with_their_place(subtests: pytest.Subtests) ->
 def test_objects_without_fields_are_refused(subtests: pytest.Subtests) -> None:
     rows: list[Any] = [5, "Plan", None, int, list[int], Tree(), object()]
     for what in rows:
-        with subtests.test(what=what), pytest.raises(UsageError, match="no form can be made of"):
-            Question.form("q", what)
+        with subtests.test(what=what), pytest.raises(jp.UsageError, match="no form can be made of"):
+            jp.Question.form("q", what)
 
 
 def test_too_many_fields_are_refused() -> None:
     many = dataclasses.make_dataclass("Many", [(f"x{n}", int) for n in range(51)])
-    with pytest.raises(UsageError, match="at most 50 fields"):
-        Question.form("q", many)
+    with pytest.raises(jp.UsageError, match="at most 50 fields"):
+        jp.Question.form("q", many)

@@ -10,52 +10,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.errors import UsageError
-from jp_nb.toolkit.answer_types import (
-    BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    SecretAnswer,
-    SelectAnswer,
-    TextAnswer,
-)
-from jp_nb.toolkit.question import FormAnswer, Question
+import jp_nb as jp
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type
 
 
-def asked(schema: dict[str, Any], required: list[str] | None = None) -> FormAnswer:
+def asked(schema: dict[str, Any], required: list[str] | None = None) -> Any:
     """Return the form for an object with the only property `x` of this schema."""
     whole = {"type": "object", "properties": {"x": schema}, "required": required or []}
-    kind = Question.form("q", whole).answer_type
-    assert isinstance(kind, FormAnswer)
+    kind = jp.Question.form("q", whole).answer_type
+    assert is_kind(kind, "form_answer")
     return kind
 
 
-RED_OR_BLUE = (Option(value="r", label="Red"), Option(value="b", label="Blue"))
+RED_OR_BLUE = (jp.Option(value="r", label="Red"), jp.Option(value="b", label="Blue"))
 TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
 
 
 def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], Any]] = [
-        ({"type": "string"}, TextAnswer(lines=False)),
+        ({"type": "string"}, answer_type("text", lines=False)),
         (
             {"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
-            TextAnswer(format="email", min_length=3, max_length=50, lines=False),
+            answer_type("text", format="email", min_length=3, max_length=50, lines=False),
         ),
-        ({"type": "string", "format": "uri"}, TextAnswer(format="uri", lines=False)),
-        ({"type": "string", "format": "date"}, TextAnswer(format="date", lines=False)),
-        ({"type": "string", "format": "date-time"}, TextAnswer(format="date-time", lines=False)),
-        ({"type": "string", "maxLength": 2000}, TextAnswer(max_length=2000)),
-        ({"type": "string", "format": "password"}, SecretAnswer()),
-        ({"type": "number", "minimum": 0, "maximum": 100}, NumberAnswer(minimum=0, maximum=100)),
-        ({"type": "integer", "exclusiveMinimum": 0}, IntegerAnswer(above=0)),
-        ({"type": "boolean", "default": False}, BooleanAnswer()),
-        ({"type": "string", "enum": ["r", "b"]}, SelectAnswer(options=("r", "b"))),
+        ({"type": "string", "format": "uri"}, answer_type("text", format="uri", lines=False)),
+        ({"type": "string", "format": "date"}, answer_type("text", format="date", lines=False)),
+        (
+            {"type": "string", "format": "date-time"},
+            answer_type("text", format="date-time", lines=False),
+        ),
+        ({"type": "string", "maxLength": 2000}, answer_type("text", max_length=2000)),
+        ({"type": "string", "format": "password"}, answer_type("secret")),
+        (
+            {"type": "number", "minimum": 0, "maximum": 100},
+            answer_type("number", minimum=0, maximum=100),
+        ),
+        ({"type": "integer", "exclusiveMinimum": 0}, answer_type("integer", above=0)),
+        ({"type": "boolean", "default": False}, answer_type("boolean")),
+        ({"type": "string", "enum": ["r", "b"]}, answer_type("select", options=("r", "b"))),
         (
             {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]},
-            SelectAnswer(options=RED_OR_BLUE),
+            answer_type("select", options=RED_OR_BLUE),
         ),
-        ({"type": "string", "oneOf": TITLED}, SelectAnswer(options=RED_OR_BLUE)),
+        ({"type": "string", "oneOf": TITLED}, answer_type("select", options=RED_OR_BLUE)),
         (
             {
                 "type": "array",
@@ -63,13 +61,16 @@ def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None
                 "minItems": 1,
                 "maxItems": 2,
             },
-            SelectAnswer(options=("r", "b"), multi=True, min_picks=1, max_picks=2),
+            answer_type("select", options=("r", "b"), multi=True, min_picks=1, max_picks=2),
         ),
         (
             {"type": "array", "items": {"anyOf": TITLED}},
-            SelectAnswer(options=RED_OR_BLUE, multi=True),
+            answer_type("select", options=RED_OR_BLUE, multi=True),
         ),
-        ({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}}, IntegerAnswer()),
+        (
+            {"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}},
+            answer_type("integer"),
+        ),
     ]
     for schema, kind in rows:
         with subtests.test(schema=schema):
@@ -81,11 +82,11 @@ def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None
 
 def test_nullable_field_is_optional(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], Any]] = [
-        ({"type": ["integer", "null"]}, IntegerAnswer()),
-        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, BooleanAnswer()),
+        ({"type": ["integer", "null"]}, answer_type("integer")),
+        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, answer_type("boolean")),
         (
             {"enum": ["r", None, "b"], "enumNames": ["Red", "None", "Blue"]},
-            SelectAnswer(options=RED_OR_BLUE),
+            answer_type("select", options=RED_OR_BLUE),
         ),
     ]
     for schema, kind in rows:
@@ -103,13 +104,13 @@ def test_titles_descriptions_and_defaults_are_used() -> None:
             "mail": {"type": "string", "title": "E-mail", "description": "Of work.", "default": "a"}
         },
     }
-    question = Question.form("q", schema)
+    question = jp.Question.form("q", schema)
     kind = question.answer_type
-    assert isinstance(kind, FormAnswer)
+    assert is_kind(kind, "form_answer")
     [mail] = kind.fields
     assert (question.text, question.context) == ("Contact", "How to reach you.")
     assert (mail.text, mail.context, mail.default) == ("E-mail", "Of work.", "a")
-    assert Question.form("q", schema, "Say who you are.").text == "Say who you are."
+    assert jp.Question.form("q", schema, "Say who you are.").text == "Say who you are."
     assert question.validated({"mail": "b"}) == {"mail": "b"}
 
 
@@ -146,7 +147,7 @@ def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subte
     ]
     for schema, place, why in rows:
         with subtests.test(schema=schema):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 asked(schema)
             assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
             assert why in str(caught.value)
@@ -166,8 +167,8 @@ def test_schema_of_something_else_than_an_object_is_refused(subtests: pytest.Sub
     ]  # fmt: skip
     for schema, place in rows:
         with subtests.test(schema=schema):
-            with pytest.raises(UsageError) as caught:
-                Question.form("q", schema)
+            with pytest.raises(jp.UsageError) as caught:
+                jp.Question.form("q", schema)
             assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
 
 
@@ -227,7 +228,7 @@ LIKELY = st.fixed_dictionaries(
 def test_any_schema_is_a_form_or_an_error_with_its_place(schema: Any, required: bool) -> None:
     try:
         form = asked(schema, ["x"] if required else [])
-    except UsageError as exc:
+    except jp.UsageError as exc:
         assert str(exc).startswith("no form can be made of the schema: $")  # noqa: PT017
         return
     [field] = form.fields

@@ -8,26 +8,28 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.errors import UsageError
-from jp_nb.toolkit.answer_types import SecretAnswer, TextAnswer
+import jp_nb as jp
 from jp_nb.toolkit.forms import form_of
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type
 
 Schema = dict[str, Any]
 
 
-def form(properties: Schema, **root: Any) -> FormAnswer:
+def form(properties: Schema, **root: Any) -> Any:
     """Return the form for an object with `properties`."""
     schema = {"type": "object", "properties": properties, **root}
-    kind = Question.form("q", schema).answer_type
-    assert isinstance(kind, FormAnswer)
+    kind = jp.Question.form("q", schema).answer_type
+    assert is_kind(kind, "form_answer")
     return kind
 
 
-def form_of_server(properties: Schema, **root: Any) -> FormAnswer:
+def form_of_server(properties: Schema, **root: Any) -> Any:
     """Return the form for a server's object with `properties`."""
     parts = form_of({"type": "object", "properties": properties, **root}, of_server=True)
-    return FormAnswer(fields=tuple(Question(**each) for each in parts.fields), check=parts.check)
+    return answer_type(
+        "form", fields=tuple(jp.Question(**each) for each in parts.fields), check=parts.check
+    )
 
 
 def test_condition_that_no_field_knows_is_checked_for_the_whole_answer(
@@ -86,10 +88,10 @@ def test_pattern_that_takes_exponential_time_elsewhere_is_checked_at_once() -> N
 
 def test_pattern_with_lookahead_is_refused_in_own_schemas_and_left_to_a_server() -> None:
     ahead = {"x": {"type": "string", "pattern": "^(?=.*[0-9]).{8,}$"}}
-    with pytest.raises(UsageError, match=r"\$\.properties\.x: `pattern` .* linear time"):
+    with pytest.raises(jp.UsageError, match=r"\$\.properties\.x: `pattern` .* linear time"):
         form(ahead)
     kind = form_of_server(ahead)
-    assert kind.fields[0].answer_type == TextAnswer(lines=False)
+    assert kind.fields[0].answer_type == answer_type("text", lines=False)
     assert kind.misfit({"x": "short"}) is None
 
 
@@ -100,7 +102,7 @@ def test_form_without_fields_is_only_confirmed() -> None:
     assert kind.expects == "an empty object, as a confirmation"
     # Only the user confirms: passing time, or a run without a user, does not.
     assert (
-        Question.form("q", {"type": "object", "properties": {}}).with_required(False).automatic
+        jp.Question.form("q", {"type": "object", "properties": {}}).with_required(False).automatic
         is None
     )
 
@@ -121,7 +123,7 @@ def test_schema_that_cannot_be_repaired_here_is_read_leniently(subtests: pytest.
 
 def test_secret_with_conditions_is_checked_without_its_text_in_the_message() -> None:
     kind = form({"key": {"type": "string", "format": "password", "pattern": "^sk-"}})
-    assert kind.fields[0].answer_type == SecretAnswer()
+    assert kind.fields[0].answer_type == answer_type("secret")
     assert kind.misfit({"key": "sk-1"}) is None
     assert kind.misfit({"key": "hunter2"}) == "value"
     assert "hunter2" not in str(kind.problems({"key": "hunter2"}))
@@ -154,7 +156,7 @@ def test_schema_that_would_be_checked_forever_is_refused_at_once(subtests: pytes
     for name, properties, root in rows:
         with subtests.test(name):
             began = time.monotonic()
-            with pytest.raises(UsageError, match="this condition cannot be checked"):
+            with pytest.raises(jp.UsageError, match="this condition cannot be checked"):
                 form_of_server(properties, **root)
             assert time.monotonic() - began < 5
 

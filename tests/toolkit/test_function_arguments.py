@@ -19,11 +19,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 import jp_nb as jp
-from jp_nb.errors import UsageError
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
 from jp_nb.toolkit.parameters import format_documentation
 from jp_nb.toolkit.python import REGISTRY, PythonTool, suggest_improvements
+from tests.kit.kinds import is_kind
 from tests.support.fakes import InlineCell
 
 Port = NewType("Port", int)
@@ -34,15 +32,15 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
-def run(tool: PythonTool, /, **arguments: Any) -> Outcome:
-    return asyncio.run(tool.run(arguments, ToolContext(tool.name), InlineCell()))
+def run(tool: PythonTool, /, **arguments: Any) -> jp.Outcome:
+    return asyncio.run(tool.run(arguments, jp.ToolContext(tool.name), InlineCell()))
 
 
 def received(tool: PythonTool, got: list[Any], /, **arguments: Any) -> Any:
     """Return the value that the function got."""
     got.clear()
     outcome = run(tool, **arguments)
-    assert isinstance(outcome, Success), outcome
+    assert isinstance(outcome, jp.Success), outcome
     [value] = got
     return value
 
@@ -69,11 +67,11 @@ def test_any_name_of_a_parameter_works_without_a_warning(name: str) -> None:
     schema: Any = tool.schema
     assert list(schema["properties"]) == [name, "other"]
     assert schema["required"] == [name]
-    assert run(tool, **{name: "v"}) == Success("v 1")
+    assert run(tool, **{name: "v"}) == jp.Success("v 1")
     assert tool(**{name: "v"}) == "v 1"
     assert tool.validate_arguments({name: "v"}) == {name: "v"}
     outcome = run(tool, **{name: []})
-    assert isinstance(outcome, Failure)
+    assert is_kind(outcome, "failure")
     assert outcome.message.startswith(f"Invalid arguments for echo: {name}: ")
 
 
@@ -81,14 +79,18 @@ def test_any_name_of_a_parameter_works_without_a_warning(name: str) -> None:
 
 
 def test_method_in_a_class_body_is_refused_with_the_way_out() -> None:
-    with pytest.raises(UsageError, match=r"the model cannot pass `self`.*`jp\.tool\(Robot\(\)\.t"):
+    with pytest.raises(
+        jp.UsageError, match=r"the model cannot pass `self`.*`jp\.tool\(Robot\(\)\.t"
+    ):
 
         class Robot:
             @jp.tool
             def turn(self, angle: int) -> str:
                 return f"{angle}"
 
-    with pytest.raises(UsageError, match=r"the model cannot pass `cls`.*`jp\.tool\(Other\.make\)`"):
+    with pytest.raises(
+        jp.UsageError, match=r"the model cannot pass `cls`.*`jp\.tool\(Other\.make\)`"
+    ):
 
         class Other:
             @jp.tool
@@ -96,7 +98,7 @@ def test_method_in_a_class_body_is_refused_with_the_way_out() -> None:
             def make(cls, angle: int) -> str:
                 return f"{angle}"
 
-    with pytest.raises(UsageError, match="the model cannot pass `cls`"):
+    with pytest.raises(jp.UsageError, match="the model cannot pass `cls`"):
 
         class Third:
             @classmethod
@@ -104,14 +106,16 @@ def test_method_in_a_class_body_is_refused_with_the_way_out() -> None:
             def make(cls, angle: int) -> str:
                 return f"{angle}"
 
-    with pytest.raises((UsageError, RuntimeError)) as caught:  # a RuntimeError before Python 3.12
+    with pytest.raises(
+        (jp.UsageError, RuntimeError)
+    ) as caught:  # a RuntimeError before Python 3.12
 
         class Fourth:
             @jp.tool(name="fourth")
             def turn(this, angle: int) -> str:  # noqa: N805
                 return f"{angle}"
 
-    reason = caught.value if isinstance(caught.value, UsageError) else caught.value.__cause__
+    reason = caught.value if isinstance(caught.value, jp.UsageError) else caught.value.__cause__
     assert "the model cannot pass `this`" in str(reason)
     assert not {"turn", "make", "fourth"} & set(REGISTRY.all())
 
@@ -144,13 +148,13 @@ def test_static_and_bound_methods_are_tools() -> None:
         bound = jp.tool(name="robot_turn")(robot.turn)
         kind = jp.tool(name="robot_kind")(Robot.kind)
         tools = REGISTRY.all()
-        assert run(tools["robot_add"], left=2, right=3) == Success("5")
-        assert run(tools["robot_subtract"], left=2, right=3) == Success("-1")
-        assert run(bound, angle=4) == Success("4")
+        assert run(tools["robot_add"], left=2, right=3) == jp.Success("5")
+        assert run(tools["robot_subtract"], left=2, right=3) == jp.Success("-1")
+        assert run(bound, angle=4) == jp.Success("4")
         assert robot.angle == 4
-        assert run(kind, angle=1) == Success("Robot 1")
+        assert run(kind, angle=1) == jp.Success("Robot 1")
         assert Robot.add(1, 2) == Robot().subtract(4, 1) == "3"
-        with pytest.raises(UsageError, match="the model cannot pass `self`"):
+        with pytest.raises(jp.UsageError, match="the model cannot pass `self`"):
             jp.tool(Robot.turn)
     finally:
         for name in REGISTRY.all():
@@ -195,11 +199,11 @@ def test_partial_and_object_are_tools_with_a_name() -> None:
 
     for tool, days in ((by_position, 1), (by_name, 2), (PythonTool(wrapped), 1)):
         assert "secret" not in str(tool.schema)
-        assert run(tool, city="Delft") == Success(f"s Delft {days}")
+        assert run(tool, city="Delft") == jp.Success(f"s Delft {days}")
         assert tool.registration["description"] == "Visit a city."
 
     guide = PythonTool(Guide(), name="guide")
-    assert run(guide, city="Delft") == Success("guided to Delft")
+    assert run(guide, city="Delft") == jp.Success("guided to Delft")
     assert guide.registration["description"] == "Guide through a city."
 
 
@@ -246,8 +250,8 @@ def test_field_as_a_default_is_the_field() -> None:
     assert got == [expected]
     with pytest.raises(TypeError, match="city"):
         tool()
-    assert isinstance(run(tool), Failure)
-    assert isinstance(run(tool, city="Delft", days=99), Failure)
+    assert is_kind(run(tool), "failure")
+    assert is_kind(run(tool, city="Delft", days=99), "failure")
     assert next(iter(suggest_improvements(tool))).startswith(
         "the docstring does not describe nights"
     )
@@ -260,7 +264,7 @@ def test_alias_of_a_field_is_the_name_for_the_model() -> None:
     tool = PythonTool(find)
     schema: Any = tool.schema
     assert list(schema["properties"]) == ["type", "max"]
-    assert run(tool, type="x", max=2) == Success("x 2")
+    assert run(tool, type="x", max=2) == jp.Success("x 2")
     assert tool.validate_arguments({"type": "x"}) == {"kind": "x"}
 
 
@@ -378,7 +382,7 @@ def test_unsupported_type_is_named_without_words_of_pydantic(subtests: pytest.Su
     ]
     for function, says in rows:
         with subtests.test(function=function):
-            with pytest.raises(UsageError) as caught:
+            with pytest.raises(jp.UsageError) as caught:
                 PythonTool(function)
             text = str(caught.value)
             assert "its parameters have no JSON schema" in text
@@ -393,7 +397,7 @@ def test_limit_that_does_not_fit_is_named_in_the_call() -> None:
     def sized(size: int = Field(min_length=2)) -> str:
         return ""
 
-    with pytest.raises(UsageError, match="sized: the limit `min_length` in the `Field`"):
+    with pytest.raises(jp.UsageError, match="sized: the limit `min_length` in the `Field`"):
         run(PythonTool(sized), size=3)
 
 
@@ -414,7 +418,7 @@ def test_error_of_a_call_names_only_the_argument(subtests: pytest.Subtests) -> N
     for tool, arguments, names in rows:
         with subtests.test(arguments=arguments):
             outcome = run(tool, **arguments)
-            assert isinstance(outcome, Failure)
+            assert is_kind(outcome, "failure")
             problems = outcome.message.partition(": ")[2].split("; ")
             assert any(problem.startswith(names) for problem in problems)
             assert not any("[str]" in problem or "Holder2" in problem for problem in problems)
@@ -462,7 +466,7 @@ def test_null_is_the_default_where_the_type_does_not_allow_it(subtests: pytest.S
     assert received(tool, got, **nulls)[-1] == Trip(city="Gouda")
     for arguments in ({"trip": None}, {"trip": {"city": None}}):
         with subtests.test(arguments=arguments):
-            assert isinstance(run(tool, **arguments), Failure)
+            assert is_kind(run(tool, **arguments), "failure")
 
 
 def test_null_in_a_mapping_is_not_dropped() -> None:
@@ -470,4 +474,4 @@ def test_null_in_a_mapping_is_not_dropped() -> None:
         return ""
 
     outcome = run(PythonTool(count), words={"a": None})
-    assert isinstance(outcome, Failure)
+    assert is_kind(outcome, "failure")

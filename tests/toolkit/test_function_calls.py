@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Outcome, Success
+import jp_nb as jp
 from jp_nb.toolkit.python import PythonTool, suggest_improvements
 from tests.agent.turn_bench import DONE, Bench, call, reply
 from tests.support.fakes import InlineCell
@@ -91,18 +89,18 @@ class OtherThread(InlineCell):
         return await asyncio.to_thread(function)
 
 
-async def run(tool: PythonTool, cell: Any = None) -> Outcome:
-    context = ToolContext(tool.name)
+async def run(tool: PythonTool, cell: Any = None) -> jp.Outcome:
+    context = jp.ToolContext(tool.name)
     return await tool.run({"number": 3}, context, cell or InlineCell())
 
 
 @pytest.mark.parametrize("kind", AWAITED)
 async def test_awaitable_result_is_awaited(kind: str) -> None:
     function = AWAITED[kind]
-    assert await run(make_tool(function)) == Success("row 3")
-    assert await run(make_tool(function), OtherThread()) == Success("row 3")
+    assert await run(make_tool(function)) == jp.Success("row 3")
+    assert await run(make_tool(function), OtherThread()) == jp.Success("row 3")
     if not make_tool(function).is_async:
-        assert await run(make_tool(function, thread=True)) == Success("row 3")
+        assert await run(make_tool(function, thread=True)) == jp.Success("row 3")
 
 
 async def test_awaitables_of_several_calls_are_awaited_together() -> None:
@@ -116,18 +114,18 @@ async def test_awaitables_of_several_calls_are_awaited_together() -> None:
     bench = Bench([reply(*(call("meet", f"c{n}", index=n) for n in range(3))), DONE], tools=[tool])
     async with asyncio.timeout(0.9):  # a function waits longer for a result that is not recorded
         await bench.run()
-    assert [response.content for response in bench.of(ToolCallResponse)] == ["met"] * 3
+    assert [response.content for response in bench.of("tool_call_response")] == ["met"] * 3
 
 
 # --- results that belong to the event loop of the cell -------------------------------------------
 
 
-def run_in_cell_with_loop(function: Function) -> tuple[Outcome | BaseException, bool]:
+def run_in_cell_with_loop(function: Function) -> tuple[jp.Outcome | BaseException, bool]:
     """Run a tool in a cell whose thread has a running event loop; return its outcome.
 
     Also return True if tasks of that loop are left.
     """
-    outcome: list[Outcome | BaseException] = []
+    outcome: list[jp.Outcome | BaseException] = []
 
     async def cell_code() -> bool:
         cell = QueueCell()
@@ -137,7 +135,7 @@ def run_in_cell_with_loop(function: Function) -> tuple[Outcome | BaseException, 
         await asyncio.sleep(0.05)  # the cell has ended: its loop continues
         return len(asyncio.all_tasks()) > 1
 
-    async def turn(cell: Any) -> Outcome | BaseException:
+    async def turn(cell: Any) -> jp.Outcome | BaseException:
         try:
             return await run(PythonTool(function, name="read"), cell)
         except Exception as exc:
@@ -180,7 +178,7 @@ class QueueCell:
 @pytest.mark.parametrize("make", [asyncio.create_task, asyncio.ensure_future])
 def test_new_task_of_the_cells_loop_runs_where_async_tools_run(make: Function) -> None:
     outcome, left = run_in_cell_with_loop(lambda number: make(row(number)))
-    assert outcome == Success("row 3")
+    assert outcome == jp.Success("row 3")
     assert not left
 
 
@@ -229,7 +227,7 @@ def test_coroutine_for_which_no_tool_waits_runs_after_the_cell() -> None:
         return "scheduled"
 
     outcome, _ = run_in_cell_with_loop(schedules)
-    assert outcome == Success("scheduled")
+    assert outcome == jp.Success("scheduled")
     assert ran == [1]
 
 
@@ -284,7 +282,7 @@ async def test_exception_of_a_tool_is_named_as_what_it_is(kind: str, raised: Bas
     tool = PythonTool(function, name="t", thread=kind == "thread")
     bench = Bench([reply(call("t")), DONE], tools=[tool])
     end = await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.content == f"{type(raised).__name__}: {raised}"
     assert response.is_error
     assert end.status == "completed"
@@ -300,7 +298,7 @@ async def test_advice_in_an_exception_reaches_the_model() -> None:
 
     bench = Bench([reply(call("nested")), DONE], tools=[PythonTool(nested)])
     await bench.run()
-    [response] = bench.of(ToolCallResponse)
+    [response] = bench.of("tool_call_response")
     assert response.content.endswith("already runs in an event loop. Use `await`")
 
 

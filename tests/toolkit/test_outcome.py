@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jp_nb.errors import ToolError
-from jp_nb.toolkit.answer_types import BooleanAnswer, SelectAnswer, TextAnswer
-from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Success, read_outcome
-from jp_nb.toolkit.question import Question
+import jp_nb as jp
+from jp_nb.toolkit.outcome import read_outcome
+from tests.kit.questions import answer_type as kit_answer_type
+from tests.kit.questions import failure
+
+MAX_QUESTIONS = 50
+
 
 FIELD = {"id": "f", "text": "F", "answer_type": {"type": "text"}}
 INNER = {"type": "form", "fields": [FIELD]}
@@ -35,19 +38,19 @@ def test_outcome_is_read_with_defaults_and_without_unknown_fields(
     subtests: pytest.Subtests,
 ) -> None:
     rows = [
-        ('{"type":"success","content":"x"}', Success("x")),
-        ('\n  {"type":"success","content":""}\n\n', Success("")),
-        ('\ufeff{"type":"success","content":"x"}', Success("x")),
-        ('{"content":"x","type":"success","more":[1],"malformed":"no"}', Success("x")),
+        ('{"type":"success","content":"x"}', jp.Success("x")),
+        ('\n  {"type":"success","content":""}\n\n', jp.Success("")),
+        ('\ufeff{"type":"success","content":"x"}', jp.Success("x")),
+        ('{"content":"x","type":"success","more":[1],"malformed":"no"}', jp.Success("x")),
         ('{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
-         Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),
-        ('{"type":"success","content":"x","config":null,"unset":null}', Success("x")),
-        ('{"type":"success","content":"x","config":{},"unset":[]}', Success("x")),
+         jp.Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),
+        ('{"type":"success","content":"x","config":null,"unset":null}', jp.Success("x")),
+        ('{"type":"success","content":"x","config":{},"unset":[]}', jp.Success("x")),
         ('{"type":"error","message":"m","trace":["a","b"],"transient":true}',
-         Failure("m", trace=("a", "b"), transient=True)),
-        ('{"type":"error","message":"m"}', Failure("m")),
-        ('{"type":"error","message":"m","trace":null,"transient":null}', Failure("m")),
-        ('{"type":"error","message":"m","trace":"one","transient":"very"}', Failure("m")),
+         failure("m", trace=("a", "b"), transient=True)),
+        ('{"type":"error","message":"m"}', failure("m")),
+        ('{"type":"error","message":"m","trace":null,"transient":null}', failure("m")),
+        ('{"type":"error","message":"m","trace":"one","transient":"very"}', failure("m")),
     ]  # fmt: skip
     for text, outcome in rows:
         with subtests.test(text=text):
@@ -83,7 +86,7 @@ def test_malformed_change_leaves_a_success_with_a_reason(
     for change in rows:
         with subtests.test(change=change):
             outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
-            assert isinstance(outcome, Success)
+            assert isinstance(outcome, jp.Success)
             assert (outcome.content, outcome.config, outcome.unset) == ("x", None, ())
             assert outcome.malformed
             assert "malformed" not in outcome.model_dump()
@@ -94,24 +97,24 @@ def test_unusual_numbers_in_other_fields_are_ignored(subtests: pytest.Subtests) 
     for change in rows:
         with subtests.test(change=change):
             outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
-            assert isinstance(outcome, Success)
+            assert isinstance(outcome, jp.Success)
             assert outcome.malformed is None
 
 
 def test_both_spellings_of_an_answer_type_are_read(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, Any]] = [
-        ({"type": "boolean"}, BooleanAnswer()),
-        (SELECT, SelectAnswer(options=("a", "b"))),
-        ("Boolean", BooleanAnswer()),
-        ("Text", TextAnswer()),
-        ({"Select": {"options": ["a", "b"]}}, SelectAnswer(options=("a", "b"))),
+        ({"type": "boolean"}, kit_answer_type("boolean")),
+        (SELECT, kit_answer_type("select", options=("a", "b"))),
+        ("Boolean", kit_answer_type("boolean")),
+        ("Text", kit_answer_type("text")),
+        ({"Select": {"options": ["a", "b"]}}, kit_answer_type("select", options=("a", "b"))),
     ]
     for spelled, read in rows:
         with subtests.test(spelled=spelled):
             outcome = read_outcome(
                 asked(answer_type=spelled, pre_amble="before", persistence="none")
             )
-            assert isinstance(outcome, NeedsInput)
+            assert isinstance(outcome, jp.NeedsInput)
             question = outcome.question
             assert (question.answer_type, question.context) == (read, "before")
             assert (question.persistence, question.exclusive) == ("none", False)
@@ -179,7 +182,7 @@ def test_malformed_question_is_an_error_with_its_place(
         (asked(default=json.loads("[" * 300 + "]" * 300)), "levels"),
     ]:
         with subtests.test(text=text):
-            with pytest.raises(ToolError, match="asked an invalid question") as caught:
+            with pytest.raises(jp.ToolError, match="asked an invalid question") as caught:
                 read_outcome(text)
             assert named in str(caught.value)
 
@@ -190,9 +193,9 @@ def test_several_questions_round_trip_in_order() -> None:
         {"id": "b", "text": "Which?", "answer_type": SELECT, "exclusive": True},
     ]}  # fmt: skip
     outcome = read_outcome(json.dumps(written))
-    second = Question.select("b", "Which?", ["a", "b"]).with_exclusive()
-    assert outcome == NeedsInput(Question.text("a", "Why?"), second)
-    assert outcome.model_dump() == written == NeedsInput.model_validate(written).model_dump()
+    second = jp.Question.select("b", "Which?", ["a", "b"]).with_exclusive()
+    assert outcome == jp.NeedsInput(jp.Question.text("a", "Why?"), second)
+    assert outcome.model_dump() == written == jp.NeedsInput.model_validate(written).model_dump()
 
 
 def test_every_kind_of_question_round_trips(subtests: pytest.Subtests) -> None:
@@ -215,14 +218,18 @@ def test_every_kind_of_question_round_trips(subtests: pytest.Subtests) -> None:
         with subtests.test(answer_type=answer_type):
             text = asked(answer_type=answer_type, header="H", required=False)
             outcome = read_outcome(text)
-            assert isinstance(outcome, NeedsInput)
+            assert isinstance(outcome, jp.NeedsInput)
             assert outcome.model_dump() == json.loads(text)
 
 
 def test_single_question_is_written_without_a_list() -> None:
-    question = Question.text("q", "Why?")
-    one = NeedsInput(question)
-    assert one == NeedsInput(question=question) == NeedsInput.model_validate({"question": question})
+    question = jp.Question.text("q", "Why?")
+    one = jp.NeedsInput(question)
+    assert (
+        one
+        == jp.NeedsInput(question=question)
+        == jp.NeedsInput.model_validate({"question": question})
+    )
     assert (one.question, one.questions) == (question, (question,))
     assert one.model_dump() == json.loads(asked())
 
@@ -231,11 +238,11 @@ def test_zero_duplicate_and_too_many_questions_are_refused(subtests: pytest.Subt
     rows: list[Iterable[Any]] = ["", "qq", range(MAX_QUESTIONS + 1)]
     for ids in rows:
         with subtests.test(ids=ids), pytest.raises(ValidationError):
-            NeedsInput(*(Question.text(str(each), "Why?") for each in ids))
+            jp.NeedsInput(*(jp.Question.text(str(each), "Why?") for each in ids))
 
 
 def test_error_of_a_malformed_question_does_not_quote_the_tool() -> None:
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises(jp.ToolError) as caught:
         read_outcome(asked(text=["hunter2"], default="hunter2"))
     assert "hunter2" not in str(caught.value)
 
@@ -261,7 +268,7 @@ def test_change_in_an_error_or_question_is_ignored_with_a_warning(
 
 def test_lone_surrogate_is_replaced() -> None:
     outcome = read_outcome('{"type":"success","content":"a\\ud83db \\ud83d\\ude00"}')
-    assert outcome == Success("a?b 😀")
+    assert outcome == jp.Success("a?b 😀")
 
 
 COUNT = 300_000
@@ -291,4 +298,4 @@ def test_large_json_of_a_program_is_a_text_and_takes_no_memory(kind: str) -> Non
 def test_outcome_with_a_long_text_is_read() -> None:
     content = 'a, "b" [c] {d}\n' * COUNT
     outcome = read_outcome(json.dumps({"type": "success", "content": content}))
-    assert outcome == Success(content)
+    assert outcome == jp.Success(content)

@@ -22,14 +22,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 import jp_nb as jp
-from jp_nb.errors import UsageError
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.docstrings import read_docstring
 from jp_nb.toolkit.function_calls import as_outcome
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.python import REGISTRY, PythonTool
-from jp_nb.toolkit.question import Question
-from jp_nb.values.describe import describe
+from tests.kit.kinds import is_kind
+from tests.kit.questions import failure
 from tests.support.fakes import InlineCell
 from tests.support.images import pdf_bytes
 from tests.toolkit.result_values import Holder, Members, Model
@@ -44,8 +41,8 @@ def no_tools_are_left_behind() -> Iterator[None]:
         REGISTRY.remove(name)
 
 
-async def run(tool: PythonTool, **arguments: Any) -> Outcome:
-    return await tool.run(arguments, ToolContext(tool.name), InlineCell())
+async def run(tool: PythonTool, **arguments: Any) -> jp.Outcome:
+    return await tool.run(arguments, jp.ToolContext(tool.name), InlineCell())
 
 
 def test_schema_comes_from_hints_and_docstring() -> None:
@@ -104,7 +101,7 @@ async def test_arguments_are_validated_and_converted() -> None:
         assert isinstance(place, Place)
         return f"{place.name} {times!r}"
 
-    assert await run(PythonTool(visit), place={"name": "Delft"}, times="2") == Success("Delft 2")
+    assert await run(PythonTool(visit), place={"name": "Delft"}, times="2") == jp.Success("Delft 2")
 
 
 async def test_invalid_call_does_not_run_and_names_the_argument(subtests: pytest.Subtests) -> None:
@@ -120,18 +117,18 @@ async def test_invalid_call_does_not_run_and_names_the_argument(subtests: pytest
                 raise AssertionError("it ran")
 
             outcome = await run(PythonTool(weather), **arguments)
-            assert isinstance(outcome, Failure)
+            assert is_kind(outcome, "failure")
             assert outcome.message.startswith(f"Invalid arguments for weather: {names}: ")
 
 
 async def test_context_is_injected_and_not_in_the_schema() -> None:
-    def who(ctx: ToolContext, greeting: str = "Hi") -> str:
+    def who(ctx: jp.ToolContext, greeting: str = "Hi") -> str:
         return f"{greeting}, {ctx.name} {ctx.call_id}"
 
     tool = PythonTool(who)
     assert list(tool.schema["properties"]) == ["greeting"]  # type: ignore[arg-type]
-    outcome = await tool.run({}, ToolContext("who", call_id="c1"), InlineCell())
-    assert outcome == Success("Hi, who c1")
+    outcome = await tool.run({}, jp.ToolContext("who", call_id="c1"), InlineCell())
+    assert outcome == jp.Success("Hi, who c1")
 
 
 @dataclass
@@ -141,15 +138,18 @@ class Point:
 
 async def test_plain_results_become_outcomes(subtests: pytest.Subtests) -> None:
     for returned, outcome in [
-        ("text", Success("text")),
-        ("", Success("")),
-        (None, Success("null")),
-        ({"ü": [1, 2.5, True]}, Success('{"ü":[1,2.5,true]}')),
-        (Point(1), Success('{"x":1}')),
-        (Place(name="a"), Success('{"name":"a","title":""}')),
-        (Success("s"), Success("s")),
-        (Failure("f"), Failure("f")),
-        (NeedsInput(Question.boolean("q", "t")), NeedsInput(Question.boolean("q", "t"))),
+        ("text", jp.Success("text")),
+        ("", jp.Success("")),
+        (None, jp.Success("null")),
+        ({"ü": [1, 2.5, True]}, jp.Success('{"ü":[1,2.5,true]}')),
+        (Point(1), jp.Success('{"x":1}')),
+        (Place(name="a"), jp.Success('{"name":"a","title":""}')),
+        (jp.Success("s"), jp.Success("s")),
+        (failure("f"), failure("f")),
+        (
+            jp.NeedsInput(jp.Question.boolean("q", "t")),
+            jp.NeedsInput(jp.Question.boolean("q", "t")),
+        ),
     ]:
         with subtests.test(returned=returned):
             assert await run(PythonTool(lambda: returned, name="t")) == outcome
@@ -164,7 +164,7 @@ async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
         (np.int64(4), "4", 0),
         (figure(), "matplotlib.Figure, 600 x 400 pixels", 1),
         (("See:", figure(), "Done."), "See:\n\nmatplotlib.Figure, 600 x 400", 1),
-        (describe(figure()), "matplotlib.Figure", 1),
+        (jp.describe(figure()), "matplotlib.Figure", 1),
         (IPython.display.Markdown("# Title"), "# Title", 0),  # type: ignore[no-untyped-call]
         (ValueError("bad"), "ValueError: bad", 0),
         (b"\xff\x00", "b'\\xff\\x00'", 0),
@@ -172,15 +172,15 @@ async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(returned=returned):
             outcome = await run(PythonTool(lambda: returned, name="t"))
-            assert isinstance(outcome, Success)
+            assert isinstance(outcome, jp.Success)
             assert outcome.content.startswith(text) or text in outcome.content
             assert len(outcome.images) == images
 
 
 async def test_image_of_a_result_has_the_configured_size() -> None:
     tool = PythonTool(lambda: figure(), name="t")
-    outcome = await tool.run({}, ToolContext("t", image_side=300), InlineCell())
-    assert isinstance(outcome, Success)
+    outcome = await tool.run({}, jp.ToolContext("t", image_side=300), InlineCell())
+    assert isinstance(outcome, jp.Success)
     [image] = outcome.images
     assert struct.unpack(">II", image.content[16:24]) == (300, 200)
 
@@ -194,7 +194,7 @@ async def test_result_is_described_on_the_thread_that_made_it() -> None:
             return "watched"
 
     outcome = await run(PythonTool(lambda: Watched(), name="t", thread=True))
-    assert outcome == Success("watched")
+    assert outcome == jp.Success("watched")
     assert seen == ["jp_nb tool t"]
 
 
@@ -220,12 +220,12 @@ async def test_def_async_def_and_thread_tools_run_on_their_threads() -> None:
 
     cell = RecordingCell()
     here = threading.current_thread().name
-    context = ToolContext("t")
-    assert await PythonTool(name).run({}, context, cell) == Success(here)
+    context = jp.ToolContext("t")
+    assert await PythonTool(name).run({}, context, cell) == jp.Success(here)
     assert cell.calls == 1
-    assert await PythonTool(on_the_loop).run({}, context, cell) == Success(here)
+    assert await PythonTool(on_the_loop).run({}, context, cell) == jp.Success(here)
     threaded = await PythonTool(name, thread=True).run({}, context, cell)
-    assert isinstance(threaded, Success)
+    assert isinstance(threaded, jp.Success)
     assert threaded.content != here
     assert cell.calls == 1
 
@@ -234,7 +234,7 @@ async def test_threaded_calls_run_concurrently() -> None:
     together = threading.Barrier(40, timeout=60)
     tool = PythonTool(lambda: together.wait() >= 0, name="t", thread=True)
     outcomes = await asyncio.gather(*(run(tool) for _ in range(40)))
-    assert outcomes == [Success("true")] * 40
+    assert outcomes == [jp.Success("true")] * 40
 
 
 async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> None:
@@ -272,7 +272,7 @@ def test_tool_can_be_redefined_and_removed() -> None:
     assert REGISTRY.version == version + 2
     jp.remove_tool("renamed")
     assert all(tool.name != "renamed" for tool in jp.tools())
-    with pytest.raises(UsageError, match="there is no Python tool 'renamed'"):
+    with pytest.raises(jp.UsageError, match="there is no Python tool 'renamed'"):
         jp.remove_tool("renamed")
 
 
@@ -296,14 +296,14 @@ def test_unsupported_functions_are_refused_at_definition(subtests: pytest.Subtes
         (_with_thread, "its parameters have no JSON schema"),
     ]
     for function, message in rows:
-        with subtests.test(function=function), pytest.raises(UsageError, match=message):
+        with subtests.test(function=function), pytest.raises(jp.UsageError, match=message):
             jp.tool(function)
 
 
 def test_class_with_a_name_is_refused_as_well() -> None:
-    with pytest.raises(UsageError, match="Thread is a class"):
+    with pytest.raises(jp.UsageError, match="Thread is a class"):
         jp.tool(name="thread")(threading.Thread)
-    with pytest.raises(UsageError, match=r"part: a tool cannot have `\*a`"):
+    with pytest.raises(jp.UsageError, match=r"part: a tool cannot have `\*a`"):
         jp.tool(name="part")(partial(_with_rest, 1))
 
 
@@ -311,7 +311,7 @@ def test_thread_is_refused_for_async_def() -> None:
     async def later() -> str:
         return ""
 
-    with pytest.raises(UsageError, match="`thread=True` needs a `def` function"):
+    with pytest.raises(jp.UsageError, match="`thread=True` needs a `def` function"):
         jp.tool(thread=True)(later)
 
 
@@ -366,7 +366,7 @@ def test_access_must_be_a_list_of_rules(subtests: pytest.Subtests) -> None:
     for access in rows:
         with (
             subtests.test(access=access),
-            pytest.raises(UsageError, match="odd: `access` must be a l"),
+            pytest.raises(jp.UsageError, match="odd: `access` must be a l"),
         ):
             jp.tool(name="odd", access=access)(lambda: "")
 
@@ -404,7 +404,7 @@ def test_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Sub
         with subtests.test(make=make):
             value = make()
             outcome = as_outcome(value)
-            assert outcome == Success(describe(value).text)
+            assert outcome == jp.Success(jp.describe(value).text)
             assert next(first_iterator(value)) in (0, 1, "1")
 
 
@@ -467,8 +467,8 @@ def test_sets_in_results_are_sorted_in_every_process() -> None:
 def test_set_in_a_result_has_the_order_of_its_description() -> None:
     value = {1, "a", (2, "b"), None, 2.5}
     outcome = as_outcome(value)
-    assert isinstance(outcome, Success)
-    said = describe(value).text.replace("None", "null").replace("'", '"')
+    assert isinstance(outcome, jp.Success)
+    said = jp.describe(value).text.replace("None", "null").replace("'", '"')
     assert outcome.content == said.replace("{", "[").replace("}", "]").replace("(", "[").replace(
         ")", "]"
     ).replace(" ", "")
@@ -477,7 +477,7 @@ def test_set_in_a_result_has_the_order_of_its_description() -> None:
 def test_large_set_of_mixed_values_is_described() -> None:
     value = {(n, "x") for n in range(5000)}
     outcome = as_outcome(value)
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     assert outcome.content.startswith("set of 5,000 items")
 
 
@@ -498,5 +498,5 @@ async def test_object_whose_class_raises_is_described(wrap: Any) -> None:
         return wrap(FailingClass())
 
     outcome = await run(PythonTool(make))
-    assert isinstance(outcome, Success)
+    assert isinstance(outcome, jp.Success)
     assert "a value without a class" in outcome.content

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from jp_nb.toolkit.base import ToolContext
+import jp_nb as jp
 from jp_nb.toolkit.python import PythonTool, suggest_improvements
 
 
@@ -21,7 +21,7 @@ def whole(city: str, days: Annotated[int, Field(description="How many.")] = 1) -
     return f"{city} {days}"
 
 
-def with_context(city: str, ctx: ToolContext) -> str:
+def with_context(city: str, ctx: jp.ToolContext) -> str:
     """Forecast for a city.
 
     Args:

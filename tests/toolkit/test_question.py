@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jp_nb.toolkit.question import Question
+import jp_nb as jp
 
 CONSTRUCTORS = [
-    Question.text("q", "Why?"),
-    Question.boolean("q", "Sure?"),
-    Question.select("q", "Which?", ["a", "b"]),
-    Question.secret("q", "Password?"),
+    jp.Question.text("q", "Why?"),
+    jp.Question.boolean("q", "Sure?"),
+    jp.Question.select("q", "Which?", ["a", "b"]),
+    jp.Question.secret("q", "Password?"),
 ]
 
 
@@ -30,11 +30,11 @@ def test_constructors_do_not_write_default_policies(
 
 @pytest.mark.req("R083-53")
 def test_text_is_constructor_and_attribute() -> None:
-    question = Question.text(id="q", text="Why?")
+    question = jp.Question.text(id="q", text="Why?")
     assert question.text == "Why?"
-    assert question == Question.free_text("q", "Why?") == Question(id="q", text="Why?")
+    assert question == jp.Question.free_text("q", "Why?") == jp.Question(id="q", text="Why?")
     assert repr(question).startswith("Question(id='q', text='Why?', answer_type=TextAnswer(")
-    assert Question.model_json_schema()["required"] == ["id", "text"]
+    assert jp.Question.model_json_schema()["required"] == ["id", "text"]
     assert copy.deepcopy(question).with_context("c").text == "Why?"
     with pytest.raises(AttributeError, match="text"):
         question.text = "Who?"  # type: ignore[misc]
@@ -42,15 +42,15 @@ def test_text_is_constructor_and_attribute() -> None:
 
 @pytest.mark.req("R083-53", "R083-54", "R083-56", "R083-57")
 def test_copy_with_another_text_has_nothing_of_the_old_text() -> None:
-    question = Question.boolean("q", "Is it hunter2?").model_copy(update={"text": "Is it?"})
+    question = jp.Question.boolean("q", "Is it hunter2?").model_copy(update={"text": "Is it?"})
     assert (question.text, question.wording) == ("Is it?", "Is it?")
     assert "hunter2" not in repr(question)
-    assert question == Question.boolean("q", "Is it?")
+    assert question == jp.Question.boolean("q", "Is it?")
 
 
 def test_setters_change_one_field_each() -> None:
     question = (
-        Question.boolean("q", "Sure?")
+        jp.Question.boolean("q", "Sure?")
         .with_context("line 1\nline 2")
         .with_default(False)
         .with_exclusive()
@@ -65,18 +65,18 @@ def test_setters_change_one_field_each() -> None:
         "exclusive": True,
         "persistence": "none",
     }
-    assert Question.model_validate(question.model_dump()) == question
+    assert jp.Question.model_validate(question.model_dump()) == question
 
 
 @pytest.mark.req("R083-54")
 def test_unknown_persistence_is_refused() -> None:
     with pytest.raises(ValidationError):
-        Question.model_validate({"id": "q", "text": "t", "persistence": "conversation"})
+        jp.Question.model_validate({"id": "q", "text": "t", "persistence": "conversation"})
 
 
 @pytest.mark.req("R083-55")
 def test_question_without_newer_fields_has_their_defaults() -> None:
-    question = Question.model_validate(
+    question = jp.Question.model_validate(
         {"id": "q", "text": "Sure?", "answer_type": {"type": "boolean"}}
     )
     assert (question.exclusive, question.persistence, question.context) == (False, "turn", None)
@@ -84,13 +84,13 @@ def test_question_without_newer_fields_has_their_defaults() -> None:
 
 @pytest.mark.req("R083-57")
 def test_older_name_of_context_is_read_and_not_written() -> None:
-    question = Question.model_validate({"id": "q", "text": "t", "pre_amble": "above"})
+    question = jp.Question.model_validate({"id": "q", "text": "t", "pre_amble": "above"})
     assert question.context == "above"
     assert "pre_amble" not in question.model_dump()
 
 
 def test_answers_must_have_the_type_of_the_question(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Question, Any, str | None]] = [
+    rows: list[tuple[jp.Question, Any, str | None]] = [
         (CONSTRUCTORS[0], "", None),
         (CONSTRUCTORS[0], True, "type"),
         (CONSTRUCTORS[1], True, None),

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jp_nb.errors import ToolError
+import jp_nb as jp
 from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variable
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from tests.toolkit.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
@@ -42,7 +42,7 @@ def answers(names: dict[str, Any], name: str, longer_paths: int) -> Iterator[tup
         for part in [None, *PARTS] if path == name else [None]:
             try:
                 yield f"{path} {part}", read_variable(names, path, part, hide).content
-            except ToolError as exc:
+            except jp.ToolError as exc:
                 yield f"{path} {part}", str(exc)
     yield "the list", list_variables(names, "", 0, hide).content
 
@@ -97,7 +97,7 @@ def test_paths_lead_only_through_data(subtests: pytest.Subtests) -> None:
     ]  # fmt: skip
     for path in rows:
         with subtests.test(path=path):
-            with pytest.raises(ToolError, match=refusals) as caught:
+            with pytest.raises(jp.ToolError, match=refusals) as caught:
                 read_variable(names, path, None, hide)
             assert not has_leak(str(caught.value))
 
@@ -146,7 +146,7 @@ def test_parts_of_a_polars_frame_next_to_secrets_are_shown() -> None:
 
 def test_reading_adds_no_key_to_a_defaultdict() -> None:
     names: dict[str, Any] = {"seen": collections.defaultdict(list)}
-    with pytest.raises(ToolError, match="key 'a' does not exist"):
+    with pytest.raises(jp.ToolError, match="key 'a' does not exist"):
         read_variable(names, "seen['a']", None, NotebookSecrets(names))
     assert not names["seen"]
 
@@ -180,6 +180,6 @@ def test_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
 def test_secret_number_with_very_many_digits_is_hidden() -> None:
     secret = 7**9_999
     hide = NotebookSecrets({"password": secret, "again": secret})
-    with pytest.raises(ToolError, match="Secrets are never shown"):
+    with pytest.raises(jp.ToolError, match="Secrets are never shown"):
         read_variable({"password": secret}, "password", None, hide)
     assert "(set, not shown)" in read_variable({"again": secret}, "again", None, hide).content

@@ -6,16 +6,14 @@ import time
 
 import pytest
 
-from jp_nb.toolkit.web_address import (
-    HAS_LOOKALIKES,
-    IS_AN_ADDRESS,
-    MAX_URL_CHARS,
-    NAMES_A_USER,
-    NO_LINK,
-    NOT_ENCRYPTED,
-    read_web_address,
-    remove_details,
-)
+from jp_nb.toolkit.web_address import read_web_address, remove_details
+
+HAS_LOOKALIKES = "The host contains letters that may look like others. Browsers also write it as {}"
+IS_AN_ADDRESS = "The host is a number, not a name"
+MAX_URL_CHARS = 4000
+NAMES_A_USER = "The text before @ is not the host: the address leads to {}"
+NO_LINK = "This is no web address that a browser certainly opens as it is shown"
+NOT_ENCRYPTED = "The connection is not encrypted (http)"
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,8 @@ import PIL.Image
 import pydantic
 from matplotlib.figure import Figure
 
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.describe import describe
 
 BUDGETS = (200, 2_000, 20_000)
 
@@ -320,7 +319,7 @@ def sample_values() -> dict[str, Any]:
         "figure": figure(),
         "axes": figure().axes[0],
         "picture": PIL.Image.new("RGB", (2000, 1000), "red"),
-        "image": Image("image/png", b"\x89PNG\r\n\x1a\n", "a dot"),
+        "image": jp.Image("image/png", b"\x89PNG\r\n\x1a\n", "a dot"),
         "text and figure": ("See:", figure(), {"a": 1}),
         "dict of frames": {"small": pd.DataFrame({"a": [1]}), "n": 3},
         **optional_values(),
@@ -332,6 +331,6 @@ def descriptions(chars: int) -> dict[str, list[str]]:
     mpl.use("agg")
     found = {}
     for name, value in sample_values().items():
-        described = describe(value, ValueBudget(chars=chars), name="value")
+        described = jp.describe(value, ValueBudget(chars=chars), name="value")
         found[name] = [described.text, *(image.digest for image in described.images)]
     return found

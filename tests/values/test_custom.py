@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.errors import UsageError
 from jp_nb.values import custom
 from jp_nb.values.base import Description, ValueBudget
 from tests.support.images import pdf_bytes
@@ -77,9 +76,9 @@ def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) ->
 
 
 def test_invalid_registration_is_an_error() -> None:
-    with pytest.raises(UsageError, match="needs a type, such as `@jp"):
+    with pytest.raises(jp.UsageError, match="needs a type, such as `@jp"):
         jp.describer("Base")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"def short\(value, budget\)"):
+    with pytest.raises(jp.UsageError, match=r"def short\(value, budget\)"):
 
         @jp.describer(Base)  # type: ignore[type-var]
         def short(value: Base) -> str:

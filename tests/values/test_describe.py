@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import jp_nb as jp
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.describe import describe
 from tests.values.hide_names import HideNames
 from tests.values.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
 
@@ -26,21 +26,21 @@ print(json.dumps(descriptions(2000)))
 
 
 def text_of(name: str, chars: int = 700) -> str:
-    return describe(VALUES[name], ValueBudget(chars=chars), name="value").text
+    return jp.describe(VALUES[name], ValueBudget(chars=chars), name="value").text
 
 
 def test_no_description_is_longer_than_its_budget(subtests: pytest.Subtests) -> None:
     for chars in [0, 1, 7, 30, 90, *BUDGETS]:
         with subtests.test(chars=chars):
             for name, value in VALUES.items():
-                assert len(describe(value, ValueBudget(chars=chars), name="value").text) <= chars, (
-                    name
-                )
+                assert (
+                    len(jp.describe(value, ValueBudget(chars=chars), name="value").text) <= chars
+                ), name
 
 
 def test_budget_without_images_has_no_images() -> None:
     for name, value in VALUES.items():
-        assert describe(value, ValueBudget(images=0)).images == (), name
+        assert jp.describe(value, ValueBudget(images=0)).images == (), name
 
 
 def test_descriptions_are_the_same_in_every_process() -> None:
@@ -201,9 +201,9 @@ BUDGETED = (_NESTED, st.integers(0, 400), st.sampled_from(["", "rows", "x" * 200
 
 
 def check_budget(value: Any, chars: int, name: str) -> None:
-    described = describe(value, ValueBudget(chars=chars), name=name)
+    described = jp.describe(value, ValueBudget(chars=chars), name=name)
     assert len(described.text) <= chars
-    assert described == describe(value, ValueBudget(chars=chars), name=name)
+    assert described == jp.describe(value, ValueBudget(chars=chars), name=name)
 
 
 @given(*BUDGETED)
@@ -220,7 +220,7 @@ def test_plain_data_is_described_by_its_repr(value: Any) -> None:
         return isinstance(part, frozenset) or nested
 
     if not has_sets(value) and len(repr(value)) < 5_000:
-        assert describe(value).text == repr(value)
+        assert jp.describe(value).text == repr(value)
 
 
 def test_hidden_parts_are_not_described() -> None:
@@ -237,7 +237,7 @@ def test_hidden_parts_are_not_described() -> None:
     ]
     for value in values:
         budget = ValueBudget(privacy=HideNames("password"))
-        text = describe(value, budget).text
+        text = jp.describe(value, budget).text
         assert "(hidden)" in text
         assert secret not in text
 
@@ -245,6 +245,6 @@ def test_hidden_parts_are_not_described() -> None:
 def test_environment_variables_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "geheim-4711")
     budget = ValueBudget(chars=200_000, privacy=HideNames("MY_API_KEY"))
-    text = describe(os.environ, budget).text
+    text = jp.describe(os.environ, budget).text
     assert "'MY_API_KEY': (hidden)" in text
     assert "geheim-4711" not in text

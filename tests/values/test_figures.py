@@ -11,10 +11,9 @@ import PIL.Image
 import pytest
 from matplotlib.figure import Figure
 
-from jp_nb.images import Image
+import jp_nb as jp
 from jp_nb.values import figures, objects
-from jp_nb.values.base import Description, DescriptionLimits, ValueBudget
-from jp_nb.values.describe import describe
+from jp_nb.values.base import Description, ValueBudget
 from tests.values.helpers import PNG, picture
 
 
@@ -24,7 +23,7 @@ def test_figure_is_drawn_in_the_size_of_the_budget() -> None:
 
 
 def test_metadata_of_an_image_is_removed() -> None:
-    assert b"Software" not in describe(Figure(figsize=(1, 1))).images[0].content
+    assert b"Software" not in jp.describe(Figure(figsize=(1, 1))).images[0].content
     made = PIL.Image.new("RGB", (2, 2))
     made.info = {"icc_profile": b"of a camera"}
     assert picture(made).info == {}
@@ -32,7 +31,7 @@ def test_metadata_of_an_image_is_removed() -> None:
 
 
 def test_figure_that_cannot_be_drawn_is_described() -> None:
-    said = describe(Figure(figsize=(2_000, 2)))
+    said = jp.describe(Figure(figsize=(2_000, 2)))
     assert said.text.endswith("(Cannot be drawn: ValueError: a figure of 2000 x 2 inches)")
     assert said.images == ()
 
@@ -53,27 +52,29 @@ def test_mode_of_an_image_is_converted_and_keeps_transparency() -> None:
 
 def test_huge_image_is_not_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "MAX_PIXELS", 8)
-    said = describe(PIL.Image.new("1", (3, 3)))
+    said = jp.describe(PIL.Image.new("1", (3, 3)))
     assert said.images == ()
     assert "too large to show. Make a smaller copy" in said.text
 
 
 def test_small_bytes_of_an_image_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe(PNG) == Description("bytes, 28 bytes: image/png", (Image("image/png", PNG),))
+    assert jp.describe(PNG) == Description(
+        "bytes, 28 bytes: image/png", (jp.Image("image/png", PNG),)
+    )
     monkeypatch.setattr(objects, "MAX_VALUE_IMAGE_BYTES", 10)
-    assert describe(PNG) == Description("bytes, 28 bytes: image/png")
+    assert jp.describe(PNG) == Description("bytes, 28 bytes: image/png")
 
 
 def test_number_of_drawn_figures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[object] = []
     draw = figures._draw
 
-    def recording_draw(figure: Any, limits: DescriptionLimits) -> bytes:
+    def recording_draw(figure: Any, limits: Any) -> bytes:
         drawn.append(figure)
         return draw(figure, limits)
 
     monkeypatch.setattr(figures, "_draw", recording_draw)
-    said = describe([Figure(figsize=(1, 1)) for _ in range(4)], ValueBudget(images=2))
+    said = jp.describe([Figure(figsize=(1, 1)) for _ in range(4)], ValueBudget(images=2))
     assert len(said.images) == len(drawn) == 2
     assert said.text.count("matplotlib.Figure") == 4
 
@@ -89,7 +90,7 @@ def test_plotly_figure_is_drawn_if_kaleido_is_imported(monkeypatch: pytest.Monke
         return PNG
 
     monkeypatch.setattr(go.Figure, "to_image", drawn)
-    assert [image.content for image in describe(made).images] == [PNG]
+    assert [image.content for image in jp.describe(made).images] == [PNG]
     assert asked == [{"format": "png", "width": 1_536, "height": 100, "scale": 0.5}]
 
 
@@ -100,7 +101,7 @@ def test_drawing_a_figure_changes_nothing() -> None:
     axes.plot([1, 2])
     canvas = figure.canvas
     numbers = plt.get_fignums()
-    said = describe(figure, ValueBudget(side=400))
+    said = jp.describe(figure, ValueBudget(side=400))
     assert len(said.images) == 1
     assert figure.canvas is canvas
     assert (tuple(figure.get_size_inches()), figure.dpi) == ((20, 5), 150)

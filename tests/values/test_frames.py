@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import jp_nb as jp
 from jp_nb.values import frames
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.describe import describe
 from tests.values.helpers import text
 from tests.values.hide_names import HideNames
 
@@ -111,7 +111,7 @@ class Scores(pd.Series):  # type: ignore[misc]
 def test_rows_of_a_subclass_of_a_series_are_hidden_by_their_labels() -> None:
     made = Scores(["hunter22", "ada"], index=["password", "user"])
     budget = ValueBudget(privacy=HideNames("password"))
-    described = describe(made, budget).text
+    described = jp.describe(made, budget).text
 
     assert described.endswith("\npassword: (hidden)\nuser: ada")
 
@@ -135,8 +135,8 @@ def test_lazy_frame_is_not_computed() -> None:
         return frame
 
     lazy = pl.DataFrame({"a": [1]}).lazy().map_batches(note, schema={"a": pl.Int64})
-    assert "not computed, 1 column: a: Int64" in describe(lazy).text
-    assert "not computed" in describe([lazy]).text
+    assert "not computed, 1 column: a: Int64" in jp.describe(lazy).text
+    assert "not computed" in jp.describe([lazy]).text
     assert not computed
 
 

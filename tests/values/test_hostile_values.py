@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 import pandas as pd
 import pytest
 
+import jp_nb as jp
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.describe import describe
 
 CALLS: collections.Counter[str] = collections.Counter()
 
@@ -39,30 +39,30 @@ def test_repr_of_a_value_is_called_once() -> None:
     value = make_value(__repr__=counted("repr", "x" * 100_000))
     for holder in (value, [value], {"a": value}, (1, [value, "y" * 1_000])):
         CALLS.clear()
-        assert len(describe(holder, ValueBudget(chars=500)).text) <= 500
+        assert len(jp.describe(holder, ValueBudget(chars=500)).text) <= 500
         assert CALLS == {"repr": 1}
 
 
 def test_repr_of_values_that_are_not_shown_is_not_called() -> None:
     values = [make_value(__repr__=counted("repr", "a value")) for _ in range(10_000)]
-    describe(values, ValueBudget(chars=500))
+    jp.describe(values, ValueBudget(chars=500))
     assert CALLS["repr"] < 100
 
 
 def test_failing_repr_is_reported() -> None:
     for error in (ValueError("no"), RecursionError(), MemoryError(), SystemExit(1)):
         value = make_value(__repr__=counted("repr", error=error))
-        assert f"no text available: {type(error).__name__}" in describe([1, value]).text
+        assert f"no text available: {type(error).__name__}" in jp.describe([1, value]).text
 
 
 def test_keyboard_interrupt_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
-        describe(make_value(__repr__=counted("repr", error=KeyboardInterrupt())))
+        jp.describe(make_value(__repr__=counted("repr", error=KeyboardInterrupt())))
 
 
 def test_getattr_of_a_value_is_not_called() -> None:
     value = make_value(__getattr__=counted("getattr", MagicMock()), __repr__=counted("repr", "odd"))
-    assert describe(value).text == "odd"
+    assert jp.describe(value).text == "odd"
     assert "getattr" not in CALLS
 
 
@@ -70,8 +70,8 @@ def test_class_property_of_a_value_is_not_read() -> None:
     for wrong in (dict, pd.DataFrame, Exception, type):
         fake_class = property(counted("class", wrong))
         value = make_value(__class__=fake_class, __repr__=counted("repr", "a fake"))
-        assert describe(value).text == "a fake"
-        assert describe([value]).text == "[a fake]"
+        assert jp.describe(value).text == "a fake"
+        assert jp.describe([value]).text == "[a fake]"
     assert "class" not in CALLS
 
 
@@ -82,8 +82,8 @@ def test_overridden_methods_of_a_container_are_not_called() -> None:
     }
     for base in (list, dict, set, tuple, str, int):
         value = type("Hostile", (base,), {**methods, "__hash__": base.__hash__})()
-        describe(value)
-        describe([value])
+        jp.describe(value)
+        jp.describe([value])
         assert not CALLS, base
 
 
@@ -99,7 +99,7 @@ class Sequence:
 
 
 def test_custom_sequence_is_not_iterated() -> None:
-    assert "Sequence object" in describe(Sequence()).text
+    assert "Sequence object" in jp.describe(Sequence()).text
     assert not CALLS
 
 
@@ -110,7 +110,7 @@ class WrongShape(pd.DataFrame):  # type: ignore[misc]
 
 
 def test_frame_with_a_wrong_shape_is_described() -> None:
-    assert len(describe(WrongShape({"a": [1]}), ValueBudget(chars=500)).text) <= 500
+    assert len(jp.describe(WrongShape({"a": [1]}), ValueBudget(chars=500)).text) <= 500
 
 
 def test_describing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,6 +121,6 @@ def test_describing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         def _ai_repr_(self) -> None:
             raise ValueError
 
-    describe(Failing())
-    describe(pd.DataFrame({"a": [1]}))
+    jp.describe(Failing())
+    jp.describe(pd.DataFrame({"a": [1]}))
     assert capsys.readouterr() == ("", "")

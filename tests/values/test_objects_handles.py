@@ -12,8 +12,8 @@ from typing import Any
 import IPython.display
 import ipywidgets as widgets
 
+import jp_nb as jp
 from jp_nb.values.base import ValueBudget
-from jp_nb.values.describe import describe
 from tests.values.helpers import PNG, text
 from tests.values.hide_names import HideNames
 
@@ -90,7 +90,7 @@ def test_widget_has_its_value_but_no_password() -> None:
     assert text(Login(value="geheim-4711")) == "ipywidgets.Login, value hidden"
     field = widgets.Text(value="geheim-4711", description="API key:")
     assert "geheim-4711" in text(field)
-    masked = describe(field, ValueBudget(privacy=HideNames("API key:"))).text
+    masked = jp.describe(field, ValueBudget(privacy=HideNames("API key:"))).text
     assert masked == "ipywidgets.Text, description 'API key:', value (hidden)"
     assert text(widgets.VBox([widgets.Button()])) == "ipywidgets.VBox, 1 child"
 
@@ -101,7 +101,7 @@ def test_display_object_has_its_data() -> None:
     assert text(shown.HTML("<b>x</b>")) == "<b>x</b>"
     assert text(shown.JSON({"a": [1]})) == "{'a': [1]}"
     image = shown.Image(data=PNG, format="png")
-    assert [each.content for each in describe(image).images] == [PNG]
+    assert [each.content for each in jp.describe(image).images] == [PNG]
 
 
 def test_path_has_its_file_type_and_size(tmp_path: pathlib.Path) -> None:
@@ -128,9 +128,9 @@ def test_iterator_is_not_consumed() -> None:
         yield 1
 
     values = [numbers(), iter([1]), map(int, "12"), zip([1], [2], strict=True)]
-    describe(values)
+    jp.describe(values)
     for value in values:
-        describe(value)
+        jp.describe(value)
     assert not taken
     assert list(values[0]) == [1]
 
@@ -138,5 +138,5 @@ def test_iterator_is_not_consumed() -> None:
 def test_file_is_neither_read_nor_flushed(tmp_path: Any) -> None:
     with (tmp_path / "a.txt").open("w", encoding="utf-8") as file:
         file.write("not yet on the disk")
-        assert "mode 'w', open, not read" in describe(file).text
+        assert "mode 'w', open, not read" in jp.describe(file).text
         assert (tmp_path / "a.txt").read_text(encoding="utf-8") == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page import stores
 from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
@@ -17,15 +16,15 @@ class Executor:
     """Stores widget states as nbclient does: each message's keys over the earlier ones."""
 
     def __init__(self) -> None:
-        self.state: JsonObject = {}
+        self.state: Any = {}
         self.sizes: list[int] = []
         self.deaf = False
 
-    def open(self, state: JsonObject) -> stores.SendState:
+    def open(self, state: Any) -> stores.SendState:
         self.update(state)
         return self.update
 
-    def update(self, state: JsonObject) -> None:
+    def update(self, state: Any) -> None:
         if self.deaf:
             return
         text = json.dumps(state)

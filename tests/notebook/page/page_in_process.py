@@ -23,9 +23,9 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import PageStorage
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.host import OpenedConversation
+from tests.kit.records import new_event
 from tests.support.scripted_page import View
 
 PATIENCE = 20.0
@@ -116,8 +116,8 @@ class Pages:
 
         def turn() -> None:
             stream = self.document.conversation
-            stream.start_turn(ChatRequest(content=text))
-            stream.append(ChatResponse(message=answer))
+            stream.start_turn(new_event("chat_request", content=text))
+            stream.append(new_event("chat_response", message=answer))
 
         in_thread(turn)
 

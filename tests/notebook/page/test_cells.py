@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.notebook import front_end
 from jp_nb.notebook.front_end import read_cells
 from jp_nb.notebook.page.protocol import PageCells
@@ -65,7 +65,7 @@ def test_malformed_piece_ends_the_request() -> None:
         piece(text=None),
         piece("x" * 3_000_000),
     ):
-        with pytest.raises(StorageError, match="in an unknown format"):
+        with pytest.raises(jp.StorageError, match="in an unknown format"):
             note_message(message).result(0)
 
 
@@ -110,7 +110,7 @@ def test_cells_are_read_with_state_and_images() -> None:
 
 def test_text_that_is_not_a_list_of_cells_is_an_error() -> None:
     for text in ("", "{}", "[1]", "[" * 100_000, "nope", '[["a"]]'):
-        with pytest.raises(StorageError, match="in an unknown format"):
+        with pytest.raises(jp.StorageError, match="in an unknown format"):
             read_cells(text, frozenset())
 
 

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.delivery import MAX_RESEND_S, MIN_BATCH_INTERVAL_S, PageDelivery
-from jp_nb.notebook.page.protocol import MAX_BATCH_BYTES, MAX_SENDING_PAGES, Hello, Numbering, Pages
+from jp_nb.notebook.page.delivery import PageDelivery
+from jp_nb.notebook.page.protocol import Hello, Numbering, Pages
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest
+from tests.kit.records import new_event
 from tests.support.entries import new_stream
 from tests.support.scripted_page import View
+
+MAX_RESEND_S = 60.0
+MIN_BATCH_INTERVAL_S = 0.1
+MAX_BATCH_BYTES = 262_144
+MAX_SENDING_PAGES = 8
+
 
 RESEND = 1.0
 
@@ -32,7 +38,7 @@ def delivery(document: Document) -> PageDelivery:
 
 def say(document: Document, *texts: str) -> None:
     for text in texts:
-        document.conversation.start_turn(ChatRequest(content=text))
+        document.conversation.start_turn(new_event("chat_request", content=text))
 
 
 def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError
-from jp_nb.notebook.page.live_store import IN_NOTEBOOK
-from jp_nb.record.events import ToolCallRequest
+import jp_nb as jp
+from tests.kit.records import new_event
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View
+
+IN_NOTEBOOK = "kept in this notebook"
+
 
 __all__ = ["pages"]
 
@@ -199,7 +201,7 @@ def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
     assert pages.begin().startswith("kept in memory only: the record in this notebook is damaged")
     pages.say("one")
     assert pages.stays_silent()
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(jp.StorageError, match="damaged"):
         pages.store.save()
     pages.new()
     pages.tell("two")
@@ -254,7 +256,7 @@ def test_failed_save_gives_the_reason(pages: Pages) -> None:
     pages.view.save_error = "disk full"
     pages.begin()
     pages.say("one")
-    with pytest.raises(StorageError, match=r"^The record is not saved: disk full$"):
+    with pytest.raises(jp.StorageError, match=r"^The record is not saved: disk full$"):
         pages.store.save()
 
 
@@ -269,7 +271,7 @@ def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(pag
     assert pages.store.save(timeout=0.6) == "kept in this notebook, saved as talk.ipynb"
     assert [view.saves for view in pages.views] == [1, 1]
     pages.views.clear()
-    with pytest.raises(StorageError, match="the page did not answer in time"):
+    with pytest.raises(jp.StorageError, match="the page did not answer in time"):
         pages.store.save(timeout=0.1)
 
 
@@ -296,7 +298,9 @@ def test_values_that_no_file_can_hold_are_replaced(pages: Pages) -> None:
     pages.begin()
     pages.say("Use the tool.")
     arguments: dict[str, Any] = {"a": float("nan"), "b": "\ud800x", "__proto__": {"c": 1}}
-    pages.document.conversation.append(ToolCallRequest(id="c", name="t", arguments=arguments))
+    pages.document.conversation.append(
+        new_event("tool_call_request", id="c", name="t", arguments=arguments)
+    )
     assert pages.flush()
     stored = pages.view.jp["events"][-1]["arguments"]
     assert stored == {"a": None, "b": "\ufffdx", "__proto__": {"c": 1}}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.errors import StorageError, UsageError
+import jp_nb as jp
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.notebook.page import stores
@@ -19,12 +19,14 @@ from jp_nb.notebook.page.stores import (
     PLAIN_PAGE,
     TERMINAL,
     VS_CODE,
-    VS_CODE_FILE,
     find_surroundings,
     notebook_path,
 )
 from jp_nb.session.session import Session
 from tests.support.sessions import FakeShell
+
+VS_CODE_FILE = "__vsc_ipynb_file__"
+
 
 NO_NOTEBOOK = "a console or program has no notebook"
 IN_JOURNAL = f"kept in your journal, not in a notebook: {NO_NOTEBOOK}"
@@ -117,7 +119,7 @@ def run(session: Session, name: str, text: str = "") -> str:
 def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> None:
     session = load(Kernel())
     assert session.format_status().endswith(f"new conversation · {IN_JOURNAL}")
-    with pytest.raises(StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
+    with pytest.raises(jp.StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
         run(session, "save")
     table = run(session, "doctor")
     assert IN_JOURNAL in table
@@ -148,5 +150,5 @@ def test_record_of_a_program_is_kept_by_the_program(
 
 
 def test_unknown_conversation_cannot_be_resumed(load: Callable[..., Session]) -> None:
-    with pytest.raises(UsageError, match="the journal has no conversation jp-c1x"):
+    with pytest.raises(jp.UsageError, match="the journal has no conversation jp-c1x"):
         run(load(Kernel()), "resume", "jp-c1x")

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.stores import VS_CODE_FILE
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 from tests.support.scripted_page import View, kernel
+
+VS_CODE_FILE = "__vsc_ipynb_file__"
+
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq

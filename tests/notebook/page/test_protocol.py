@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.errors import StorageError
+import jp_nb as jp
 from jp_nb.notebook.page.protocol import Pieces, split_text, take_batch, to_ascii_json
 
 
@@ -33,5 +33,5 @@ def test_pieces_in_any_order_make_the_document(text: str, size: int) -> None:
 def test_pieces_without_json_are_an_error() -> None:
     pieces = Pieces(1)
     assert pieces.add(0, "{")
-    with pytest.raises(StorageError, match="jp: the page sent invalid JSON"):
+    with pytest.raises(jp.StorageError, match="jp: the page sent invalid JSON"):
         pieces.document()

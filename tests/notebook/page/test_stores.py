@@ -13,9 +13,9 @@ from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest
 from jp_nb.record.merge import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.record.stream import ConversationStream
+from tests.kit.records import new_event
 from tests.notebook.page.executor import Executor, begin, model, widgets
 
 
@@ -27,7 +27,7 @@ def test_appended_entries_are_read_back() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(200):
-        document.conversation.start_turn(ChatRequest(content=f"{i} " + "ä" * 1000))
+        document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "ä" * 1000))
         assert read_carrier(executor.metadata()) == stored(document)
     assert store.flush(0)
     assert store.location == "kept in this notebook"
@@ -43,7 +43,7 @@ def test_append_to_a_long_conversation_sends_one_chunk() -> None:
     executor = Executor()
     document, _ = begin(executor)
     for i in range(2000):
-        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+        document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     assert max(executor.sizes) < 2 * stores.CARRIER_CHUNK_BYTES
 
 
@@ -52,7 +52,7 @@ def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends()
     document, store = begin(executor)
     for i in range(2 * stores.BURST):
         executor.deaf = 100 < i < 150
-        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+        document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     assert read_carrier(executor.metadata()) is None
     store.flush_after_cell()
     assert read_carrier(executor.metadata()) == stored(document)
@@ -63,7 +63,7 @@ def test_last_entries_that_a_busy_executor_missed_are_sent_again() -> None:
     document, store = begin(executor)
     for i in range(2 * stores.BURST):
         executor.deaf = i > 350
-        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+        document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     document.conversation.head["title"] = "Bread"
     store.changed()
     executor.deaf = False
@@ -75,7 +75,7 @@ def test_carrier_with_an_incomplete_chunk_is_damaged() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(40):
-        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+        document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     store.flush_after_cell()
     kept = executor.state["events.0"]
     assert isinstance(kept, list)
@@ -97,7 +97,7 @@ def test_shorter_conversation_replaces_the_longer_one() -> None:
     executor = Executor()
     document, store = begin(executor)
     for _ in range(50):
-        document.conversation.start_turn(ChatRequest(content="x" * 4000))
+        document.conversation.start_turn(new_event("chat_request", content="x" * 4000))
     document.archive_active()
     document.conversation = ConversationStream.new(
         clock=utc_now, made="headless", taken_ids=document.ids()
@@ -105,14 +105,14 @@ def test_shorter_conversation_replaces_the_longer_one() -> None:
     document.conversation.on_change = store.changed
     store.replaced()
     assert read_carrier(executor.metadata()) == stored(document)
-    document.conversation.start_turn(ChatRequest(content="next"))
+    document.conversation.start_turn(new_event("chat_request", content="next"))
     assert read_carrier(executor.metadata()) == stored(document)
 
 
 def test_title_is_sent_without_entries() -> None:
     executor = Executor()
     document, store = begin(executor)
-    document.conversation.start_turn(ChatRequest(content="x"))
+    document.conversation.start_turn(new_event("chat_request", content="x"))
     document.conversation.head["title"] = "Bread"
     store.changed()
     assert read_carrier(executor.metadata()) == stored(document)
@@ -121,7 +121,7 @@ def test_title_is_sent_without_entries() -> None:
 def test_lifting_moves_the_record_and_leaves_other_widgets() -> None:
     executor = Executor()
     document, _ = begin(executor)
-    document.conversation.start_turn(ChatRequest(content="x"))
+    document.conversation.start_turn(new_event("chat_request", content="x"))
     slider = model({"value": 1}, module="@jupyter-widgets/controls")
     metadata = executor.metadata()
     metadata["widgets"][merge.WIDGET_STATE]["state"]["slider"] = slider
@@ -135,7 +135,7 @@ def test_lifting_moves_the_record_and_leaves_other_widgets() -> None:
 def test_lifting_the_last_widget_leaves_no_widgets() -> None:
     executor = Executor()
     document, _ = begin(executor)
-    document.conversation.start_turn(ChatRequest(content="x"))
+    document.conversation.start_turn(new_event("chat_request", content="x"))
     metadata = executor.metadata()
     assert lift_carrier(metadata)
     assert set(metadata) == {"jp"}
@@ -145,10 +145,10 @@ def test_two_carriers_of_one_run_become_one_record() -> None:
     first = Executor()
     second = Executor()
     document, _ = begin(first)
-    document.conversation.start_turn(ChatRequest(content="one"))
+    document.conversation.start_turn(new_event("chat_request", content="one"))
     again = CarrierStore(document, open_widget=second.open)
     document.conversation.on_change = again.changed
-    document.conversation.start_turn(ChatRequest(content="two"))
+    document.conversation.start_turn(new_event("chat_request", content="two"))
     metadata = {"widgets": widgets(a=model(first.state), b=model(second.state))}
     assert lift_carrier(metadata)
     assert metadata == {"jp": stored(document)}

@@ -22,13 +22,16 @@ from jp_nb.record.document import (
     list_conversations,
     switch_conversation,
 )
-from jp_nb.record.events import ChatRequest, ConfigDelta
-from jp_nb.record.signing import SIGNATURE_KEY, Trust, is_signature
+from jp_nb.record.signing import Trust, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.trust import KeyFile
+from tests.kit.records import new_event
 from tests.notebook.page.executor import Executor
 from tests.notebook.page.page_in_process import Pages, in_thread, pages
 from tests.support.scripted_page import View
+
+SIGNATURE_KEY = "signature"
+
 
 __all__ = ["pages"]
 
@@ -70,9 +73,9 @@ class Run:
         self.store.changed()
 
     def ask(self, delta: dict[str, JsonValue] | None = None) -> None:
-        self.document.conversation.start_turn(ChatRequest(content="q"))
+        self.document.conversation.start_turn(new_event("chat_request", content="q"))
         if delta is not None:
-            self.document.conversation.append(ConfigDelta(delta=delta))
+            self.document.conversation.append(new_event("config_delta", delta=delta))
 
     def new(self) -> None:
         taken = self.document.ids()
@@ -232,7 +235,9 @@ class SignedPages:
         self.pages.store.changed()
 
     def configure(self, delta: dict[str, JsonValue]) -> None:
-        in_thread(lambda: self.pages.document.conversation.append(ConfigDelta(delta=delta)))
+        in_thread(
+            lambda: self.pages.document.conversation.append(new_event("config_delta", delta=delta))
+        )
         assert self.pages.flush()
 
     def go(self, name: str) -> None:
@@ -322,7 +327,7 @@ def test_reloaded_page_gets_the_signature(signing: SignedPages, pages: Pages) ->
     signing.begin()
     pages.tell("one")
     pages.view.awake = False
-    in_thread(lambda: pages.document.conversation.append(ConfigDelta(delta=MINE)))
+    in_thread(lambda: pages.document.conversation.append(new_event("config_delta", delta=MINE)))
     reloaded = View(json.loads(json.dumps(pages.view.jp)), page="page-2")
     pages.views = [reloaded]
     pages.send(reloaded, reloaded.hello())

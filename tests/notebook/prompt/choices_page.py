@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.toolkit.question import Question
+import jp_nb as jp
+from tests.kit.questions import new_prompt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -77,7 +77,7 @@ class ChoicesPage:
         for name, value in self.state.items():
             setattr(self.widget, name, value)
 
-    def read(self, **more: Any) -> Answered | NoValidAnswer:
+    def read(self, **more: Any) -> Any | NoValidAnswer:
         """Return what a click on Submit would answer."""
         state = self.state
         return self.control.read({"picks": state["picks"], "custom": state["custom"], **more})
@@ -105,7 +105,7 @@ class ChoicesPage:
         return self.page.get_by_role("status").inner_text().strip()
 
 
-OpenChoices = Callable[[Question], ChoicesPage]
+OpenChoices = Callable[[jp.Question], ChoicesPage]
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,10 @@ def choices(bare_page: Page) -> OpenChoices:
     """A function that shows the list of a question."""
     from jp_nb.notebook.prompt import controls  # others may do without widgets
 
-    def shown(question: Question) -> ChoicesPage:
+    def shown(question: jp.Question) -> ChoicesPage:
         return ChoicesPage(
-            bare_page, controls.question_control(QuestionPrompt(question), in_form=True)
+            bare_page,
+            controls.question_control(new_prompt("question_prompt", question), in_form=True),
         )
 
     return shown

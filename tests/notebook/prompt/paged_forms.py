@@ -8,13 +8,13 @@ from typing import Any
 
 import ipywidgets
 
-from jp_nb.agent.prompts import AnyEnd, FormPrompt, QuestionPrompt
+import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.presence import SeparateOutput
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import new_prompt
 
 
 @dataclass
@@ -52,7 +52,7 @@ class ManualLoop:
 TIMEOUT = 10.0
 
 
-def context_of(ends: list[AnyEnd], loop: ManualLoop | None = None) -> FormContext:
+def context_of(ends: list[Any], loop: ManualLoop | None = None) -> FormContext:
     """Return the surroundings of a form that reports its ends in `ends`."""
     return FormContext(
         loop or ManualLoop(),  # type: ignore[arg-type]  # as much of a loop as it needs
@@ -73,15 +73,15 @@ class FormUser:
 
     def __init__(
         self,
-        *questions: Question,
+        *questions: jp.Question,
         partial: bool = True,
         menu: bool = True,
         declines: bool = False,
     ) -> None:
         self.loop = ManualLoop()
-        self.ends: list[AnyEnd] = []
-        pages = tuple(map(QuestionPrompt, questions))
-        prompt = FormPrompt(pages, partial=partial, menu=menu, declines=declines)
+        self.ends: list[Any] = []
+        pages = tuple(new_prompt("question_prompt", question) for question in questions)
+        prompt = new_prompt("form_prompt", pages, partial=partial, menu=menu, declines=declines)
         self.form = PagedForm(prompt, context_of(self.ends, self.loop))
 
     @property

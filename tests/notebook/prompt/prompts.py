@@ -4,61 +4,58 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
+import jp_nb as jp
 from jp_nb.agent.call_draft import permission_actions
 from jp_nb.agent.change_review import approval_prompt
 from jp_nb.agent.interrupts import stream_menu, tool_menu
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    PromptDetail,
-    ProposedChange,
-    QuestionPrompt,
-    SimplePrompt,
-)
 from jp_nb.agent.result_delivery import DELIVERY_ACTIONS
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import new_prompt
 
 Persistence = Literal["none", "turn"]
 
 COLOURS = [f"colour {number}" for number in range(1, 10)]
 TYPES = {
-    "boolean": Question.boolean("q", "Delete it?").with_default(False),
-    "select": Question.select("q", "Which colour?", ["red", "green"]).with_default("green"),
-    "long_select": Question.select("q", "Which colour?", COLOURS),
-    "text": Question.text("q", "Why?").with_default("because"),
-    "secret": Question.secret("q", "Key?"),
+    "boolean": jp.Question.boolean("q", "Delete it?").with_default(False),
+    "select": jp.Question.select("q", "Which colour?", ["red", "green"]).with_default("green"),
+    "long_select": jp.Question.select("q", "Which colour?", COLOURS),
+    "text": jp.Question.text("q", "Why?").with_default("because"),
+    "secret": jp.Question.secret("q", "Key?"),
 }
 PERSISTENCES: tuple[Persistence, ...] = ("none", "turn")
 LABELS = (None, "Assistant")
 
 
-def prompt_of(kind: str, persistence: Persistence, label: str | None) -> QuestionPrompt:
+def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Any:
     """Return the prompt of one case, as a batch builds it."""
     question = TYPES[kind].with_persistence(persistence).with_context("Two lines\nof context.")
-    return QuestionPrompt(question, label=label, remember=kind == "boolean")
+    return new_prompt("question_prompt", question, label=label, remember=kind == "boolean")
 
 
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
-PERMISSION = ActionPrompt(
+PERMISSION = new_prompt(
+    "decision_prompt",
     "Run local fs_read tool?",
     actions=permission_actions("fs_read", "tool"),
-    exhibits=(PromptDetail("Arguments", json.loads(ARGUMENTS)),),
+    exhibits=(new_prompt("prompt_detail", "Arguments", json.loads(ARGUMENTS)),),
 )
-DELIVERY = ActionPrompt(
+DELIVERY = new_prompt(
+    "decision_prompt",
     "Deliver fs_read result to assistant?",
     actions=DELIVERY_ACTIONS,
-    exhibits=(PromptDetail("Result", "milk\neggs"),),
+    exhibits=(new_prompt("prompt_detail", "Result", "milk\neggs"),),
 )
 STREAMING = stream_menu("Which colors are in the picture?")
 TOOLS = tool_menu(["fs_read"])
-EDIT = QuestionPrompt(
-    Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
+EDIT = new_prompt(
+    "question_prompt",
+    jp.Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     consents=True,
 )
 
 
-def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionPrompt:
+def approval_of(*changes: Any, tool: str = "change_model") -> Any:
     """Return the prompt by which a person decides about `changes`."""
     return approval_prompt(tool, changes)
 
@@ -73,35 +70,42 @@ NEW_PROMPT = [*PROMPT[:14], "Rule 14: never be sure.", *PROMPT[15:], "A last\u20
 
 DELTAS = {
     "set and unset": approval_of(
-        ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
-        ProposedChange("assistant.model.parameters.top_p", None, "0.5"),
-        ProposedChange("assistant.model.parameters.temperature", "0.7", None),
-        ProposedChange("assistant.model.parameters.top_k", None, None),
+        new_prompt(
+            "proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'
+        ),
+        new_prompt("proposed_change", "assistant.model.parameters.top_p", None, "0.5"),
+        new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.7", None),
+        new_prompt("proposed_change", "assistant.model.parameters.top_k", None, None),
     ),
     "an item added, one removed": approval_of(
-        ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
-        ProposedChange('conversation.attachments["a.txt"]', '"a.txt"', None),
+        new_prompt(
+            "proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True
+        ),
+        new_prompt("proposed_change", 'conversation.attachments["a.txt"]', '"a.txt"', None),
     ),
     "a whole list": approval_of(
-        ProposedChange(
+        new_prompt(
+            "proposed_change",
             "assistant.model.parameters.stop_words",
             json.dumps([f"old {n}" for n in range(40)]),
             json.dumps([f"new {n}" for n in range(40)]),
         ),
     ),
     "a long value": approval_of(
-        ProposedChange("assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
+        new_prompt("proposed_change", "assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
     ),
     "a prompt of many lines": approval_of(
-        ProposedChange(
+        new_prompt(
+            "proposed_change",
             "assistant.system_prompt",
             json.dumps("\n".join(PROMPT)),
             json.dumps("\n".join(NEW_PROMPT), ensure_ascii=False),
         ),
-        ProposedChange("assistant.name", None, '"Ada"'),
+        new_prompt("proposed_change", "assistant.name", None, '"Ada"'),
     ),
     "hostile text": approval_of(
-        ProposedChange(
+        new_prompt(
+            "proposed_change",
             f"options.{shout('path')}",
             json.dumps(shout("now")),
             json.dumps(shout("proposed"), ensure_ascii=False),
@@ -110,7 +114,7 @@ DELTAS = {
     ),
 }
 
-PROMPTS: dict[tuple[str, str], SimplePrompt] = {
+PROMPTS: dict[tuple[str, str], Any] = {
     **{
         (kind, f"persistence {persistence}, {f'label {label}' if label else 'no label'}"): (
             prompt_of(kind, persistence, label)

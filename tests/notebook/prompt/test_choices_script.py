@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered
+import jp_nb as jp
 from jp_nb.notebook.prompt.controls import NoValidAnswer
-from jp_nb.toolkit.answer_types import OTHER_LABEL, Option, SelectAnswer
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import answer_type, answered
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
+
+OTHER_LABEL = "Other (type your own)"
+
 
 pytestmark = [
     pytest.mark.browser,
@@ -31,13 +33,13 @@ LONG = "\n".join(
 )
 
 
-def select(*options: Any, **more: Any) -> Question:
-    return Question.select("q", "Which?", options or COLOURS, **more)
+def select(*options: Any, **more: Any) -> jp.Question:
+    return jp.Question.select("q", "Which?", options or COLOURS, **more)
 
 
-def own(custom: str, *selected: str) -> Answered:
+def own(custom: str, *selected: str) -> Any:
     value: JsonValue = {"selected": [*selected], "custom": custom}
-    return Answered(value, "form")
+    return answered(value, "form")
 
 
 def ticked(shown: ChoicesPage) -> list[bool]:
@@ -55,7 +57,7 @@ def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoic
     rows = shown.page.locator(".jp-nb-option").all_inner_texts()
     assert rows == [*COLOURS, OTHER_LABEL]  # and no number
     shown.option("green").check()
-    assert shown.read() == Answered("green", "form")
+    assert shown.read() == answered("green", "form")
     shown.page.get_by_role("radio", name=OTHER_LABEL).click()
     assert shown.own_text.evaluate("box => box === document.activeElement")
     shown.page.keyboard.type("pink")
@@ -67,7 +69,7 @@ def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoic
     shown = choices(select(recommended=0))
     assert shown.page.get_by_role("radio").count() == 3
     assert shown.own_text.count() == 0
-    shown = choices(Question.select("q", "Which?", [], other=True))
+    shown = choices(jp.Question.select("q", "Which?", [], other=True))
     assert shown.page.get_by_role("radio").count() == 0
     box = shown.page.get_by_role("textbox", name=OTHER_LABEL)
     box.fill("mine")
@@ -84,11 +86,11 @@ def test_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) ->
     assert ticked(shown) == [False, False, False, True]
     shown.own_text.fill("")
     assert ticked(shown) == [False, True, False, False]
-    assert shown.read() == Answered("green", "form")
+    assert shown.read() == answered("green", "form")
     shown.own_text.fill("pink and more")
     assert shown.read() == own("pink and more")
     shown.option("red").check()
-    assert shown.read() == Answered("red", "form")
+    assert shown.read() == answered("red", "form")
     assert shown.own_text.input_value() == "pink and more"
     shown.page.get_by_role("radio", name=OTHER_LABEL).check()
     assert shown.read() == own("pink and more")
@@ -106,10 +108,10 @@ def test_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices) 
     rows = shown.page.locator(".jp-nb-option")
     assert rows.all_inner_texts() == ["red", "green (recommended) ★", "blue"]
     assert shown.option("green (recommended)").is_checked()  # in a screen reader as well
-    assert shown.read() == Answered("green", "form")
+    assert shown.read() == answered("green", "form")
     twice = choices(select("red", "Green (Recommended)", recommended=1))
     assert rows.all_inner_texts() == ["red", "Green (Recommended) ★"]
-    assert twice.read() == Answered("Green (Recommended)", "form")
+    assert twice.read() == answered("Green (Recommended)", "form")
     several = choices(select(recommended=1, multi=True))
     assert rows.all_inner_texts() == [*COLOURS]
     assert ticked(several) == [False] * 3
@@ -143,9 +145,11 @@ def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
         shown.option(label).click()
         counted.append(shown.counts)
     assert counted == ["", *(f"({n} selected)" for n in (1, 2, 3, 2, 3))]
-    assert shown.read() == Answered(["red", "green", "blue"], "form")
-    kind = SelectAnswer(options=tuple(Option(value=x) for x in COLOURS), multi=True, min_picks=2)
-    shown = choices(Question(id="q", text="Which?", answer_type=kind))
+    assert shown.read() == answered(["red", "green", "blue"], "form")
+    kind = answer_type(
+        "select", options=tuple(jp.Option(value=x) for x in COLOURS), multi=True, min_picks=2
+    )
+    shown = choices(jp.Question(id="q", text="Which?", answer_type=kind))
     assert shown.counts == "Please pick at least 2."
     shown.option("blue").click()
     assert shown.counts == "Please pick at least 2. (1 selected)"
@@ -165,11 +169,11 @@ def test_custom_text_joins_the_ticks(choices: OpenChoices) -> None:
     assert shown.counts == "(3 selected)"
     assert shown.read() == own("pink", "blue", "red")
     shown.page.get_by_role("checkbox", name=OTHER_LABEL).uncheck()
-    assert shown.read() == Answered(["blue", "red"], "form")
+    assert shown.read() == answered(["blue", "red"], "form")
     shown.page.get_by_role("checkbox", name=OTHER_LABEL).check()
     assert shown.read() == own("pink", "blue", "red")
     shown.own_text.fill("")
-    assert shown.read() == Answered(["blue", "red"], "form")
+    assert shown.read() == answered(["blue", "red"], "form")
 
 
 # Actions of a user, and their meaning without any page.
@@ -273,7 +277,7 @@ def test_after_any_clicks_the_answer_is_on_screen(choices: OpenChoices, multi: b
 # --- many, long, hostile ---------------------------------------------------------------------
 
 MANY = [
-    Option(
+    jp.Option(
         value=n,
         label=f"Option {n} {'with a name that is rather long ' * (1 + n % 4)}end",
         description=None if n % 2 else f"About {n}: {'what it comes to in the end ' * 20}",
@@ -294,7 +298,7 @@ def test_thirty_options_scroll_and_each_can_be_ticked(choices: OpenChoices) -> N
     assert boxes.count() == 30
     for index in (29, 0, 15):
         boxes.nth(index).click()
-    assert shown.read() == Answered([29, 0, 15], "form")
+    assert shown.read() == answered([29, 0, 15], "form")
     shown.sync()
     shown.mount()  # as on a page that is loaded again: the last one that was ticked is in view
     in_view = """row => {
@@ -324,7 +328,7 @@ def test_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
     assert shown.own_text.is_visible()
     shown.filter.fill("")
     assert shown.counts == "(2 selected)"
-    assert shown.read() == Answered([3, 20], "form")
+    assert shown.read() == answered([3, 20], "form")
 
 
 def test_filter_ignores_case_and_accents_and_is_emptied_with_escape(choices: OpenChoices) -> None:
@@ -343,7 +347,7 @@ def test_filter_ignores_case_and_accents_and_is_emptied_with_escape(choices: Ope
 
 
 def test_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:
-    plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
+    plans = [jp.Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
     shown = choices(select(*plans, other=True))
 
     def are_whole(*wanted: bool) -> None:
@@ -366,7 +370,7 @@ def test_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenC
 
 
 def test_nothing_moves_under_the_mouse(choices: OpenChoices) -> None:
-    plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
+    plans = [jp.Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
     shown = choices(select(*plans, multi=True))
     shown.option("Plan 0").focus()
     target = shown.option("Plan 2").bounding_box()
@@ -376,7 +380,7 @@ def test_nothing_moves_under_the_mouse(choices: OpenChoices) -> None:
     mouse.down()
     assert shown.option("Plan 2").bounding_box() == target
     mouse.up()
-    assert shown.read() == Answered([2], "form")
+    assert shown.read() == answered([2], "form")
     for multi in (True, False):
         shown = choices(select(multi=multi).with_required(False))
         button = shown.page.get_by_role("button", name="Next")
@@ -398,8 +402,8 @@ def test_hostile_text_stays_text(choices: OpenChoices) -> None:
         "ab",
         "W" * 4000,
     ]
-    options = [Option(value=n, label=text, description=text) for n, text in enumerate(evil)]
-    question = Question.select("q", evil[0], options, other=True)
+    options = [jp.Option(value=n, label=text, description=text) for n, text in enumerate(evil)]
+    question = jp.Question.select("q", evil[0], options, other=True)
     shown = choices(question)
     group = shown.page.locator(".jp-nb-choices")
     assert group.locator("img, script, a, [onfocus], [onerror]").count() == 0
@@ -432,12 +436,12 @@ def test_options_are_picked_with_the_keyboard(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     shown.option("red").focus()
     press(shown, "ArrowDown", "ArrowDown")
-    assert shown.read() == Answered("blue", "form")
+    assert shown.read() == answered("blue", "form")
     press(shown, "ArrowDown", "Tab")
     shown.page.keyboard.type("pink")
     assert shown.read() == own("pink")
     press(shown, "Shift+Tab", "ArrowUp")
-    assert shown.read() == Answered("blue", "form")
+    assert shown.read() == answered("blue", "form")
     press(shown, "Tab", "Tab")
     assert shown.page.evaluate("document.activeElement.textContent") == "Next"
     shown = choices(select(*range(12), multi=True, other=True))
@@ -446,13 +450,13 @@ def test_options_are_picked_with_the_keyboard(choices: OpenChoices) -> None:
     press(shown, "ArrowDown", "Space", "ArrowDown", "Tab", "Space", "ArrowDown", "Space")
     shown.page.keyboard.press("Tab")
     shown.page.keyboard.type("mine")
-    assert shown.read() == Answered({"selected": [1, 11], "custom": "mine"}, "form")
+    assert shown.read() == answered({"selected": [1, 11], "custom": "mine"}, "form")
     press(shown, "Shift+Tab", "Space", "ArrowUp", "Space")
-    assert shown.read() == Answered([1], "form")
+    assert shown.read() == answered([1], "form")
 
 
 def test_options_have_accessible_names_and_descriptions(choices: OpenChoices) -> None:
-    shown = choices(select(Option(value=1, label="one", description="The first."), "two"))
+    shown = choices(select(jp.Option(value=1, label="one", description="The first."), "two"))
     box = shown.page.get_by_role("radio", name="one", exact=True)
     described = box.evaluate(
         "box => document.getElementById(box.getAttribute('aria-describedby')).textContent"

@@ -8,20 +8,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    REFUSED_MARK,
-    Answered,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    QuestionPrompt,
-)
+import jp_nb as jp
+from jp_nb.agent.prompts import REFUSED_MARK
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompt_text import format_without_form, render_address, summarize_prompt
-from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.web_address import read_web_address
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end, new_prompt, not_answered
 from tests.notebook.prompt.paged_forms import FormUser, context_of
 from tests.notebook.prompt.scribe import Scribe
 
@@ -35,15 +30,15 @@ SCHEMA: dict[str, Any] = {
     },
     "required": ["city"],
 }
-TRIP = Question.form("trip", SCHEMA, "Which trip?")
-HOTEL = Question.form("hotel", {"type": "object", "properties": {"stars": {"type": "integer"}}})
-SURE = Question.form("sure", {"type": "object", "properties": {}}, "Delete all?")
-SIGN_IN = Question.url("login", "Please sign in.", "https://login.example.org/start?key=a1")
-DECLINED = NotAnswered("declined", "form", marks=REFUSED_MARK)
-CANCELLED = NotAnswered("cancelled", "form")
+TRIP = jp.Question.form("trip", SCHEMA, "Which trip?")
+HOTEL = jp.Question.form("hotel", {"type": "object", "properties": {"stars": {"type": "integer"}}})
+SURE = jp.Question.form("sure", {"type": "object", "properties": {}}, "Delete all?")
+SIGN_IN = jp.Question.url("login", "Please sign in.", "https://login.example.org/start?key=a1")
+DECLINED = not_answered("declined", "form", marks=REFUSED_MARK)
+CANCELLED = not_answered("cancelled", "form")
 
 
-def asked(*questions: Question) -> FormUser:
+def asked(*questions: jp.Question) -> FormUser:
     """Return a form as a tool that accepts Decline shows it."""
     return FormUser(*questions, partial=False, menu=False, declines=True)
 
@@ -83,7 +78,7 @@ def test_each_page_of_a_form_can_be_declined_alone() -> None:
     assert user.draft.page == 1
     user.boxes[0].value = "4"
     user.send("submit")
-    assert user.ends == [FormEnd((DECLINED, Answered({"stars": 4}, "form")))]
+    assert user.ends == [form_end((DECLINED, answered({"stars": 4}, "form")))]
 
 
 def test_declined_page_can_be_answered_until_the_form_is_sent() -> None:
@@ -96,19 +91,19 @@ def test_declined_page_can_be_answered_until_the_form_is_sent() -> None:
     user.boxes[0].value = "Delft"
     user.send("submit")
     [end] = user.ends
-    assert isinstance(end, FormEnd)
+    assert is_kind(end, "form_end")
     assert [each == DECLINED for each in end.ends] == [False, True]
 
 
 def test_declined_page_stays_declined_while_it_is_blank() -> None:
-    user = asked(Question.select("a", "Which?", ["x", "y"]), TRIP)
+    user = asked(jp.Question.select("a", "Which?", ["x", "y"]), TRIP)
     user.send("decline")
     user.send("back")
     user.send("next")
     user.boxes[0].value = "Delft"
     user.send("submit")
     [end] = user.ends
-    assert isinstance(end, FormEnd)
+    assert is_kind(end, "form_end")
     assert end.ends[0] == DECLINED
 
 
@@ -123,24 +118,27 @@ def test_send_leads_to_a_required_page_that_is_still_open() -> None:
     user.boxes[0].value = "Delft"
     user.send("submit")
     [end] = user.ends
-    assert isinstance(end, FormEnd)
+    assert is_kind(end, "form_end")
     assert end.ends[1] == DECLINED
 
 
 def test_stdin_leads_to_a_required_page_that_is_still_open() -> None:
-    pages = (QuestionPrompt(Question.text("a", "Why?")), QuestionPrompt(HOTEL))
-    prompt = FormPrompt(pages, declines=True)
+    pages = (
+        new_prompt("question_prompt", jp.Question.text("a", "Why?")),
+        new_prompt("question_prompt", HOTEL),
+    )
+    prompt = new_prompt("form_prompt", pages, declines=True)
     typed = ["", "!", "d", "s", "because", "s"]
     end = ask_form_on_stdin(prompt, Scribe(typed), "stdin")
-    assert isinstance(end, FormEnd)
+    assert is_kind(end, "form_end")
     assert end.ends == (
-        Answered("because", "stdin"),
-        NotAnswered("declined", "stdin", marks=REFUSED_MARK),
+        answered("because", "stdin"),
+        not_answered("declined", "stdin", marks=REFUSED_MARK),
     )
 
 
 def test_required_question_must_be_answered_or_declined() -> None:
-    user = asked(Question.select("a", "Which?", ["x", "y"]))
+    user = asked(jp.Question.select("a", "Which?", ["x", "y"]))
     user.send("submit")
     assert user.ends == []
     user.send("decline")
@@ -153,21 +151,21 @@ def test_field_left_alone_is_sent_with_its_default_and_a_cleared_one_is_absent()
     user.boxes[0].value = "Delft"
     user.send("submit")
     answer: JsonValue = {"city": "Delft", "nights": 2, "note": "quiet", "food": ["rice"]}
-    assert user.ends == [FormEnd((Answered(answer, "form"),))]
+    assert user.ends == [form_end((answered(answer, "form"),))]
     user = asked(TRIP)
     user.boxes[0].value = "Delft"
     user.boxes[1].value = ""
     user.boxes[2].value = ""
     user.boxes[3].picks = []
     user.send("submit")
-    assert user.ends == [FormEnd((Answered({"city": "Delft"}, "form"),))]
+    assert user.ends == [form_end((answered({"city": "Delft"}, "form"),))]
 
 
 @pytest.mark.req("R-MCP-46")
 def test_optional_field_without_default_that_was_left_alone_is_absent() -> None:
     user = asked(HOTEL)
     user.send("submit")
-    assert user.ends == [FormEnd((Answered({}, "form"),))]
+    assert user.ends == [form_end((answered({}, "form"),))]
 
 
 def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> None:
@@ -178,7 +176,7 @@ def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> 
             "count": {"type": "integer", "multipleOf": 5},
         },
     }
-    user = asked(Question.form("q", schema))
+    user = asked(jp.Question.form("q", schema))
     user.boxes[0].value = "abc"
     user.boxes[1].value = "7"
     user.send("submit")
@@ -190,7 +188,7 @@ def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> 
     assert user.problems == ["Expected a text that matches ^[a-z]+$", ""]
     user.boxes[0].value = "abc"
     user.send("submit")
-    assert user.ends == [FormEnd((Answered({"name": "abc", "count": 10}, "form"),))]
+    assert user.ends == [form_end((answered({"name": "abc", "count": 10}, "form"),))]
 
 
 def test_question_without_fields_is_a_confirmation() -> None:
@@ -199,7 +197,7 @@ def test_question_without_fields_is_a_confirmation() -> None:
     user.send("unchosen")
     assert (user.note, user.ends) == ("You changed nothing here. Press Confirm to continue.", [])
     user.send("submit")
-    assert user.ends == [FormEnd((Answered({}, "form"),))]
+    assert user.ends == [form_end((answered({}, "form"),))]
     prompt = user.form._prompt
     assert summarize_prompt(prompt, user.ends[0]).plain == "Delete all? → confirmed"
 
@@ -228,24 +226,27 @@ def test_address_is_done_only_after_the_button() -> None:
     user.send("unchosen")
     assert user.ends == []
     user.send("submit")
-    assert user.ends == [FormEnd((Answered(True, "form"),))]
+    assert user.ends == [form_end((answered(True, "form"),))]
 
 
 def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
     ends: list[Any] = []
-    form = Form(QuestionPrompt(SIGN_IN), context_of(ends))
+    form = Form(new_prompt("question_prompt", SIGN_IN), context_of(ends))
     try:
         form._bridge._handle_custom_msg({"type": "unchosen", "step": 0}, [])
         assert form._note.value == "You changed nothing. To send the proposed value, press Done."
         form._bridge._handle_custom_msg({"type": "submit", "step": 0}, [])
     finally:
         form.close_all_widgets()
-    assert ends == [Answered(True, "form")]
-    assert summarize_prompt(QuestionPrompt(SIGN_IN), ends[0]).plain == "Please sign in. → done"
+    assert ends == [answered(True, "form")]
+    assert (
+        summarize_prompt(new_prompt("question_prompt", SIGN_IN), ends[0]).plain
+        == "Please sign in. → done"
+    )
 
 
 def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
-    saved = format_without_form(QuestionPrompt(SIGN_IN))
+    saved = format_without_form(new_prompt("question_prompt", SIGN_IN))
     assert "an address at login.example.org" in saved
     assert "https://" not in saved
 
@@ -253,47 +254,49 @@ def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
 # --- on stdin --------------------------------------------------------------------------------
 
 
-def typed(question: Question, *lines: str) -> tuple[Any, str]:
+def typed(question: jp.Question, *lines: str) -> tuple[Any, str]:
     """Return the end of a form that accepts Decline, and all that was shown."""
     scribe = Scribe([*lines])
-    prompt = FormPrompt((QuestionPrompt(question),), declines=True)
+    prompt = new_prompt("form_prompt", (new_prompt("question_prompt", question),), declines=True)
     end = ask_form_on_stdin(prompt, scribe, "stdin")
     return end, "\n".join(scribe.read_so_far)
 
 
 @pytest.mark.parametrize("question", [TRIP, SURE, SIGN_IN])
-def test_decline_on_stdin_is_not_a_cancel(question: Question) -> None:
+def test_decline_on_stdin_is_not_a_cancel(question: jp.Question) -> None:
     end, _ = typed(question, "!", "d")
-    assert end == NotAnswered("declined", "stdin", marks=REFUSED_MARK)
+    assert end == not_answered("declined", "stdin", marks=REFUSED_MARK)
     end, _ = typed(question, "!", "b", "!", "c")
-    assert end == NotAnswered("cancelled", "stdin")
+    assert end == not_answered("cancelled", "stdin")
 
 
 def test_confirmation_on_stdin_needs_a_yes() -> None:
     end, shown = typed(SURE, "", "1", "y")
-    assert end == FormEnd((Answered({}, "stdin"),))
+    assert end == form_end((answered({}, "stdin"),))
     assert "Delete all?" in shown
 
 
 def test_address_on_stdin_is_printed_again_on_request_and_not_opened() -> None:
     end, shown = typed(SIGN_IN, "a", "y")
-    assert end == FormEnd((Answered(True, "stdin"),))
+    assert end == form_end((answered(True, "stdin"),))
     assert shown.count("  https://login.example.org/start?key=a1\n") == 2
     assert "  Host: login.example.org" in shown
     scribe = Scribe(["y"])
-    assert ask_on_stdin(QuestionPrompt(SIGN_IN), scribe, "stdin") == Answered(True, "stdin")
+    assert ask_on_stdin(new_prompt("question_prompt", SIGN_IN), scribe, "stdin") == answered(
+        True, "stdin"
+    )
 
 
 def test_field_with_a_condition_of_the_schema_is_asked_again_on_stdin() -> None:
     schema = {"type": "object", "properties": {"count": {"type": "integer", "multipleOf": 5}}}
-    end, shown = typed(Question.form("q", schema), "7", "10", "s")
-    assert end == FormEnd((Answered({"count": 10}, "stdin"),))
+    end, shown = typed(jp.Question.form("q", schema), "7", "10", "s")
+    assert end == form_end((answered({"count": 10}, "stdin"),))
     assert "Expected a multiple of 5" in shown
 
 
 def test_kinds_are_forms_of_own_tools_too() -> None:
     kind = TRIP.answer_type
-    assert isinstance(kind, FormAnswer)
+    assert is_kind(kind, "form_answer")
     assert kind.misfit({"city": "D"}) == "value"
     assert (SIGN_IN.human_only, SIGN_IN.automatic) == (True, None)
     assert SIGN_IN.model_dump()["answer_type"] == {

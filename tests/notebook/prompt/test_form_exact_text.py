@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.display import ToolBegins
 from jp_nb.notebook.prompt import form
 from jp_nb.notebook.prompt.form import highlight_code, show_exact_text, split_parts
 from jp_nb.rendering.transcript import render_call
 from jp_nb.text import format_object
+from tests.kit.screens import display_event
 
 MEGABYTE = {"content": "\n".join(f"zeile {n} ä ö é — “x” \u200b" for n in range(35_000))}
 
@@ -93,7 +93,7 @@ def test_unknown_language_has_no_colors() -> None:
 
 @pytest.mark.parametrize("arguments", [MEGABYTE, {"content": MEGABYTE["content"].split("\n")}])
 def test_megabyte_of_arguments_is_drawn_quickly(arguments: dict[str, Any]) -> None:
-    begins = ToolBegins("c1", "write", arguments, hidden=False)
+    begins = display_event("tool_begins", "c1", "write", arguments, hidden=False)
     began = process_time()
     for _ in range(10):
         render_call(begins, None)

@@ -14,39 +14,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import EMPTY_MARK, Answered, Mark, QuestionPrompt
+import jp_nb as jp
+from jp_nb.agent.prompts import EMPTY_MARK
 from jp_nb.notebook.prompt.controls import (
     Choices,
     FormControl,
     NoValidAnswer,
     question_control,
 )
-from jp_nb.toolkit.answer_types import OTHER_LABEL, IntegerAnswer, Option, SelectAnswer, TextAnswer
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type, answered, new_prompt
 
-NO_MARKS: frozenset[Mark] = frozenset()
+OTHER_LABEL = "Other (type your own)"
+
+
+NO_MARKS: frozenset[Any] = frozenset()
 COLOURS = ("red", "green", "blue")
 
 
-def select(**more: Any) -> Question:
-    return Question.select("q", "Which?", more.pop("options", COLOURS), **more)
+def select(**more: Any) -> jp.Question:
+    return jp.Question.select("q", "Which?", more.pop("options", COLOURS), **more)
 
 
-def field(question: Question) -> FormControl:
-    return question_control(QuestionPrompt(question), in_form=True)
+def field(question: jp.Question) -> FormControl:
+    return question_control(new_prompt("question_prompt", question), in_form=True)
 
 
-def text(**more: Any) -> Question:
-    return Question(id="q", text="Why?", answer_type=TextAnswer(**more))
+def text(**more: Any) -> jp.Question:
+    return jp.Question(id="q", text="Why?", answer_type=answer_type("text", **more))
 
 
-def values(*answers: JsonValue) -> list[Answered]:
-    return [Answered(answer, "form") for answer in answers]
+def values(*answers: JsonValue) -> list[Any]:
+    return [answered(answer, "form") for answer in answers]
 
 
-def own(custom: str, *selected: str, marks: frozenset[Mark] = NO_MARKS) -> Answered:
+def own(custom: str, *selected: str, marks: frozenset[Any] = NO_MARKS) -> Any:
     value: JsonValue = {"selected": [*selected], "custom": custom}
-    return Answered(value, "form", marks=marks)
+    return answered(value, "form", marks=marks)
 
 
 # --- which control ---------------------------------------------------------------------------
@@ -61,33 +65,33 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
         (select(multi=True), "Choices", "Choices"),
         (select(other=True), "Choices", "Choices"),
         (select(recommended=1), "Choices", "Choices"),
-        (select(options=[Option(value=1, description="one")]), "Choices", "Choices"),
-        (Question.boolean("q", "Sure?"), None, "RadioButtons"),
-        (Question.boolean("q", "Sure?").with_required(False), None, "Choices"),
+        (select(options=[jp.Option(value=1, description="one")]), "Choices", "Choices"),
+        (jp.Question.boolean("q", "Sure?"), None, "RadioButtons"),
+        (jp.Question.boolean("q", "Sure?").with_required(False), None, "Choices"),
         (text(), "Textarea", "Textarea"),
         (text(lines=False), "Text", "Text"),
         (text(format="email"), "Text", "Text"),
         (text(format="time"), "Text", "Text"),
         (text(format="date"), "DatePicker", "DatePicker"),
-        (Question.number("q", "How much?"), "Text", "Text"),
-        (Question.integer("q", "How many?"), "Text", "Text"),
-        (Question.secret("q", "Key?"), "SecretField", "SecretField"),
+        (jp.Question.number("q", "How much?"), "Text", "Text"),
+        (jp.Question.integer("q", "How many?"), "Text", "Text"),
+        (jp.Question.secret("q", "Key?"), "SecretField", "SecretField"),
     ]:
         with subtests.test(question=question):
-            found = [question_control(QuestionPrompt(question)), field(question)]
+            found = [question_control(new_prompt("question_prompt", question)), field(question)]
             names = [type(each.widget).__name__ if each.widget else None for each in found]
             assert names == [alone, beside]
 
 
 def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
-    question = Question.boolean("q", "Sure?")
-    alone = question_control(QuestionPrompt(question))
+    question = jp.Question.boolean("q", "Sure?")
+    alone = question_control(new_prompt("question_prompt", question))
     assert list(alone.buttons or {}) == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
     assert beside.read({}) == NoValidAnswer("Please choose an option first.", blank=True)
     assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
-    assert field(question.with_default(False)).read({}) == Answered(False, "form")
+    assert field(question.with_default(False)).read({}) == answered(False, "form")
 
 
 # --- options ---------------------------------------------------------------------------------
@@ -95,11 +99,14 @@ def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
 
 @pytest.mark.req("RPI-16")
 def test_one_of_several_is_the_rule() -> None:
-    assert select(other=True).answer_type == SelectAnswer(
-        options=tuple(Option(value=colour) for colour in COLOURS), other=True, multi=False
+    assert select(other=True).answer_type == answer_type(
+        "select",
+        options=tuple(jp.Option(value=colour) for colour in COLOURS),
+        other=True,
+        multi=False,
     )
     control = field(select(other=True))
-    assert control.read({"picks": [1], "custom": None}) == Answered("green", "form")
+    assert control.read({"picks": [1], "custom": None}) == answered("green", "form")
 
 
 @pytest.mark.req("RPI-32", "RCP-20", "HB-5")
@@ -107,9 +114,9 @@ def test_custom_text_replaces_one_pick_and_joins_several() -> None:
     one = field(select(other=True))
     several = field(select(other=True, multi=True))
     assert one.read({"picks": [2], "custom": "pink"}) == own("pink")
-    assert one.read({"picks": [2], "custom": None}) == Answered("blue", "form")
+    assert one.read({"picks": [2], "custom": None}) == answered("blue", "form")
     assert several.read({"picks": [2, 0], "custom": "pink"}) == own("pink", "blue", "red")
-    assert several.read({"picks": [2, 0], "custom": None}) == Answered(["blue", "red"], "form")
+    assert several.read({"picks": [2, 0], "custom": None}) == answered(["blue", "red"], "form")
 
 
 @pytest.mark.req("RPI-14", "RCP-7", "RPI-20", "HB-8", "RPI-37")
@@ -124,12 +131,12 @@ def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
 
 @pytest.mark.req("RCP-12", "RPI-55")
 def test_equal_labels_are_numbered() -> None:
-    options = [Option(value=n, label="same") for n in range(3)]
+    options = [jp.Option(value=n, label="same") for n in range(3)]
     control = field(select(options=options, multi=True))
     assert isinstance(control.widget, Choices)
     labels = [option["label"] for option in control.widget.options]
     assert labels == ["same", "same (2)", "same (3)"]
-    assert control.read({"picks": [2, 1], "custom": None}) == Answered([2, 1], "form")
+    assert control.read({"picks": [2, 1], "custom": None}) == answered([2, 1], "form")
 
 
 @pytest.mark.req("RPI-21", "HB-8")
@@ -158,7 +165,7 @@ def test_default_is_the_option_that_it_is(options: tuple[int | str, ...]) -> Non
     for value in options:
         for ask in (select(options=options), select(options=options, other=True)):
             found = field(ask.with_default(value)).read({})
-            assert isinstance(found, Answered)
+            assert is_kind(found, "answered")
             assert (found.value, type(found.value)) == (value, type(value))
 
 
@@ -170,14 +177,16 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     assert isinstance(asked, NoValidAnswer)
     assert (asked.blank, asked.confirmable) == (True, True)
     assert "none of these" in asked.why
-    assert control.read(nothing | {"confirmed": True}) == Answered([], "form")
+    assert control.read(nothing | {"confirmed": True}) == answered([], "form")
     assert control.read(nothing | {"confirmed": "yes"}) == asked
 
 
 def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl:
-    options = tuple(Option(value=colour) for colour in COLOURS)
-    kind = SelectAnswer(options=options, multi=True, other=other, min_picks=least, max_picks=most)
-    return field(Question(id="q", text="Which?", answer_type=kind))
+    options = tuple(jp.Option(value=colour) for colour in COLOURS)
+    kind = answer_type(
+        "select", options=options, multi=True, other=other, min_picks=least, max_picks=most
+    )
+    return field(jp.Question(id="q", text="Which?", answer_type=kind))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +205,7 @@ def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> 
     for count in range(4):
         found = control.read({"picks": [*range(count)], "custom": None, "confirmed": True})
         if least <= count <= (3 if most is None else most):
-            assert found == Answered([*COLOURS[:count]], "form")
+            assert found == answered([*COLOURS[:count]], "form")
         else:
             assert found == NoValidAnswer(said, blank=count == 0)
     own_too = bounded(2, 2, other=True)
@@ -309,12 +318,12 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
 ) -> None:
     for question in (
         select(),
-        Question.boolean("q", "Sure?"),
+        jp.Question.boolean("q", "Sure?"),
         text(min_length=2, max_length=2),
         text(format="date"),
-        Question.number("q", "How much?", minimum=0),
-        Question.integer("q", "How many?"),
-        Question.secret("q", "Key?"),
+        jp.Question.number("q", "How much?", minimum=0),
+        jp.Question.integer("q", "How many?"),
+        jp.Question.secret("q", "Key?"),
     ):
         for sent in ({"value": value}, {"index": value}):
             found = field(question).read({**sent, "confirmed": confirmed})
@@ -325,7 +334,7 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
 
 
 def test_empty_text_alone_is_an_answer_as_ever() -> None:
-    alone = question_control(QuestionPrompt(text()))
+    alone = question_control(new_prompt("question_prompt", text()))
     assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
 
 
@@ -337,12 +346,12 @@ def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     assert isinstance(asked, NoValidAnswer)
     assert (asked.blank, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
-    assert confirmed == Answered(blank, "form", marks=EMPTY_MARK)
+    assert confirmed == answered(blank, "form", marks=EMPTY_MARK)
 
 
 @pytest.mark.req("RCP-17", "RPI-35")
 def test_text_is_sent_as_it_was_typed() -> None:
-    assert field(text()).read({"value": "  a\n b "}) == Answered("  a\n b ", "form")
+    assert field(text()).read({"value": "  a\n b "}) == answered("  a\n b ", "form")
 
 
 @pytest.mark.parametrize(
@@ -374,17 +383,17 @@ def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, 
     ],
 )
 def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
-    assert field(text(format=kind)).read({"value": sent}) == Answered(answer, "form")
+    assert field(text(format=kind)).read({"value": sent}) == answered(answer, "form")
 
 
 def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
-    assert control.read({}) == Answered("2026-11-23", "form")
+    assert control.read({}) == answered("2026-11-23", "form")
     assert control.read({"value": None}) == NoValidAnswer("Nothing was typed.", blank=True)
 
 
-NUMBER = Question.number("q", "How much?", minimum=0, maximum=2.5)
-INTEGER = Question.integer("q", "How many?", minimum=1, maximum=5)
+NUMBER = jp.Question.number("q", "How much?", minimum=0, maximum=2.5)
+INTEGER = jp.Question.integer("q", "How many?", minimum=1, maximum=5)
 
 
 @pytest.mark.parametrize(
@@ -397,9 +406,9 @@ INTEGER = Question.integer("q", "How many?", minimum=1, maximum=5)
         (NUMBER, "2.50", 2.5),
     ],
 )
-def test_number_is_read_as_one(question: Question, typed: str, answer: float) -> None:
+def test_number_is_read_as_one(question: jp.Question, typed: str, answer: float) -> None:
     found = field(question).read({"value": typed})
-    assert isinstance(found, Answered)
+    assert is_kind(found, "answered")
     assert (found.value, type(found.value)) == (answer, type(answer))
 
 
@@ -417,7 +426,7 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
             )
             assert control.read({}) == NoValidAnswer(f"expected {expected}")
             assert control.widget.value == typed
-            assert isinstance(question.answer_type, IntegerAnswer) is (question is INTEGER)
+            assert is_kind(question.answer_type, "integer_answer") is (question is INTEGER)
 
 
 # --- state and clock -------------------------------------------------------------------------
@@ -464,7 +473,7 @@ def test_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
         (INTEGER, "value", "x"),
     ],
 )
-def test_every_change_is_heard(question: Question, name: str, value: Any) -> None:
+def test_every_change_is_heard(question: jp.Question, name: str, value: Any) -> None:
     control = field(question)
     heard = list[int]()
     control.observe(lambda: heard.append(1))

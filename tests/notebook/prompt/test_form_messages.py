@@ -13,58 +13,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    Answered,
-    AnyEnd,
-    FormEnd,
-    FormPrompt,
-    NotAnswered,
-    PromptDetail,
-    QuestionPrompt,
-    SimplePrompt,
-)
+import jp_nb as jp
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, Choices
-from jp_nb.notebook.prompt.form import Form, FormBridge, PromptForm
+from jp_nb.notebook.prompt.form import Form, FormBridge
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from jp_nb.rendering.prompt_text import FAILED
-from jp_nb.toolkit.answer_types import Option, TextAnswer
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind, kind_of
+from tests.kit.questions import answer_type, answered, new_prompt
 from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PERMISSION, STREAMING, TOOLS
 
+FAILED = "An error occurred ({}). Nothing was lost: try again, or cancel."
+
+
 COLOURS = ["red", "green", "blue"]
 MANY = [f"colour {number}" for number in range(20)]
-LONG = ActionPrompt(
+LONG = new_prompt(
+    "decision_prompt",
     "Run it?",
     PERMISSION.actions,
-    exhibits=(PromptDetail("Code", "x = 1\n" * 1100, language="python"),),
+    exhibits=(new_prompt("prompt_detail", "Code", "x = 1\n" * 1100, language="python"),),
     only_buttons=True,
 )
 
 
-def text(**more: Any) -> Question:
-    return Question(id="q", text="Why?", answer_type=TextAnswer(**more))
+def text(**more: Any) -> jp.Question:
+    return jp.Question(id="q", text="Why?", answer_type=answer_type("text", **more))
 
 
 # For each kind of question: the state of its control that a page sends, and its answer.
-QUESTIONS: dict[str, tuple[Question, dict[str, JsonValue], JsonValue]] = {
-    "radio buttons": (Question.select("q", "Which?", COLOURS), {"index": 1}, "green"),
-    "list": (Question.select("q", "Which?", MANY), {"picks": [9], "custom": None}, "colour 9"),
+QUESTIONS: dict[str, tuple[jp.Question, dict[str, JsonValue], JsonValue]] = {
+    "radio buttons": (jp.Question.select("q", "Which?", COLOURS), {"index": 1}, "green"),
+    "list": (jp.Question.select("q", "Which?", MANY), {"picks": [9], "custom": None}, "colour 9"),
     "descriptions": (
-        Question.select("q", "Which?", [Option(value=1, description="one"), Option(value=2)]),
+        jp.Question.select(
+            "q", "Which?", [jp.Option(value=1, description="one"), jp.Option(value=2)]
+        ),
         {"picks": [1], "custom": None},
         2,
     ),
     "several": (
-        Question.select("q", "Which?", COLOURS, multi=True),
+        jp.Question.select("q", "Which?", COLOURS, multi=True),
         {"picks": [2, 0], "custom": None},
         ["blue", "red"],
     ),
     "own text": (
-        Question.select("q", "Which?", COLOURS, other=True),
+        jp.Question.select("q", "Which?", COLOURS, other=True),
         {"picks": [], "custom": "pink"},
         {"selected": [], "custom": "pink"},
     ),
@@ -72,10 +67,10 @@ QUESTIONS: dict[str, tuple[Question, dict[str, JsonValue], JsonValue]] = {
     "line": (text(lines=False), {"value": "because"}, "because"),
     "address": (text(format="email"), {"value": "a@example.org"}, "a@example.org"),
     "date": (text(format="date"), {"value": "2026-11-23"}, "2026-11-23"),
-    "number": (Question.number("q", "How much?", maximum=9), {"value": "2.5"}, 2.5),
-    "integer": (Question.integer("q", "How many?", minimum=1), {"value": "12"}, 12),
-    "web page": (Question.url("q", "Sign in?", "https://example.org/a"), {}, True),
-    "secret": (Question.secret("q", "Key?"), {"value": "hunter2"}, "hunter2"),
+    "number": (jp.Question.number("q", "How much?", maximum=9), {"value": "2.5"}, 2.5),
+    "integer": (jp.Question.integer("q", "How many?", minimum=1), {"value": "12"}, 12),
+    "web page": (jp.Question.url("q", "Sign in?", "https://example.org/a"), {}, True),
+    "secret": (jp.Question.secret("q", "Key?"), {"value": "hunter2"}, "hunter2"),
 }
 FIELDS = {
     name: (question.model_copy(update={"id": f"f{number}"}), state, answer)
@@ -86,12 +81,12 @@ FIELD_STATES: list[JsonValue] = [state for _, state, _ in FIELDS.values()]
 FIELD_ANSWER: dict[str, JsonValue] = {
     question.id: answer for question, _, answer in FIELDS.values()
 }
-FORM_OF_FIELDS = Question(
+FORM_OF_FIELDS = jp.Question(
     id="q",
     text="Settings",
-    answer_type=FormAnswer(fields=tuple(question for question, _, _ in FIELDS.values())),
+    answer_type=answer_type("form", fields=tuple(question for question, _, _ in FIELDS.values())),
 )
-ACTIONS: dict[str, ActionPrompt] = {
+ACTIONS: dict[str, Any] = {
     "permission": PERMISSION,
     "long code": LONG,
     "result": DELIVERY,
@@ -105,8 +100,8 @@ ACTIONS: dict[str, ActionPrompt] = {
 class Shown:
     """An open form, and the ends that it reports."""
 
-    form: PromptForm
-    ends: list[AnyEnd]
+    form: Any
+    ends: list[Any]
 
     @property
     def widgets(self) -> list[Any]:
@@ -147,12 +142,12 @@ class Shown:
 
 
 @contextmanager
-def shown(prompt: SimplePrompt | FormPrompt) -> Iterator[Shown]:
+def shown(prompt: Any | Any) -> Iterator[Shown]:
     """Show a form, and fail if an error would be shown in the cell."""
-    ends: list[AnyEnd] = []
+    ends: list[Any] = []
     context = context_of(ends)
-    paged = isinstance(prompt, FormPrompt)
-    form = PagedForm(prompt, context) if paged else Form(prompt, context)  # type: ignore[arg-type]
+    paged = is_kind(prompt, "form_prompt")
+    form = PagedForm(prompt, context) if paged else Form(prompt, context)
     with pytest.MonkeyPatch.context() as patch:
         # ipywidgets shows the errors of its callbacks in the cell, through the shell.
         patch.setattr("ipywidgets.widgets.widget.get_ipython", Failing)
@@ -202,22 +197,24 @@ MESSAGES: st.SearchStrategy[Any] = st.one_of(
 SENT = st.lists(st.tuples(st.integers(0, 10**6), MESSAGES), min_size=1, max_size=25)
 
 
-def is_producible(prompt: SimplePrompt, end: Any) -> bool:
+def is_producible(prompt: Any, end: Any) -> bool:
     """Return True if a user of the form can give this answer."""
-    match end, prompt:
-        case NotAnswered(end="cancelled"), ActionPrompt():
-            return not prompt.only_buttons
-        case NotAnswered(end="cancelled" | "declined"), _:
-            return True
-        case Answered(value=value), ActionPrompt():
-            return value in {action.value for action in prompt.actions if action.on_form}
-        case Answered(value=value), QuestionPrompt():
-            str(value).encode()  # fails for half of a surrogate pair
-            return prompt.question.answer_type.misfit(value) is None
+    match kind_of(end), kind_of(prompt):
+        case "not_answered", "decision_prompt":
+            if end.end == "cancelled":
+                return not prompt.only_buttons
+            return bool(end.end == "declined")
+        case "not_answered", _:
+            return end.end in ("cancelled", "declined")
+        case "answered", "decision_prompt":
+            return end.value in {action.value for action in prompt.actions if action.on_form}
+        case "answered", "question_prompt":
+            str(end.value).encode()  # fails for half of a surrogate pair
+            return prompt.question.answer_type.misfit(end.value) is None
     return False
 
 
-def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[SimplePrompt, ...]) -> None:
+def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[Any, ...]) -> None:
     """Send the messages, each to one of the widgets; stop at the end of the form."""
     for number, message in sent:
         step = page.form._step
@@ -229,7 +226,7 @@ def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[SimplePrompt
                 name: text for name, text in before.items() if name in after
             }
         for end in page.ends:
-            ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompts)
+            ends = end.ends if is_kind(end, "form_end") else [end] * len(prompts)
             assert all(map(is_producible, prompts, ends)), (message, end)
         if page.ends:
             return
@@ -240,16 +237,16 @@ def test_question_keeps_its_texts_and_takes_only_possible_answers(
     kind: str, sent: list[tuple[int, Any]]
 ) -> None:
     question, state, answer = QUESTIONS[kind]
-    prompt = QuestionPrompt(question)
+    prompt = new_prompt("question_prompt", question)
     with shown(prompt) as page:
         attack(page, sent, (prompt,))
         if not page.ends:
             page.tell("submit", **state)
-            assert page.ends == [Answered(answer, "form")]
+            assert page.ends == [answered(answer, "form")]
 
 
-BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"))
-DECISIONS: dict[str, tuple[SimplePrompt, str, JsonValue]] = {
+BOOLEAN = new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"))
+DECISIONS: dict[str, tuple[Any, str, JsonValue]] = {
     "boolean": (BOOLEAN, "Yes", True),
     **{
         name: (prompt, prompt.actions[0].label, prompt.actions[0].value)
@@ -268,7 +265,7 @@ def test_decision_keeps_its_texts_and_takes_only_its_buttons(
         attack(page, sent, (prompt,))
         if not page.ends:
             page.click(label)
-            assert page.ends == [Answered(value, "form")]
+            assert page.ends == [answered(value, "form")]
 
 
 def test_each_kind_of_question_is_attacked() -> None:
@@ -277,14 +274,14 @@ def test_each_kind_of_question_is_attacked() -> None:
 
 
 PAGES = tuple(
-    QuestionPrompt(question.model_copy(update={"id": name.replace(" ", "_")}))
+    new_prompt("question_prompt", question.model_copy(update={"id": name.replace(" ", "_")}))
     for name, (question, _, _) in QUESTIONS.items()
 )
 
 
 def fill_in(page: Shown, states: list[dict[str, JsonValue]]) -> None:
     """Answer each page of a form, whatever it shows."""
-    draft = page.form._draft  # type: ignore[attr-defined]  # a form with pages
+    draft = page.form._draft  # a form with pages
     while draft.screen != "page":
         page.tell("resume")
     while not draft.is_first:
@@ -301,21 +298,21 @@ def test_form_with_pages_stays_usable(pages: str, sent: list[tuple[int, Any]]) -
         states = [state for _, state, _ in QUESTIONS.values()]
         answers: list[JsonValue] = [answer for _, _, answer in QUESTIONS.values()]
     else:
-        prompts = (QuestionPrompt(FORM_OF_FIELDS),)
+        prompts = (new_prompt("question_prompt", FORM_OF_FIELDS),)
         states = [{"fields": FIELD_STATES}]
         answers = [FIELD_ANSWER]
 
-    with shown(FormPrompt(prompts, menu=True)) as page:
+    with shown(new_prompt("form_prompt", prompts, menu=True)) as page:
         attack(page, sent, prompts)
         if not page.ends:
             fill_in(page, states)
             [end] = page.ends
-            assert isinstance(end, FormEnd)
-            assert [each.value for each in end.ends if isinstance(each, Answered)] == answers
+            assert is_kind(end, "form_end")
+            assert [each.value for each in end.ends if is_kind(each, "answered")] == answers
 
 
 def test_comms_of_a_form_are_its_own_until_it_is_closed() -> None:
-    with shown(QuestionPrompt(Question.boolean("q", "Sure?"))) as page:
+    with shown(new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"))) as page:
         names = {widget.comm.comm_id for widget in page.widgets}
         assert names <= FORM_COMMS
     assert not names & FORM_COMMS
@@ -329,7 +326,7 @@ LATE: dict[str, Callable[[Shown], None]] = {
 
 @pytest.mark.parametrize("name", LATE)
 def test_message_for_a_form_that_has_ended_changes_nothing(name: str) -> None:
-    with shown(QuestionPrompt(Question.select("q", "Which?", COLOURS))) as page:
+    with shown(new_prompt("question_prompt", jp.Question.select("q", "Which?", COLOURS))) as page:
         page.tell("submit", index=0)
         LATE[name](page)
-        assert page.ends[0] == Answered("red", "form")
+        assert page.ends[0] == answered("red", "form")

@@ -13,29 +13,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
+import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import form_page, form_pages
 from jp_nb.rendering import prompt_text
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answer_type, form_end, not_answered
+from tests.kit.questions import answered as kit_answered
 from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
 
-COLOUR = Question.select("colour", "Which colour?", ["red", "green", "blue"])
-EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
-NAME = Question.text("name", "Which name?")
-SIZE = Question.integer("size", "Which size?", minimum=1, maximum=9)
-KEY = Question.secret("key", "Which key?")
-CANCELLED = NotAnswered("cancelled", "form")
-DECLINED = NotAnswered("declined", "form")
-LATE = NotAnswered("timed_out", "form")
+COLOUR = jp.Question.select("colour", "Which colour?", ["red", "green", "blue"])
+EXTRAS = jp.Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
+NAME = jp.Question.text("name", "Which name?")
+SIZE = jp.Question.integer("size", "Which size?", minimum=1, maximum=9)
+KEY = jp.Question.secret("key", "Which key?")
+CANCELLED = not_answered("cancelled", "form")
+DECLINED = not_answered("declined", "form")
+LATE = not_answered("timed_out", "form")
 
 
-def given_(value: Any) -> Answered:
-    return Answered(value, "form")
+def given_(value: Any) -> Any:
+    return kit_answered(value, "form")
 
 
-def form_of(*fields: Question, **more: Any) -> Question:
-    return Question(id="f", text="Settings", answer_type=FormAnswer(fields=fields, **more))
+def form_of(*fields: jp.Question, **more: Any) -> jp.Question:
+    return jp.Question(
+        id="f", text="Settings", answer_type=answer_type("form", fields=fields, **more)
+    )
 
 
 # --- pages -----------------------------------------------------------------------------------
@@ -80,7 +84,7 @@ def test_earlier_answers_stay_and_can_be_taken_back() -> None:
     user.send("submit")
     assert user.draft.screen == "summary"
     user.send("send")
-    assert user.ends == [FormEnd((given_(["a"]), DECLINED))]
+    assert user.ends == [form_end((given_(["a"]), DECLINED))]
 
 
 @pytest.mark.req("RCP-88", "RPI-59")
@@ -108,7 +112,7 @@ def test_state_at_the_click_counts_although_its_change_arrives_later() -> None:
     user = FormUser(NAME, NAME.model_copy(update={"id": "other"}))
     user.send("next", value="typed just now")
     user.send("submit", value="this too")
-    assert user.ends == [FormEnd((given_("typed just now"), given_("this too")))]
+    assert user.ends == [form_end((given_("typed just now"), given_("this too")))]
 
 
 def test_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
@@ -148,7 +152,7 @@ def test_next_needs_no_answer_and_submit_lists_open_questions() -> None:
     user.boxes[0].index = 1
     user.send("submit")
     user.send("send")
-    assert user.ends == [FormEnd((given_("green"), given_("Ada"), DECLINED))]
+    assert user.ends == [form_end((given_("green"), given_("Ada"), DECLINED))]
 
 
 def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> None:
@@ -162,7 +166,7 @@ def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> 
     assert user.problems == ["Please choose an option first."]
     user.boxes[0].index = 0
     user.send("submit")
-    assert user.ends == [FormEnd((given_("Ada"), given_("red"), given_(4)))]
+    assert user.ends == [form_end((given_("Ada"), given_("red"), given_(4)))]
 
 
 def test_value_that_does_not_fit_stays_with_its_message() -> None:
@@ -191,7 +195,7 @@ def test_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
         assert (user.boxes[0].value, user.ends) == ("Ada", [])
         user.send("cancel")
     user.send("stop")
-    assert user.ends == [FormEnd((CANCELLED,), "stop")]
+    assert user.ends == [form_end((CANCELLED,), "stop")]
 
 
 @pytest.mark.req("RCP-92", "RPI-81")
@@ -206,7 +210,7 @@ def test_page_that_cannot_be_shown_ends_the_form_with_the_reason(
     monkeypatch.setattr(form_pages.log, "exception", lambda *_: None)
     user.send("next")
     (end,) = user.ends
-    assert isinstance(end, Unavailable)
+    assert is_kind(end, "unavailable")
     assert "LookupError: oops" in end.reason
     user.form.close_all_widgets()
     assert user.form.widget.comm is None
@@ -226,7 +230,7 @@ def test_no_pick_is_an_answer_once_it_is_confirmed() -> None:
     user.send("empty-0")
     assert user.draft.screen == "summary"
     user.send("send")
-    assert user.ends == [FormEnd((given_([]), given_("Ada")))]
+    assert user.ends == [form_end((given_([]), given_("Ada")))]
 
 
 def test_required_question_asks_once_to_confirm_an_empty_answer() -> None:
@@ -235,7 +239,7 @@ def test_required_question_asks_once_to_confirm_an_empty_answer() -> None:
     assert user.ends == []
     assert "none of these" in user.problems[0]
     user.send("submit")
-    assert user.ends == [FormEnd((given_([]),))]
+    assert user.ends == [form_end((given_([]),))]
 
 
 @pytest.mark.req("RPI-36", "RCP-18")
@@ -245,7 +249,7 @@ def test_blank_text_is_sent_once_it_is_confirmed() -> None:
     user.send("submit")
     user.send("empty-0")
     user.send("send")
-    assert user.ends == [FormEnd((Answered("  ", "form", marks=frozenset({"empty"})),))]
+    assert user.ends == [form_end((kit_answered("  ", "form", marks=frozenset({"empty"})),))]
 
 
 # --- the ways out ----------------------------------------------------------------------------
@@ -263,7 +267,7 @@ def test_reply_sends_the_answers_so_far_and_the_text() -> None:
     assert user.note == prompt_text.REPLY_IS_BLANK
     user.send("reply", value="Why these?")
     answered = (given_("blue"), given_(["b"]), CANCELLED, CANCELLED)
-    assert user.ends == [FormEnd(answered, "reply", "Why these?")]
+    assert user.ends == [form_end(answered, "reply", "Why these?")]
 
 
 @pytest.mark.req("HB-12", "RPI-58")
@@ -274,7 +278,7 @@ def test_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
     user.send("back")
     user.send("cancel")
     user.send("reply", value="Why?")
-    assert user.ends == [FormEnd((CANCELLED, given_("Ada")), "reply", "Why?")]
+    assert user.ends == [form_end((CANCELLED, given_("Ada")), "reply", "Why?")]
 
 
 def test_key_continues_only_where_an_answer_was_sent_before() -> None:
@@ -302,12 +306,12 @@ def test_back_returns_to_the_same_page_with_the_same_answers() -> None:
 
 
 def test_proposed_option_is_no_answer_so_far() -> None:
-    proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
+    proposed = jp.Question.select("q", "Which?", ["x", "y"], recommended=1)
     user = FormUser(proposed, proposed.model_copy(update={"id": "r"}))
     user.send("next")
     user.send("cancel")
     user.send("reply", value="Hm.")
-    assert user.ends == [FormEnd((given_("y"), CANCELLED), "reply", "Hm.")]
+    assert user.ends == [form_end((given_("y"), CANCELLED), "reply", "Hm.")]
 
 
 @pytest.mark.req("HB-1")
@@ -347,10 +351,10 @@ def test_page_of_fields_is_answered_by_an_object() -> None:
     user.boxes[0].index = 0
     user.send("submit")
     values = {"name": "Ada", "size": 5, "last": "Lovelace"}
-    assert user.ends == [FormEnd((given_(values), given_("red")))]
+    assert user.ends == [form_end((given_(values), given_("red")))]
 
 
-NAME_TOO = Question.text("last", "Last name?")
+NAME_TOO = jp.Question.text("last", "Last name?")
 
 
 def test_page_of_fields_that_is_half_filled_in_is_not_passed_over() -> None:
@@ -381,7 +385,7 @@ def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
     assert "Name and size do not fit" in user.form._page._problem.value
     user.boxes[1].value = "1"
     user.send("submit")
-    assert user.ends == [FormEnd((given_({"name": "Bo", "size": 1}),))]
+    assert user.ends == [form_end((given_({"name": "Bo", "size": 1}),))]
 
 
 def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
@@ -389,7 +393,7 @@ def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() 
     user.boxes[0].value = ""
     user.boxes[1].value = "2"
     user.send("submit")
-    assert user.ends == [FormEnd((given_({"name": "", "size": 2}),))]
+    assert user.ends == [form_end((given_({"name": "", "size": 2}),))]
 
 
 def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
@@ -401,7 +405,7 @@ def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
     user.send("next")
     user.boxes[0].value = "Ada"
     user.send("submit")
-    assert user.ends == [FormEnd((given_("hunter2"), given_("Ada")))]
+    assert user.ends == [form_end((given_("hunter2"), given_("Ada")))]
 
 
 # --- deadlines -------------------------------------------------------------------------------
@@ -409,7 +413,7 @@ def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
 
 @pytest.mark.req("RPI-68", "RPI-75", "HB-2")
 def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
-    proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
+    proposed = jp.Question.select("q", "Which?", ["x", "y"], recommended=1)
     user = FormUser(EXTRAS, proposed, COLOUR.with_required(False))
     user.boxes[0].picks = [2, 0]
     for page in (1, 2):
@@ -421,11 +425,11 @@ def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
     late = frozenset({"timed_out"})
     auto = frozenset({"timed_out", "auto"})
     assert user.ends == [
-        FormEnd(
+        form_end(
             (
-                Answered(["c", "a"], "form", marks=late),  # type: ignore[arg-type]
+                kit_answered(["c", "a"], "form", marks=late),
                 LATE,  # required, and the user did not choose the proposed option
-                Answered("red", "form", marks=auto),  # type: ignore[arg-type]
+                kit_answered("red", "form", marks=auto),
             )
         )
     ]
@@ -502,7 +506,7 @@ def heading(user: FormUser) -> str:
 
 @pytest.mark.parametrize("questions", [(EXTRAS,), (EXTRAS, NAME)], ids=["one", "two"])
 def test_summary_reports_unanswered_questions(
-    questions: tuple[Question, ...],
+    questions: tuple[jp.Question, ...],
 ) -> None:
     user = FormUser(*questions)
     for _ in questions[1:]:
@@ -516,7 +520,7 @@ def test_summary_reports_unanswered_questions(
     assert (prompt_text.ONE_ANSWERED if one else prompt_text.ALL_ANSWERED) in heading(user)
     assert user.labels == ["Back", "Send"]
     user.send("send")
-    assert user.ends == [FormEnd((given_([]), given_("Ada"))[: len(questions)])]
+    assert user.ends == [form_end((given_([]), given_("Ada"))[: len(questions)])]
 
 
 def test_summary_that_was_left_is_closed() -> None:
@@ -637,7 +641,7 @@ class Clicks:
             self.user.send("send")
 
     @property
-    def meant(self) -> Iterator[Answered | NotAnswered]:
+    def meant(self) -> Iterator[Any | Any]:
         ticks, words, index = self.seen
         yield given_(["abc"[tick] for tick in ticks]) if ticks else DECLINED
         yield given_(words) if words else DECLINED
@@ -652,5 +656,5 @@ def test_submit_sends_the_visible_answers_after_any_steps(moves: list[Any]) -> N
         person.do(move)
     assert person.user.ends == []
     person.submit()
-    assert person.user.ends == [FormEnd(tuple(person.meant))]
+    assert person.user.ends == [form_end(tuple(person.meant))]
     person.user.form.close_all_widgets()

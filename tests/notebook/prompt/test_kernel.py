@@ -11,14 +11,14 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.prompt_text import (
-    NO_BUTTON_CHOSEN,
-    NOTHING_CHANGED,
-    STDIN_INSTEAD,
-    SUBMIT_LABEL,
-)
-from jp_nb.rendering.prompt_text import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
+
+NO_BUTTON_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
+NOTHING_CHANGED = "You changed nothing. To send the proposed value, press {}."
+STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
+SUBMIT_LABEL = "Submit"
+NOT_SEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

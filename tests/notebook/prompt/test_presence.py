@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import presence
-from jp_nb.notebook.prompt.presence import (
-    FormRoute,
-    Presence,
-    PromptRoute,
-    StdinRoute,
-)
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
+from tests.kit.questions import unavailable
 
 NOTEBOOK = Presence(kernel=True, allow_stdin=True, cell_id=True)
 CONSOLE = replace(NOTEBOOK, cell_id=False)
@@ -30,7 +25,7 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
 
 @pytest.mark.req("RCP-26")
 def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Presence, Any, PromptRoute]] = [
+    rows: list[tuple[Presence, Any, Any]] = [
         (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
         (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
         (PAGE, "stdin", StdinRoute("stdin")),
@@ -38,27 +33,27 @@ def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.S
         (NOTEBOOK, "auto", FormRoute(3.0, stdin=True)),
         (NOTEBOOK, "widget", FormRoute(3.0, stdin=False)),
         (NOTEBOOK, "stdin", StdinRoute("stdin")),
-        (NOTEBOOK, "never", Unavailable("prompt.channel is 'never'")),
+        (NOTEBOOK, "never", unavailable("prompt.channel is 'never'")),
         (CONSOLE, "auto", FormRoute(1.5, stdin=True)),
         (OTHER_KERNEL, "auto", StdinRoute("stdin")),
         (
             OTHER_KERNEL,
             "widget",
-            Unavailable("prompt.channel is 'widget', but this kernel receives no form input"),
+            unavailable("prompt.channel is 'widget', but this kernel receives no form input"),
         ),
-        (HEADLESS, "auto", Unavailable(HEADLESS_REASON)),
-        (HEADLESS, "widget", Unavailable(HEADLESS_REASON)),
-        (HEADLESS, "stdin", Unavailable(HEADLESS_REASON)),
+        (HEADLESS, "auto", unavailable(HEADLESS_REASON)),
+        (HEADLESS, "widget", unavailable(HEADLESS_REASON)),
+        (HEADLESS, "stdin", unavailable(HEADLESS_REASON)),
         (TERMINAL, "auto", StdinRoute("terminal")),
         (TERMINAL, "stdin", StdinRoute("terminal")),
-        (TERMINAL, "never", Unavailable("prompt.channel is 'never'")),
+        (TERMINAL, "never", unavailable("prompt.channel is 'never'")),
         (
             TERMINAL,
             "widget",
-            Unavailable("prompt.channel is 'widget', but no kernel can show a form"),
+            unavailable("prompt.channel is 'widget', but no kernel can show a form"),
         ),
-        (PIPE, "auto", Unavailable("neither a kernel nor a terminal is available")),
-        (CALLBACK, "auto", Unavailable("no cell is running")),
+        (PIPE, "auto", unavailable("neither a kernel nor a terminal is available")),
+        (CALLBACK, "auto", unavailable("no cell is running")),
     ]
     for where, channel, route in rows:
         with subtests.test(where=where, channel=channel):
@@ -99,7 +94,7 @@ def test_request_without_allow_stdin_has_no_user(
 ) -> None:
     silent = Kernel(header={"msg_type": "execute_request"})
     monkeypatch.setattr(presence, "running_kernel", lambda: silent)
-    assert Presence.here().route(PromptConfig()) == Unavailable(HEADLESS_REASON)
+    assert Presence.here().route(PromptConfig()) == unavailable(HEADLESS_REASON)
 
 
 def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:

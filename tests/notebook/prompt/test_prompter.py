@@ -7,19 +7,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import prompter as prompter_module
-from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, PromptRoute
+from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.toolkit.question import Question
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, new_prompt, not_answered, unavailable
 
-WHY = QuestionPrompt(Question.text("why", "Why?"))
-KEY = QuestionPrompt(Question.secret("key", "Key?"))
+WHY = new_prompt("question_prompt", jp.Question.text("why", "Why?"))
+KEY = new_prompt("question_prompt", jp.Question.secret("key", "Key?"))
 
 
 @pytest.fixture
@@ -44,8 +46,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
     typed("because", "hunter2")
     assert prompter.unavailable() is None
-    assert prompter.ask_in_cell(WHY) == Answered("because", "terminal")
-    assert prompter.ask_in_cell(KEY) == Answered("hunter2", "terminal")
+    assert prompter.ask_in_cell(WHY) == answered("because", "terminal")
+    assert prompter.ask_in_cell(KEY) == answered("hunter2", "terminal")
 
 
 def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
@@ -53,14 +55,14 @@ def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 ) -> None:
     route = Presence.route
 
-    def withdrawn(self: Presence, settings: PromptConfig) -> PromptRoute:
+    def withdrawn(self: Presence, settings: PromptConfig) -> Any:
         if prompter._queue.shown is not None:
             prompter._withdraw(prompter._queue.shown)
         return route(self, settings)
 
     monkeypatch.setattr(Presence, "route", withdrawn)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("it was read"))
-    assert prompter.ask_in_cell(WHY) == NotAnswered("cancelled", "terminal")
+    assert prompter.ask_in_cell(WHY) == not_answered("cancelled", "terminal")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -101,7 +103,7 @@ def test_agent_asks_from_its_own_thread(
     thread.start()
     cell.serve(lambda: bool(ends))
     thread.join()
-    assert ends == [Answered("first", "terminal"), Answered("second", "terminal")]
+    assert ends == [answered("first", "terminal"), answered("second", "terminal")]
 
 
 def test_worker_thread_may_ask_while_the_cell_serves(
@@ -121,14 +123,14 @@ def test_worker_thread_may_ask_while_the_cell_serves(
     prompter._loop.post(started.set)
     prompter._loop.serve(lambda: bool(ends))
     thread.join()
-    assert ends == [Answered("from the worker", "terminal")]
+    assert ends == [answered("from the worker", "terminal")]
 
 
 def test_no_prompt_outlives_its_cell(prompter: NotebookPrompter) -> None:
     waiting = [prompter._hand_over(WHY, keeps_record=False) for _ in range(2)]
     prompter.cell_ends()
     ended = [each.future.result(timeout=0) for each in waiting]
-    assert ended == [NotAnswered("cancelled", each.channel) for each in waiting]
+    assert ended == [not_answered("cancelled", each.channel) for each in waiting]
 
 
 def test_end_of_the_input_is_no_empty_answer(
@@ -138,7 +140,7 @@ def test_end_of_the_input_is_no_empty_answer(
         raise EOFError
 
     monkeypatch.setattr("builtins.input", end_of_input)
-    assert prompter.ask_in_cell(WHY) == NotAnswered("cancelled", "terminal")
+    assert prompter.ask_in_cell(WHY) == not_answered("cancelled", "terminal")
 
 
 def test_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
@@ -162,20 +164,20 @@ def test_refused_input_makes_the_user_unavailable(
         raise StdinNotImplementedError
 
     monkeypatch.setattr("builtins.input", refused)
-    assert prompter.ask_in_cell(WHY) == Unavailable("the front end does not allow input")
+    assert prompter.ask_in_cell(WHY) == unavailable("the front end does not allow input")
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     prompter.cell_begins(PromptConfig(channel="never"))
-    assert prompter.unavailable() == Unavailable("prompt.channel is 'never'")
-    assert prompter.ask_in_cell(WHY) == Unavailable("prompt.channel is 'never'")
-    assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
+    assert prompter.unavailable() == unavailable("prompt.channel is 'never'")
+    assert prompter.ask_in_cell(WHY) == unavailable("prompt.channel is 'never'")
+    assert asyncio.run(prompter.ask(WHY)) == unavailable("prompt.channel is 'never'")
     prompter.cell_begins(PromptConfig())
     assert prompter.unavailable() is None
 
 
 def test_before_the_first_cell_no_user_is_available() -> None:
-    assert isinstance(NotebookPrompter(CellLoop()).unavailable(), Unavailable)
+    assert is_kind(NotebookPrompter(CellLoop()).unavailable(), "unavailable")
 
 
 def test_importing_it_brings_no_widgets() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.mcp.exchange import StdioLaunch
+from tests.kit.kinds import is_kind
 from tests.mcp.helpers import FORM, Scripted, scripted
 from tests.notebook.prompt.form_pages import FormOnPage, axe_of
 from tests.support.browser import Lab
@@ -148,7 +148,7 @@ def configure(**servers: Scripted) -> str:
     lines = ["%jp new"]
     for name, server in servers.items():
         launch = server.launch
-        assert isinstance(launch, StdioLaunch)
+        assert is_kind(launch, "stdio_launch")
         key = f"providers.mcp.{name}"
         arguments = json.dumps(launch.arguments)
         lines.append(f"%jp config {key}.command={launch.command} {key}.arguments:='{arguments}'")
@@ -157,7 +157,7 @@ def configure(**servers: Scripted) -> str:
 
 def kill(server: Scripted) -> None:
     """Kill the process of `server`."""
-    assert isinstance(server.launch, StdioLaunch)
+    assert is_kind(server.launch, "stdio_launch")
     script = server.launch.arguments[-1].encode()
     [process] = [each for each in Path("/proc").glob("[0-9]*") if script in read_command(each)]
     os.kill(int(process.name), signal.SIGKILL)

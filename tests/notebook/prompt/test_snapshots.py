@@ -11,35 +11,28 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from jp_nb.agent.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    PromptEnd,
-    ProposedChange,
-    QuestionPrompt,
-    SimplePrompt,
-    Unavailable,
-)
+import jp_nb as jp
+from jp_nb.agent.prompts import Answered, NotAnswered
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.prompt_text import format_without_form, summarize_prompt
 from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import new_prompt, unavailable
 from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import Scribe, parts_of
 
+CONTINUATION = "┊ "
+
+
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
-def unshown(prompt: SimplePrompt) -> Form:
+def unshown(prompt: Any) -> Form:
     """Return a form that is in no page yet."""
     return Form(prompt, context_of([]))
 
@@ -48,7 +41,7 @@ def unshown(prompt: SimplePrompt) -> Form:
 def shown() -> Iterator[Any]:
     forms: list[Form] = []
 
-    def show(prompt: SimplePrompt) -> list[str]:
+    def show(prompt: Any) -> list[str]:
         forms.append(unshown(prompt))
         return list(tree(forms[-1].widget))
 
@@ -94,7 +87,7 @@ def read(html: str) -> str:
     return unescape(re.sub("<[^>]*>", "", text)).strip()
 
 
-def snapshot(prompt: SimplePrompt, typed: list[str], form: list[str]) -> str:
+def snapshot(prompt: Any, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
@@ -143,10 +136,10 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
         (NotAnswered("cancelled", "form"), "cancelled"),
         (NotAnswered("timed_out", "stdin"), "timed out"),
         (NotAnswered("interrupted", "form"), "interrupted"),
-        (Unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
+        (unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
-def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd[Answered], told: str) -> None:
+def test_each_end_without_an_answer_has_its_own_text(end: Any[Answered], told: str) -> None:
     assert summarize_prompt(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
@@ -166,16 +159,20 @@ def test_actions_of_stdin_have_no_button(shown: Any) -> None:
 )
 def test_edit_box_grows_with_its_text(lines: int, rows: int, code: bool, shown: Any) -> None:
     text = "\n".join(["x"] * lines)
-    prompt = QuestionPrompt(Question.text("q", "Why?").with_default(text))
+    prompt = new_prompt("question_prompt", jp.Question.text("q", "Why?").with_default(text))
     (box,) = [line for line in shown(prompt) if line.startswith("Textarea")]
     assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 
 
 def test_many_options_are_a_list_and_labels_are_distinct(shown: Any) -> None:
-    question = Question.select("q", "Which?", [str(n) for n in range(9)])
-    assert any(line.startswith("Choices") for line in shown(QuestionPrompt(question)))
-    twins = Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
-    assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(QuestionPrompt(twins))
+    question = jp.Question.select("q", "Which?", [str(n) for n in range(9)])
+    assert any(
+        line.startswith("Choices") for line in shown(new_prompt("question_prompt", question))
+    )
+    twins = jp.Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
+    assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(
+        new_prompt("question_prompt", twins)
+    )
 
 
 def test_many_equal_labels_are_numbered_in_linear_time() -> None:
@@ -187,8 +184,11 @@ def test_many_equal_labels_are_numbered_in_linear_time() -> None:
 
 def test_decisions_are_shown_whole(shown: Any) -> None:
     long = f"{'x' * 30_000} /etc/passwd"
-    prompt = ActionPrompt(
-        "Run?", (Action("y", "Run", "run"),), exhibits=(PromptDetail("Text", long),)
+    prompt = new_prompt(
+        "decision_prompt",
+        "Run?",
+        (new_prompt("action", "y", "Run", "run"),),
+        exhibits=(new_prompt("prompt_detail", "Text", long),),
     )
     assert f"HTML.jp-nb-exact: {long}" in shown(prompt)
 
@@ -197,9 +197,7 @@ CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in promp
 
 
 @pytest.mark.parametrize(("part", "change"), CHANGES)
-def test_change_is_shown_whole_before_it_is_approved(
-    part: str, change: ProposedChange, shown: Any
-) -> None:
+def test_change_is_shown_whole_before_it_is_approved(part: str, change: Any, shown: Any) -> None:
     form = "\n".join(shown(DELTAS[part]))
     typed = Scribe(["d", "y"])
     ask_on_stdin(DELTAS[part], typed, "stdin")
@@ -216,7 +214,7 @@ def test_change_is_shown_whole_before_it_is_approved(
 
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
-    many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
+    many = [new_prompt("proposed_change", f"options.k{n}", None, '"x"') for n in range(60)]
     record = summarize_prompt(approval_of(*many), Answered("apply", "form")).plain
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
@@ -230,8 +228,8 @@ def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
 
 def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     evil = "<img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
-    question = Question.select("q", evil, [evil]).with_context(evil)
-    prompt = QuestionPrompt(question, label=evil, tool=evil)
+    question = jp.Question.select("q", evil, [evil]).with_context(evil)
+    prompt = new_prompt("question_prompt", question, label=evil, tool=evil)
     form = unshown(prompt)
     _, shown_form = form.widget.children
     texts = [w for w in shown_form.children if isinstance(w, ipywidgets.HTML) and w.value]

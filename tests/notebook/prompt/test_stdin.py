@@ -6,45 +6,47 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import (
-    Action,
-    ActionPrompt,
-    Answered,
-    NotAnswered,
-    PromptDetail,
-    ProposedChange,
-    QuestionPrompt,
-    SimplePrompt,
-)
+import jp_nb as jp
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.rendering.prompt_text import SPELLED_OUT
-from jp_nb.toolkit.answer_types import SelectAnswer
-from jp_nb.toolkit.question import Question
+from tests.kit.questions import answer_type, answered, new_prompt, not_answered
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
-BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
-SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))
-TEXT = QuestionPrompt(Question.text("q", "Why?"))
-SECRET = QuestionPrompt(Question.secret("q", "Key?"))
-PERMISSION = ActionPrompt(
+SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
+
+
+BOOLEAN = new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"), remember=True)
+SELECT = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["red", "10", "green"]))
+TEXT = new_prompt("question_prompt", jp.Question.text("q", "Why?"))
+SECRET = new_prompt("question_prompt", jp.Question.secret("q", "Key?"))
+PERMISSION = new_prompt(
+    "decision_prompt",
     "Run local rename tool?",
-    actions=(Action("y", "Run", "run"), Action("Y", "Run all", "run_turn")),
-    exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
+    actions=(
+        new_prompt("action", "y", "Run", "run"),
+        new_prompt("action", "Y", "Run all", "run_turn"),
+    ),
+    exhibits=(new_prompt("prompt_detail", "Arguments", {"path": "a.txt"}),),
 )
-DELTA = ActionPrompt(
+DELTA = new_prompt(
+    "decision_prompt",
     "Apply delta?",
-    actions=(Action("y", "Apply", "apply"), Action("n", "Reject", "reject")),
+    actions=(
+        new_prompt("action", "y", "Apply", "apply"),
+        new_prompt("action", "n", "Reject", "reject"),
+    ),
 )
 APPROVAL = approval_of(
-    ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
-    ProposedChange("assistant.model.parameters.temperature", "0.5", None),
+    new_prompt("proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+    new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
 )
-EDIT = QuestionPrompt(
-    Question.free_text("arguments", "Arguments of t, as JSON:").with_default("{}"), consents=True
+EDIT = new_prompt(
+    "question_prompt",
+    jp.Question.free_text("arguments", "Arguments of t, as JSON:").with_default("{}"),
+    consents=True,
 )
-CONSENTS: list[SimplePrompt] = [
-    QuestionPrompt(BOOLEAN.question.with_default(True), remember=True),
-    QuestionPrompt(BOOLEAN.question.with_default(False)),
+CONSENTS: list[Any] = [
+    new_prompt("question_prompt", BOOLEAN.question.with_default(True), remember=True),
+    new_prompt("question_prompt", BOOLEAN.question.with_default(False)),
     DELTA,
     APPROVAL,
     DELIVERY,
@@ -53,14 +55,15 @@ CONSENTS: list[SimplePrompt] = [
 
 
 WITH_DEFAULTS = [
-    QuestionPrompt(SELECT.question.with_default("green")),
-    QuestionPrompt(
-        Question.select("q", "Which?", ["red", "10", "green"], multi=True).with_default(
+    new_prompt("question_prompt", SELECT.question.with_default("green")),
+    new_prompt(
+        "question_prompt",
+        jp.Question.select("q", "Which?", ["red", "10", "green"], multi=True).with_default(
             ["green", "red"]
-        )
+        ),
     ),
-    QuestionPrompt(TEXT.question.with_default("because")),
-    QuestionPrompt(Question.integer("q", "How many?").with_default(3)),
+    new_prompt("question_prompt", TEXT.question.with_default("because")),
+    new_prompt("question_prompt", jp.Question.integer("q", "How many?").with_default(3)),
 ]
 
 
@@ -83,15 +86,15 @@ class Typist:
         return self.lines.pop(0)
 
 
-def with_default(prompt: QuestionPrompt, default: bool | str) -> QuestionPrompt:
+def with_default(prompt: Any, default: bool | str) -> Any:
     return replace(prompt, question=prompt.question.with_default(default))
 
 
-def only_by_the_user(prompt: QuestionPrompt) -> QuestionPrompt:
+def only_by_the_user(prompt: Any) -> Any:
     return replace(prompt, question=prompt.question.with_exclusive())
 
 
-def once(prompt: QuestionPrompt) -> QuestionPrompt:
+def once(prompt: Any) -> Any:
     return replace(prompt, question=prompt.question.with_persistence("none"))
 
 
@@ -101,19 +104,19 @@ def once(prompt: QuestionPrompt) -> QuestionPrompt:
     [("y", True, False), ("Y", True, True), ("n", False, False), ("N", False, True)],
 )
 def test_uppercase_remembers_for_the_turn(key: str, value: bool, remember: bool) -> None:
-    assert ask_on_stdin(BOOLEAN, Typist(key), "stdin") == Answered(value, "stdin", remember)
+    assert ask_on_stdin(BOOLEAN, Typist(key), "stdin") == answered(value, "stdin", remember)
 
 
 @pytest.mark.req("R083-64")
 def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None:
     typist = Typist("Y", "N", "y")
-    assert ask_on_stdin(once(BOOLEAN), typist, "stdin") == Answered(True, "stdin")
+    assert ask_on_stdin(once(BOOLEAN), typist, "stdin") == answered(True, "stdin")
     assert typist.shown.count("[y/n/?] ") == 3
     assert "Please type one of y, n, or ? for help." in typist.shown
 
 
 def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[SimplePrompt, str, JsonValue]] = [
+    rows: list[tuple[Any, str, JsonValue]] = [
         (BOOLEAN, "yes", True),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
@@ -138,11 +141,11 @@ def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
     ]
     for prompt, typed, value in rows:
         with subtests.test(prompt=prompt):
-            assert ask_on_stdin(prompt, Typist(typed), "terminal") == Answered(value, "terminal")
+            assert ask_on_stdin(prompt, Typist(typed), "terminal") == answered(value, "terminal")
 
 
 def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[SimplePrompt, str]] = [
+    rows: list[tuple[Any, str]] = [
         (BOOLEAN, ""),
         (BOOLEAN, "1"),
         (SELECT, ""),
@@ -164,7 +167,7 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
     for prompt, bad in rows:
         with subtests.test(prompt=prompt):
             typist = Typist(*[bad] * 4, bad, "never read")
-            assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")
+            assert ask_on_stdin(prompt, typist, "stdin") == not_answered("cancelled", "stdin")
             assert typist.lines == ["never read"]
 
 
@@ -172,20 +175,20 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
 def test_number_is_an_index_even_where_another_option_is_that_number(
     typed: str, value: str
 ) -> None:
-    numbers = QuestionPrompt(Question.select("q", "Which?", ["3", "2", "1"]))
+    numbers = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["3", "2", "1"]))
     typist = Typist("?", typed)
-    assert ask_on_stdin(numbers, typist, "stdin") == Answered(value, "stdin")
+    assert ask_on_stdin(numbers, typist, "stdin") == answered(value, "stdin")
     told = "  Type the number of an option, or its text if that is not a number."
     assert told in typist.shown
 
 
 def test_end_of_the_input_cancels() -> None:
-    assert ask_on_stdin(TEXT, Typist(), "terminal") == NotAnswered("cancelled", "terminal")
+    assert ask_on_stdin(TEXT, Typist(), "terminal") == not_answered("cancelled", "terminal")
 
 
 def test_help_costs_no_attempt() -> None:
     typist = Typist(*["?"] * 6, "y")
-    assert ask_on_stdin(BOOLEAN, typist, "stdin") == Answered(True, "stdin")
+    assert ask_on_stdin(BOOLEAN, typist, "stdin") == answered(True, "stdin")
     assert "  Y  yes, and remember for this turn" in typist.shown
 
 
@@ -200,7 +203,9 @@ def test_only_a_secret_is_read_without_echo() -> None:
 def test_context_is_above_the_question_and_the_label_above_both() -> None:
     question = TEXT.question.with_context("first line\nsecond line")
     typist = Typist("x")
-    ask_on_stdin(QuestionPrompt(question, label="Assistant", tool="ask_user"), typist, "stdin")
+    ask_on_stdin(
+        new_prompt("question_prompt", question, label="Assistant", tool="ask_user"), typist, "stdin"
+    )
     assert typist.shown == [
         "Assistant (asked by tool ask_user)",
         "first line\nsecond line",
@@ -209,16 +214,18 @@ def test_context_is_above_the_question_and_the_label_above_both() -> None:
     ]
 
 
-def keyed(keys: str, **more: Any) -> ActionPrompt:
-    actions = tuple(Action(key, f"Do {key}", f"do_{key}", on_form=key != "p") for key in keys)
-    return ActionPrompt("What now?", actions, **more)
+def keyed(keys: str, **more: Any) -> Any:
+    actions = tuple(
+        new_prompt("action", key, f"Do {key}", f"do_{key}", on_form=key != "p") for key in keys
+    )
+    return new_prompt("decision_prompt", "What now?", actions, **more)
 
 
 @pytest.mark.parametrize("keys", ["yYnNpre", "yne", "crsa", "crts"])
 def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
     for key in keys:
         typist = Typist("", "x", f" {key} ")
-        assert ask_on_stdin(keyed(keys), typist, "stdin") == Answered(f"do_{key}", "stdin")
+        assert ask_on_stdin(keyed(keys), typist, "stdin") == answered(f"do_{key}", "stdin")
         again = f"Please type one of {', '.join(keys)}, or ? for help."
         asked = [*(f"  {each}  Do {each}" for each in keys), f"[{'/'.join(keys)}/?] "]
         assert typist.shown == ["What now?", *asked, again, *asked, again, *asked]
@@ -227,10 +234,14 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
 def test_decisions_are_shown_whole_and_backgrounds_of_questions_are_truncated() -> None:
     long = f"{'x' * 30_000} /etc/passwd"
     typist = Typist("y", "")
-    ask_on_stdin(replace(PERMISSION, exhibits=(PromptDetail("Result", long),)), typist, "stdin")
+    ask_on_stdin(
+        replace(PERMISSION, exhibits=(new_prompt("prompt_detail", "Result", long),)),
+        typist,
+        "stdin",
+    )
     assert "".join(line[2:] for line in typist.shown if line[:2] in ("│ ", "┊ ")) == long
-    question = Question.text("q", "Why?").with_context(long)
-    ask_on_stdin(QuestionPrompt(question), typist, "stdin")
+    question = jp.Question.text("q", "Why?").with_context(long)
+    ask_on_stdin(new_prompt("question_prompt", question), typist, "stdin")
     assert any("more characters)" in line for line in typist.shown)
 
 
@@ -247,14 +258,16 @@ def test_prompt_names_the_answer_that_enter_sends() -> None:
     ):
         typist = Typist("")
         default = prompt.question.default
-        assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")
+        assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")
         assert typist.shown[-1] == asked
     own: dict[str, JsonValue] = {"selected": [], "custom": "a file"}
-    question = Question(id="q", text="Which?", answer_type=SelectAnswer(options=(), other=True))
+    question = jp.Question(
+        id="q", text="Which?", answer_type=answer_type("select", options=(), other=True)
+    )
     typist = Typist("")
-    end = ask_on_stdin(QuestionPrompt(question.with_default(own)), typist, "stdin")
+    end = ask_on_stdin(new_prompt("question_prompt", question.with_default(own)), typist, "stdin")
     assert (end, typist.shown[-1]) == (
-        Answered(own, "stdin"),
+        answered(own, "stdin"),
         "Your answer (Enter sends: a file): ",
     )
 
@@ -269,20 +282,20 @@ def test_default_that_only_the_user_may_send_is_a_suggestion() -> None:
     ):
         typist = Typist("", typed)
         default = prompt.question.default
-        assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")
+        assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")
         assert {*lines} <= {*typist.shown}
 
 
 def test_upper_case_key_is_another_one() -> None:
-    assert ask_on_stdin(keyed("yYn"), Typist("Y"), "stdin") == Answered("do_Y", "stdin")
-    assert ask_on_stdin(keyed("yYn"), Typist("y"), "stdin") == Answered("do_y", "stdin")
+    assert ask_on_stdin(keyed("yYn"), Typist("Y"), "stdin") == answered("do_Y", "stdin")
+    assert ask_on_stdin(keyed("yYn"), Typist("y"), "stdin") == answered("do_y", "stdin")
 
 
 def test_default_of_several_lines_is_all_there_above_the_input() -> None:
     default = '{\n  "path": "\x1b[2Ja.txt"\n}'
     prompt = with_default(TEXT, default)
     typist = Typist("?", "")
-    assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")  # as it was
+    assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")  # as it was
     assert typist.shown[:6] == [
         "Why?",
         SPELLED_OUT,
@@ -291,9 +304,9 @@ def test_default_of_several_lines_is_all_there_above_the_input() -> None:
         "│ }",
         "Text (Enter sends: the text above): ",
     ]
-    assert ask_on_stdin(prompt, Typist('""'), "stdin") == Answered("", "stdin")
+    assert ask_on_stdin(prompt, Typist('""'), "stdin") == answered("", "stdin")
     line = '{"path": "b.txt", "lines": [1, 2]}'
-    assert ask_on_stdin(prompt, Typist(line), "stdin") == Answered(line, "stdin")
+    assert ask_on_stdin(prompt, Typist(line), "stdin") == answered(line, "stdin")
 
 
 SECTION_8_5 = """\
@@ -314,7 +327,7 @@ def test_configuration_change_is_asked_about_word_for_word() -> None:
 
 def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
     typist = Typist("?", "", "y")
-    assert ask_on_stdin(APPROVAL, typist, "stdin") == Answered("apply", "stdin")
+    assert ask_on_stdin(APPROVAL, typist, "stdin") == answered("apply", "stdin")
     assert typist.shown[-7:] == [
         "Apply delta? [y/n/?] ",
         "  y  Apply changes",
@@ -329,7 +342,7 @@ def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() 
 def test_tool_s_suggestion_is_named_and_takes_a_key() -> None:
     typist = Typist("", "?", "n")
     prompt = with_default(BOOLEAN, False)
-    assert ask_on_stdin(prompt, typist, "stdin") == Answered(False, "stdin")
+    assert ask_on_stdin(prompt, typist, "stdin") == answered(False, "stdin")
     assert "[y/Y/n/N/?] (n suggested) " in typist.shown
     assert "  n  no, just this once (suggested)" in typist.shown
     assert typist.shown.count("Please type one of y, Y, n, N, or ? for help.") == 1
@@ -338,7 +351,7 @@ def test_tool_s_suggestion_is_named_and_takes_a_key() -> None:
 def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> None:
     typist = Typist("d", "D", "y")
     prompt = DELTAS["a prompt of many lines"]
-    assert ask_on_stdin(prompt, typist, "stdin") == Answered("apply", "stdin")
+    assert ask_on_stdin(prompt, typist, "stdin") == answered("apply", "stdin")
     asked = typist.shown.index("Apply delta? [y/n/d/?] ")
     above = typist.shown[:asked]
     below = typist.shown[asked + 1 :]
@@ -355,8 +368,10 @@ def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> No
 
 def test_hostile_text_reaches_no_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202eyes\x00"
-    question = Question.select("q", evil, [evil, "fine"]).with_context(evil)
+    question = jp.Question.select("q", evil, [evil, "fine"]).with_context(evil)
     typist = Typist("1")
-    end = ask_on_stdin(QuestionPrompt(question, label=evil, tool=evil), typist, "stdin")
-    assert end == Answered(evil, "stdin")  # the answer is the option, as the tool wrote it
+    end = ask_on_stdin(
+        new_prompt("question_prompt", question, label=evil, tool=evil), typist, "stdin"
+    )
+    assert end == answered(evil, "stdin")  # the answer is the option, as the tool wrote it
     assert not any(c in "".join(typist.shown) for c in "\x1b\x00\x07\u202e")

@@ -11,44 +11,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
+import jp_nb as jp
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompt_text import summarize_prompt
-from jp_nb.toolkit.answer_types import Option, SelectAnswer, TextAnswer
-from jp_nb.toolkit.question import FormAnswer, Question
+from tests.kit.kinds import is_kind, kind_of
+from tests.kit.questions import answer_type, answered, form_end, new_prompt, not_answered
 from tests.notebook.prompt.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
 STORES = [
-    Option(value="pg", label="Postgres", description="Rock solid.\nNeeds a server."),
-    Option(value="rd", label="Redis"),
-    Option(value="SQLite"),
+    jp.Option(value="pg", label="Postgres", description="Rock solid.\nNeeds a server."),
+    jp.Option(value="rd", label="Redis"),
+    jp.Option(value="SQLite"),
 ]
-STORE = Question.select("store", "Which store?", STORES, other=True, recommended=0)
-EXTRAS = Question.select("extras", "Which extras?", STORES, multi=True, other=True)
-WHY = Question.text("why", "Why?")
-COUNT = Question.integer("count", "How many?", minimum=1, maximum=9).with_default(3)
-SURE = Question.boolean("sure", "Sure?").with_default(True)
-KEY = Question.secret("key", "Which key?")
+STORE = jp.Question.select("store", "Which store?", STORES, other=True, recommended=0)
+EXTRAS = jp.Question.select("extras", "Which extras?", STORES, multi=True, other=True)
+WHY = jp.Question.text("why", "Why?")
+COUNT = jp.Question.integer("count", "How many?", minimum=1, maximum=9).with_default(3)
+SURE = jp.Question.boolean("sure", "Sure?").with_default(True)
+KEY = jp.Question.secret("key", "Which key?")
 EVIL = "x\x1b[2J\u202e\u200b\n\nYour answers:\n  1  Pay → yes\n[s/1/!/?] s"
 
 
-def form(*questions: Question, **more: Any) -> FormPrompt:
-    pages = tuple(QuestionPrompt(x, label="Assistant", tool="ask") for x in questions)
-    return FormPrompt(pages, **more)
+def form(*questions: jp.Question, **more: Any) -> Any:
+    pages = tuple(
+        new_prompt("question_prompt", x, label="Assistant", tool="ask") for x in questions
+    )
+    return new_prompt("form_prompt", pages, **more)
 
 
 def fields(
-    *questions: Question, check: Callable[[Mapping[str, JsonValue]], dict[str, str]] | None = None
-) -> Question:
-    kind = FormAnswer(fields=questions, check=check)
-    return Question(id="setup", text="Set it up", answer_type=kind)
+    *questions: jp.Question,
+    check: Callable[[Mapping[str, JsonValue]], dict[str, str]] | None = None,
+) -> jp.Question:
+    kind = answer_type("form", fields=questions, check=check)
+    return jp.Question(id="setup", text="Set it up", answer_type=kind)
 
 
-def text_of(**bounds: Any) -> Question:
-    return Question(id="t", text="?", answer_type=TextAnswer(**bounds))
+def text_of(**bounds: Any) -> jp.Question:
+    return jp.Question(id="t", text="?", answer_type=answer_type("text", **bounds))
 
 
 def no_twins(answer: Mapping[str, JsonValue]) -> dict[str, str]:
@@ -57,7 +60,7 @@ def no_twins(answer: Mapping[str, JsonValue]) -> dict[str, str]:
 
 PLAN = form(STORE.with_header("Store").with_context("Two lines\nof context."), EXTRAS, WHY, COUNT)
 ASKED = form(STORE, EXTRAS, WHY.with_required(False), partial=True, menu=True)
-CASES: dict[str, tuple[FormPrompt, list[str]]] = {
+CASES: dict[str, tuple[Any, list[str]]] = {
     "four questions, answered": (PLAN, ["?", "2", "?", "3,1", "because", "", "s"]),
     "back, and what was answered is kept": (
         PLAN,
@@ -83,7 +86,7 @@ CASES: dict[str, tuple[FormPrompt, list[str]]] = {
     ),
     "hostile text": (
         form(
-            Question.select("q", EVIL, [Option(value="v", label=EVIL, description=EVIL)])
+            jp.Question.select("q", EVIL, [jp.Option(value="v", label=EVIL, description=EVIL)])
             .with_context(EVIL)
             .with_header(EVIL),
             fields(WHY.model_copy(update={"text": EVIL, "context": EVIL})),
@@ -93,7 +96,7 @@ CASES: dict[str, tuple[FormPrompt, list[str]]] = {
 }
 
 
-def shown(prompt: FormPrompt, typed: list[str]) -> str:
+def shown(prompt: Any, typed: list[str]) -> str:
     scribe = Scribe(typed)
     end = ask_form_on_stdin(prompt, scribe, "stdin")
     record = summarize_prompt(prompt, end).plain.split("\n")
@@ -103,18 +106,18 @@ def shown(prompt: FormPrompt, typed: list[str]) -> str:
 
 
 def said(end: Any) -> list[str]:
-    match end:
-        case FormEnd(ends=ends, then=then, text=text):
-            told = f"{then} {text!r}" if text else then
-            return [f"= {told}", *(f"  {each_said(each)}" for each in ends)]
-        case NotAnswered():
+    match kind_of(end):
+        case "form_end":
+            told = f"{end.then} {end.text!r}" if end.text else end.then
+            return [f"= {told}", *(f"  {each_said(each)}" for each in end.ends)]
+        case "not_answered":
             return [f"= {end.end}"]
         case _:
             raise AssertionError(end)
 
 
-def each_said(end: Any) -> str:
-    if isinstance(end, NotAnswered):
+def each_said(end: Any) -> Any:
+    if is_kind(end, "not_answered"):
         return end.end
     return f"{end.value!r}{''.join(f' {mark}' for mark in sorted(end.marks))}"
 
@@ -128,9 +131,11 @@ def test_dialogues_match_their_snapshots(subtests: pytest.Subtests) -> None:
 
 
 def test_last_step_names_the_effect_of_sending() -> None:
-    page = QuestionPrompt(fields(WHY), submit="Run with these arguments")
+    page = new_prompt("question_prompt", fields(WHY), submit="Run with these arguments")
     scribe = Scribe(["because", "s"])
-    assert isinstance(ask_form_on_stdin(FormPrompt((page,)), scribe, "stdin"), FormEnd)
+    assert is_kind(
+        ask_form_on_stdin(new_prompt("form_prompt", (page,)), scribe, "stdin"), "form_end"
+    )
     assert "s  run with these arguments" in map(str.strip, scribe.read_so_far)
 
 
@@ -159,24 +164,24 @@ class Clock:
         return line
 
 
-def ended(prompt: FormPrompt, *lines: str | None) -> Any:
+def ended(prompt: Any, *lines: str | None) -> Any:
     return ask_form_on_stdin(prompt, Clock(*lines), "terminal")
 
 
-def left(end: Any) -> NotAnswered:
-    return NotAnswered(end, "terminal")
+def left(end: Any) -> Any:
+    return not_answered(end, "terminal")
 
 
-def given_(value: JsonValue, *marks: Any) -> Answered:
-    return Answered(value, "terminal", marks=frozenset(marks))
+def given_(value: JsonValue, *marks: Any) -> Any:
+    return answered(value, "terminal", marks=frozenset(marks))
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-82", "HB-3")
 def test_deadline_ends_a_question_and_keeps_the_answers() -> None:
-    optional = Question.select("q", "?", STORES, recommended=1).with_required(False)
-    without = Question.select("q", "?", STORES, recommended=7).with_required(False)
+    optional = jp.Question.select("q", "?", STORES, recommended=1).with_required(False)
+    without = jp.Question.select("q", "?", STORES, recommended=7).with_required(False)
     prompt = form(WHY, optional, without, optional.with_exclusive(), EXTRAS, COUNT, partial=True)
-    assert ended(prompt, "so", None, None, None, None, "4", "s") == FormEnd(
+    assert ended(prompt, "so", None, None, None, None, "4", "s") == form_end(
         (
             given_("so"),
             given_("rd", "auto", "timed_out"),
@@ -189,39 +194,39 @@ def test_deadline_ends_a_question_and_keeps_the_answers() -> None:
 
 
 def test_deadline_of_the_summary_ends_the_form() -> None:
-    assert ended(form(WHY, COUNT, partial=True), "so", "", None) == FormEnd(
+    assert ended(form(WHY, COUNT, partial=True), "so", "", None) == form_end(
         (given_("so"), given_(3))
     )
     optional = form(WHY, STORE.with_required(False))
-    assert ended(optional, "so", "", None) == FormEnd(
+    assert ended(optional, "so", "", None) == form_end(
         (given_("so"), given_("pg", "auto", "timed_out"))
     )
     assert ended(form(WHY, STORE), "so", "", None) == left("timed_out")
     # The same after an answer was looked at once more.
     looked = form(WHY, COUNT, EXTRAS, partial=True)
-    assert ended(looked, "so", "4", "", "1", "", None) == FormEnd(
+    assert ended(looked, "so", "4", "", "1", "", None) == form_end(
         (given_("so"), given_(4), left("timed_out"))
     )
 
 
 @pytest.mark.req("RPI-62")
 def test_input_ends_twice_and_the_turn_stops() -> None:
-    assert ended(ASKED, "1") == FormEnd((left("cancelled"),) * 3, then="stop")
+    assert ended(ASKED, "1") == form_end((left("cancelled"),) * 3, then="stop")
     assert ended(PLAN, "1") == left("cancelled")
-    assert ended(ASKED, "1", "!", "r") == FormEnd((left("cancelled"),) * 3, then="stop")
+    assert ended(ASKED, "1", "!", "r") == form_end((left("cancelled"),) * 3, then="stop")
 
 
 def test_return_from_the_ways_out_shows_all_answers_again() -> None:
-    answers = FormEnd((given_("pg"), given_(["rd"]), given_("so")))
+    answers = form_end((given_("pg"), given_(["rd"]), given_("so")))
     assert ended(ASKED, "1", "2", "so", "!", "b", "s") == answers
-    assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == FormEnd((given_("so"), given_(4)))
+    assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == form_end((given_("so"), given_(4)))
 
 
 def test_submit_leads_to_the_field_that_is_wrong() -> None:
     page = form(fields(WHY, COUNT, check=no_twins))
     scribe = Scribe(["3", "3", "", "s", "because", "", "s"])
     end = ask_form_on_stdin(page, scribe, "stdin")
-    assert end == FormEnd((Answered({"why": "because", "count": 3}, "stdin"),))
+    assert end == form_end((answered({"why": "because", "count": 3}, "stdin"),))
     said = scribe.read_so_far
     sent = said.index("[s/1/</!/?] s⏎")
     assert said[sent + 1 : sent + 4] == ["", "Set it up", "Why?: that is the number again"]
@@ -229,19 +234,19 @@ def test_submit_leads_to_the_field_that_is_wrong() -> None:
 
 def test_fields_that_hold_something_at_first_are_answered_by_enter() -> None:
     held = fields(WHY, COUNT).with_default({"why": "so", "count": 4})
-    assert ended(form(held), "", "", "s") == FormEnd((given_({"why": "so", "count": 4}),))
+    assert ended(form(held), "", "", "s") == form_end((given_({"why": "so", "count": 4}),))
 
 
 def test_enter_alone_sends_no_suggested_yes_or_no_without_a_summary() -> None:
-    assert ended(form(SURE, partial=True), "", "s") == FormEnd((left("declined"),))
-    assert ended(form(SURE, WHY, partial=True), "", "so", "s") == FormEnd(
+    assert ended(form(SURE, partial=True), "", "s") == form_end((left("declined"),))
+    assert ended(form(SURE, WHY, partial=True), "", "so", "s") == form_end(
         (given_(True), given_("so"))
     )
 
 
 @pytest.mark.req("HB-12")
 def test_reply_contains_the_answers_so_far() -> None:
-    assert ended(ASKED, "1", "!", "r", "Both.") == FormEnd(
+    assert ended(ASKED, "1", "!", "r", "Both.") == form_end(
         (given_("pg"), left("cancelled"), left("cancelled")), then="reply", text="Both."
     )
 
@@ -257,32 +262,35 @@ def test_only_empty_lines_cancel_the_form_in_the_end() -> None:
 def test_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
     asked = form(WHY, EXTRAS, KEY, partial=True)
     typed = ["-", "1,4", "mine", "k", "1", '"-"', "2", "1", "3", "-", "n", "1", "-", "s"]
-    assert ended(asked, *typed) == FormEnd((left("declined"), given_(["pg"]), left("declined")))
+    assert ended(asked, *typed) == form_end((left("declined"), given_(["pg"]), left("declined")))
     address = text_of(format="email").with_required(False)
     page = form(fields(WHY, address))
     typed = ["so", "a@b.org", "1", "", "?", "-", "s"]
     end = ended(page, *typed)
-    assert end == FormEnd((given_({"why": "so"}),))
+    assert end == form_end((given_({"why": "so"}),))
 
 
 @pytest.mark.req("RPI-63", "HB-5")
 def test_own_text_that_is_left_gives_way_to_the_earlier_choice() -> None:
     again = ["2", "<", "4", "", "", "so", "s"]
-    assert ended(form(STORE, WHY), *again) == FormEnd((given_("rd"), given_("so")))
+    assert ended(form(STORE, WHY), *again) == form_end((given_("rd"), given_("so")))
 
 
 @pytest.mark.req("HB-7")
 def test_two_questions_of_one_text_keep_their_own_answers() -> None:
-    same = form(Question.text("a", "Which?"), Question.text("b", "Which?"))
-    assert ended(same, "one", "two", "s") == FormEnd((given_("one"), given_("two")))
+    same = form(jp.Question.text("a", "Which?"), jp.Question.text("b", "Which?"))
+    assert ended(same, "one", "two", "s") == form_end((given_("one"), given_("two")))
 
 
 def test_page_shows_its_own_label() -> None:
-    one = Question.text("a", "One?")
-    two = Question.text("b", "Two?").with_header("Stores")
-    pages = (QuestionPrompt(one, label="Assistant"), QuestionPrompt(two, label="Shop"))
+    one = jp.Question.text("a", "One?")
+    two = jp.Question.text("b", "Two?").with_header("Stores")
+    pages = (
+        new_prompt("question_prompt", one, label="Assistant"),
+        new_prompt("question_prompt", two, label="Shop"),
+    )
     scribe = Scribe(["x", "y", "s"])
-    ask_form_on_stdin(FormPrompt(pages), scribe, "stdin")
+    ask_form_on_stdin(new_prompt("form_prompt", pages), scribe, "stdin")
     shown = "\n".join(scribe.read_so_far)
     assert "Question 1 of 2\nOne?" in shown
     assert "Question 2 of 2 · Shop · Stores\nTwo?" in shown
@@ -290,17 +298,17 @@ def test_page_shows_its_own_label() -> None:
 
 @pytest.mark.req("RPI-20", "HB-8")
 def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
-    marked = Option(value="rd", label="Redis (recommended)")
-    shouted = Option(value="rd", label="Redis (Recommended)")
+    marked = jp.Option(value="rd", label="Redis (recommended)")
+    shouted = jp.Option(value="rd", label="Redis (Recommended)")
     for option, typed, listed in (
         (marked, "Redis (recommended)", "Redis (recommended)"),
         (shouted, "Redis (Recommended)", "Redis (Recommended)"),
         (STORES[1], "Redis", "Redis (recommended)"),
     ):
-        asked = Question.select("q", "Which?", [option, STORES[0]], recommended=0)
+        asked = jp.Question.select("q", "Which?", [option, STORES[0]], recommended=0)
         scribe = Scribe([typed])
         end = ask_form_on_stdin(form(asked, partial=True), scribe, "stdin")
-        assert end == FormEnd((Answered("rd", "stdin"),))
+        assert end == form_end((answered("rd", "stdin"),))
         (line,) = [x for x in scribe.read_so_far if x.startswith("  1")]
         assert line == f"  1  {listed}"
 
@@ -308,7 +316,7 @@ def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
 @pytest.mark.req("RPI-19", "RPI-21")
 def test_where_several_may_be_picked_or_none_is_meant_nothing_is_marked() -> None:
     for multi, recommended in ((True, 0), (False, 9), (False, -1)):
-        asked = Question.select("q", "?", STORES, multi=multi, recommended=recommended)
+        asked = jp.Question.select("q", "?", STORES, multi=multi, recommended=recommended)
         scribe = Scribe([])
         ask_form_on_stdin(form(asked), scribe, "stdin")
         assert "recommended" not in "\n".join(scribe.read_so_far)
@@ -318,27 +326,29 @@ def test_where_several_may_be_picked_or_none_is_meant_nothing_is_marked() -> Non
     ("question", "bad", "good", "value"),
     [
         (COUNT, ["0", "10", "1.5", "9" * 5000], "9", 9),
-        (Question.number("n", "?", minimum=0), ["-1", "inf", "1e999", "x"], " 2.5 ", 2.5),
-        pytest.param(Question.number("n", "?"), ["NaN"], "9" * 400, int("9" * 400), id="long"),
+        (jp.Question.number("n", "?", minimum=0), ["-1", "inf", "1e999", "x"], " 2.5 ", 2.5),
+        pytest.param(jp.Question.number("n", "?"), ["NaN"], "9" * 400, int("9" * 400), id="long"),
         (text_of(format="date"), ["2026-02-30", "today"], " 2026-02-28 ", "2026-02-28"),
         (text_of(format="email"), ["x"], "a@b.org", "a@b.org"),
         (text_of(min_length=2, max_length=3), ["", "a", "abcd"], "abc", "abc"),
     ],
 )
 def test_invalid_answer_is_asked_again_alone_and_in_a_form(
-    question: Question, bad: list[str], good: str, value: JsonValue
+    question: jp.Question, bad: list[str], good: str, value: JsonValue
 ) -> None:
     for line in bad:
         scribe = Scribe([line, good])
-        assert ask_on_stdin(QuestionPrompt(question), scribe, "stdin") == Answered(value, "stdin")
+        assert ask_on_stdin(new_prompt("question_prompt", question), scribe, "stdin") == answered(
+            value, "stdin"
+        )
         assert len([x for x in scribe.read_so_far if x.startswith("Please type a")]) == 1
     typed = [line for line in bad if line]
-    assert ended(form(question), *typed, good) == FormEnd((given_(value),))
+    assert ended(form(question), *typed, good) == form_end((given_(value),))
 
 
 @pytest.mark.req("RPI-27", "RPI-32", "RPI-56", "RCP-20")
 def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Question, list[str], JsonValue]] = [
+    rows: list[tuple[jp.Question, list[str], JsonValue]] = [
         (EXTRAS, ["3,1"], ["SQLite", "pg"]),
         (EXTRAS, ["", "4 2", "mine"], {"selected": ["rd"], "custom": "mine"}),
         (EXTRAS, ["0"], []),
@@ -347,20 +357,20 @@ def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.S
         (STORE, ["4", "", "2"], "rd"),
         (STORE, ["4", " mine, all of it "], {"selected": [], "custom": " mine, all of it "}),
         (STORE, ["4", '""', "n", '""', "x", "y"], {"selected": [], "custom": ""}),
-        (Question.select("q", "?", [], other=True), ["", "1"], {"selected": [], "custom": "1"}),
+        (jp.Question.select("q", "?", [], other=True), ["", "1"], {"selected": [], "custom": "1"}),
     ]
     for question, typed, value in rows:
         with subtests.test(question=question):
-            end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
+            end = ask_on_stdin(new_prompt("question_prompt", question), Clock(*typed), "terminal")
             empty = ["empty"] if '""' in typed else []
             assert end == given_(value, *empty)
 
 
-TWO = Question(
+TWO = jp.Question(
     id="q",
     text="?",
-    answer_type=SelectAnswer(
-        options=tuple(STORES), multi=True, other=True, min_picks=2, max_picks=3
+    answer_type=answer_type(
+        "select", options=tuple(STORES), multi=True, other=True, min_picks=2, max_picks=3
     ),
 )
 
@@ -374,17 +384,19 @@ TWO = Question(
 )
 def test_so_many_are_picked_as_are_wanted(typed: list[str], value: JsonValue) -> None:
     scribe = Scribe(typed)
-    assert ask_on_stdin(QuestionPrompt(TWO), scribe, "stdin") == Answered(value, "stdin")
+    assert ask_on_stdin(new_prompt("question_prompt", TWO), scribe, "stdin") == answered(
+        value, "stdin"
+    )
     assert "  Please pick 2 to 3." in scribe.read_so_far
     assert not any("none of these" in line.lower() for line in scribe.read_so_far)
 
 
 @pytest.mark.req("RCP-12")
 def test_label_means_its_option_even_if_it_is_anothers_value() -> None:
-    crossed = Question.select(
-        "q", "?", [Option(value="b", label="a"), Option(value="c", label="b")]
+    crossed = jp.Question.select(
+        "q", "?", [jp.Option(value="b", label="a"), jp.Option(value="c", label="b")]
     )
-    assert ended(form(crossed, partial=True), "b") == FormEnd((given_("c"),))
+    assert ended(form(crossed, partial=True), "b") == form_end((given_("c"),))
 
 
 STEPS = st.lists(
@@ -397,7 +409,7 @@ STEPS = st.lists(
 def test_any_input_ends_and_every_answer_fits(typed: list[str], partial: bool, menu: bool) -> None:
     prompt = form(STORE, EXTRAS, fields(WHY, COUNT), SURE, partial=partial, menu=menu)
     end = ended(prompt, *typed)
-    if isinstance(end, FormEnd):
+    if is_kind(end, "form_end"):
         for page, each in zip(prompt.pages, end.ends, strict=True):
-            assert isinstance(each, NotAnswered) or page.question.misfit(each.value) is None
-            assert partial or end.then != "submitted" or isinstance(each, Answered)
+            assert is_kind(each, "not_answered") or page.question.misfit(each.value) is None
+            assert partial or end.then != "submitted" or is_kind(each, "answered")

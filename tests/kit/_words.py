@@ -1,0 +1,109 @@
+"""The words of tests for the values of the program: one table for each subject.
+
+The stored kinds of a record and of its questions are the program's own, stable words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jp_nb.agent import display, prepared_answers, prompts, provider
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import KNOWN
+from jp_nb.toolkit.outcome import Failure, NeedsInput, Success
+from jp_nb.toolkit.question import QUESTION_KINDS
+
+RECORD_EVENTS: Mapping[str, type[Any]] = KNOWN
+
+ANSWER_TYPES: Mapping[str, type[Any]] = {
+    f"{kind}_answer": answer_type for kind, answer_type in QUESTION_KINDS.items()
+}
+
+OUTCOMES: Mapping[str, type[Any]] = {
+    "success": Success,
+    "failure": Failure,
+    "needs_input": NeedsInput,
+}
+
+MODEL_EVENTS: Mapping[str, type[Any]] = {
+    "text": provider.TextPart,
+    "call_start": provider.ToolCallStart,
+    "call_arguments": provider.ToolCallArguments,
+    "flush": provider.Flush,
+    "keep_alive": provider.KeepAlive,
+    "usage": provider.Usage,
+    "finished": provider.Finished,
+    "retry": provider.Retry,
+    "input_change": provider.InputChange,
+    "prefix_loss": provider.PrefixLoss,
+    "prompt_cut": provider.PromptCut,
+}
+
+REQUEST_VALUES: Mapping[str, type[Any]] = {
+    "model_request": provider.ModelRequest,
+    "parameters": provider.ModelParameters,
+    "tool_definition": provider.ToolDefinition,
+    "attachment": provider.Attachment,
+    "model_info": provider.ModelInfo,
+    "model_list": provider.ModelList,
+    "sent_request": provider.SentRequest,
+    "key_reference": provider.KeyReference,
+    "context_item": ContextItem,
+    "request_context": RequestContext,
+}
+
+DISPLAY_EVENTS: Mapping[str, type[Any]] = {
+    "show_text": display.ShowText,
+    "discard_text": display.DiscardText,
+    "end_of_text": display.EndOfText,
+    "tool_begins": display.ToolBegins,
+    "tool_ends": display.ToolEnds,
+    "question_ends": display.QuestionEnds,
+    "change_ends": display.ChangeEnds,
+    "notice": display.Notice,
+    "show_request": display.ShowRequest,
+    "user_message": display.UserMessage,
+    "waits": display.Waits,
+    "tokens_so_far": display.TokensSoFar,
+    "function_begins": display.FunctionBegins,
+    "function_ends": display.FunctionEnds,
+    "code_asks": display.CodeAsks,
+    "interrupt_received": display.InterruptReceived,
+}
+
+PROMPTS: Mapping[str, type[Any]] = {
+    "question_prompt": prompts.QuestionPrompt,
+    "decision_prompt": prompts.ActionPrompt,
+    "form_prompt": prompts.FormPrompt,
+    "action": prompts.Action,
+    "prompt_detail": prompts.PromptDetail,
+    "proposed_change": prompts.ProposedChange,
+}
+
+PROMPT_ENDS: Mapping[str, type[Any]] = {
+    "answered": prompts.Answered,
+    "not_answered": prompts.NotAnswered,
+    "form_end": prompts.FormEnd,
+    "unavailable": prompts.Unavailable,
+    "given_answer": prepared_answers.GivenAnswer,
+    "declined_by_file": prepared_answers.DeclinedByFile,
+    "invalid_answer": prepared_answers.InvalidAnswer,
+}
+
+ALL: Mapping[str, type[Any]] = {
+    **RECORD_EVENTS,
+    **ANSWER_TYPES,
+    **OUTCOMES,
+    **MODEL_EVENTS,
+    **REQUEST_VALUES,
+    **DISPLAY_EVENTS,
+    **PROMPTS,
+    **PROMPT_ENDS,
+}
+
+
+def find(words: Mapping[str, type[Any]], word: str) -> type[Any]:
+    """Return the class for which `word` stands. An unknown word fails the test."""
+    assert word in words, f"the kit has no {word!r}: use one of {', '.join(words)}"
+    return words[word]
