@@ -10,11 +10,11 @@ from IPython import get_ipython
 
 from jp_nb.notebook.page import stores
 from jp_nb.record.clock import utc_now
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.host import OpenedConversation
-from tests.kit.records import new_event
+from jp_nb.session.host import NotebookStorage, OpenedConversation
 
-home: Any
+home: NotebookStorage
 opened: OpenedConversation
 handshake = 0.0
 
@@ -38,8 +38,8 @@ def say(text: str, answer: str = "Yes.") -> None:
 
     def turn() -> None:
         stream = opened.document.conversation
-        stream.start_turn(new_event("chat_request", content=text))
-        stream.append(new_event("chat_response", message=answer))
+        stream.start_turn(ChatRequest(content=text))
+        stream.append(ChatResponse(message=answer))
 
     in_thread(turn)
 
@@ -47,9 +47,9 @@ def say(text: str, answer: str = "Yes.") -> None:
 def use_tool(arguments: dict[str, Any]) -> None:
     """Append a turn with a tool call that has these arguments."""
     stream = opened.document.conversation
-    stream.start_turn(new_event("chat_request", content="Use the tool."))
-    stream.append(new_event("tool_call_request", id="call_1", name="tool", arguments=arguments))
-    stream.append(new_event("tool_call_response", id="call_1", content="done", is_error=False))
+    stream.start_turn(ChatRequest(content="Use the tool."))
+    stream.append(ToolCallRequest(id="call_1", name="tool", arguments=arguments))
+    stream.append(ToolCallResponse(id="call_1", content="done", is_error=False))
 
 
 def in_thread(work: Any) -> None:

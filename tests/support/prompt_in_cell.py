@@ -10,14 +10,24 @@ from typing import Any
 
 from IPython import get_ipython
 
-import jp_nb as jp
 from jp_nb.agent.call_draft import permission_actions
+from jp_nb.agent.prompts import (
+    Action,  # noqa: F401
+    ActionPrompt,
+    Answered,
+    FormEnd,
+    FormPrompt,
+    PromptDetail,
+    PromptEnd,
+    ProposedChange,  # noqa: F401
+    QuestionPrompt,
+)
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from tests.kit.questions import new_prompt
+from jp_nb.toolkit.question import Question
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)
@@ -26,17 +36,16 @@ prompter.cell_begins(PromptConfig(**PATIENT))
 agent = asyncio.new_event_loop()
 threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
-PERMISSION = new_prompt(
-    "decision_prompt",
+PERMISSION = ActionPrompt(
     "Run local rename tool?",
     actions=permission_actions("rename", "tool"),
-    exhibits=(new_prompt("prompt_detail", "Arguments", {"path": "a.txt"}),),
+    exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 
 
-def as_prompt(question: jp.Question) -> Any:
+def as_prompt(question: Question) -> QuestionPrompt:
     """Return the prompt of a question from the user's code."""
-    return new_prompt("question_prompt", question)
+    return QuestionPrompt(question)
 
 
 def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
@@ -60,45 +69,45 @@ def forget_pages() -> None:
     Collaborators.of(get_ipython().kernel).has_page = False
 
 
-def permit_beside(seconds: float, **settings: Any) -> Any:
+def permit_beside(seconds: float, **settings: Any) -> PromptEnd[Answered]:
     """Ask for a permission while a function occupies the cell's thread for `seconds`."""
 
-    async def batch() -> Any:
+    async def batch() -> PromptEnd[Answered]:
         asking = asyncio.ensure_future(prompter.ask(PERMISSION))
         await cell_loop.call(lambda: None)  # the form is up
         await cell_loop.call(lambda: sleep(seconds))
         return await asking
 
-    end: Any = turn(batch, **settings)
+    end: PromptEnd[Answered] = turn(batch, **settings)
     return end
 
 
-def ask(*questions: jp.Question, label: str | None = None, **settings: Any) -> list[Any]:
+def ask(
+    *questions: Question, label: str | None = None, **settings: Any
+) -> list[PromptEnd[Answered]]:
     """Ask `questions` at the same time, as a batch of tools does."""
     remember = [q.answer_type.type == "boolean" for q in questions]
     prompts = [
-        new_prompt("question_prompt", q, label=label, tool="some_tool", remember=r)
+        QuestionPrompt(q, label=label, tool="some_tool", remember=r)
         for q, r in zip(questions, remember, strict=True)
     ]
 
-    async def batch() -> list[Any]:
+    async def batch() -> list[PromptEnd[Answered]]:
         return list(await asyncio.gather(*(prompter.ask(prompt) for prompt in prompts)))
 
-    ends: list[Any] = turn(batch, **settings)
+    ends: list[PromptEnd[Answered]] = turn(batch, **settings)
     return ends
 
 
 def ask_form(
-    *questions: jp.Question, partial: bool = False, menu: bool = False, **settings: Any
-) -> Any:
+    *questions: Question, partial: bool = False, menu: bool = False, **settings: Any
+) -> PromptEnd[FormEnd]:
     """Ask `questions` on one form, as a tool does."""
-    pages = tuple(
-        new_prompt("question_prompt", question, tool="some_tool") for question in questions
-    )
-    prompt = new_prompt("form_prompt", pages, partial=partial, menu=menu)
+    pages = tuple(QuestionPrompt(question, tool="some_tool") for question in questions)
+    prompt = FormPrompt(pages, partial=partial, menu=menu)
 
-    async def form() -> Any:
+    async def form() -> PromptEnd[FormEnd]:
         return await prompter.ask(prompt)
 
-    end: Any = turn(form, **settings)
+    end: PromptEnd[FormEnd] = turn(form, **settings)
     return end
