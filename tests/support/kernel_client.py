@@ -130,8 +130,10 @@ class FrontEnd:
                 if display_id := (content.get("transient") or {}).get("display_id"):
                     shown[display_id] = outputs[-1]
             elif kind == "update_display_data":
-                known = shown[content["transient"]["display_id"]]
-                known.update(data=content["data"], metadata=content["metadata"])
+                known = shown.get(content["transient"]["display_id"])
+                # A page ignores an update of a display that it does not show (yet).
+                if known is not None:
+                    known.update(data=content["data"], metadata=content["metadata"])
             elif kind == "clear_output":
                 outputs.clear()
         return outputs
