@@ -82,6 +82,8 @@ def call_function(
         return PendingResult(_release_from_running_loop(result))
     except (StopIteration, GeneratorExit, RuntimeError) as exc:
         named = _named_error(exc, _USE_THREAD)
+        if named is exc:
+            raise
         raise named from named.__cause__
 
 
@@ -97,6 +99,8 @@ async def await_result(result: object, budget: ValueBudget) -> Outcome:
         return as_outcome(result, budget)
     except (StopIteration, GeneratorExit, RuntimeError) as exc:
         named = _named_error(exc, _USE_AWAIT)
+        if named is exc:
+            raise
         raise named from named.__cause__
 
 

@@ -288,6 +288,24 @@ async def test_exception_of_a_tool_is_named_as_what_it_is(kind: str, raised: Bas
     assert end.status == "completed"
 
 
+@pytest.mark.parametrize("kind", ["def", "async", "thread"])
+async def test_error_keeps_the_error_that_was_being_handled(kind: str) -> None:
+    def fail(number: int) -> str:
+        try:
+            return {}[number]
+        except KeyError:
+            raise RuntimeError("no such row")  # noqa: B904 - as users write it
+
+    async def fail_later(number: int) -> str:
+        return fail(number)
+
+    function = fail_later if kind == "async" else fail
+    with pytest.raises(RuntimeError, match="no such row") as info:
+        await run(PythonTool(function, name="t", thread=kind == "thread"))
+    assert isinstance(info.value.__context__, KeyError)
+    assert not info.value.__suppress_context__
+
+
 async def test_advice_in_an_exception_reaches_the_model() -> None:
     async def nested() -> str:
         later = row(1)
