@@ -9,6 +9,14 @@ STAYS_MS = 400  # the page looks after its form in this interval
 LIVE_FORMS = """() => [...document.querySelectorAll(".jp-nb-form[role='group']")].filter(
     form => form.checkVisibility() && !form.closest(".jupyter-widgets-disconnected")
 ).length"""
+STAYS_ONE_FORM = f"""stays => {{
+    if (({LIVE_FORMS})() !== 1) {{
+        window.oneFormSince = null;
+        return false;
+    }}
+    window.oneFormSince ??= performance.now();
+    return performance.now() - window.oneFormSince >= stays;
+}}"""
 PLACES = """() => [...document.querySelectorAll(".jp-nb-form[role='group']")].filter(
     form => form.checkVisibility()
 ).map(form => {
@@ -18,10 +26,12 @@ PLACES = """() => [...document.querySelectorAll(".jp-nb-form[role='group']")].fi
 
 
 def wait_for_one_form(page: NotebookPage) -> None:
-    """Wait until exactly one form is visible and live, and stays so."""
-    page.page.wait_for_function(f"({LIVE_FORMS})() === 1", timeout=PATIENCE_S * 1000)
-    page.page.wait_for_timeout(STAYS_MS)
-    assert page.page.evaluate(LIVE_FORMS) == 1
+    """Wait until exactly one form is visible and live, and stays so.
+
+    A form whose output JupyterLab clears is gone until the page puts it elsewhere.
+    """
+    page.page.evaluate("() => { window.oneFormSince = null; }")
+    page.page.wait_for_function(STAYS_ONE_FORM, arg=STAYS_MS, timeout=PATIENCE_S * 1000)
 
 
 def run_and_wait(page: NotebookPage, cell: int = 1) -> None:

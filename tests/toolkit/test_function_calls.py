@@ -291,8 +291,9 @@ async def test_exception_of_a_tool_is_named_as_what_it_is(kind: str, raised: Bas
 @pytest.mark.parametrize("kind", ["def", "async", "thread"])
 async def test_error_keeps_the_error_that_was_being_handled(kind: str) -> None:
     def fail(number: int) -> str:
+        names: dict[int, str] = {}
         try:
-            return {}[number]
+            return names[number]
         except KeyError:
             raise RuntimeError("no such row")  # noqa: B904 - as users write it
 
