@@ -56,8 +56,8 @@ def recorded(
 ) -> tuple[ConversationStream, RequestContext, list[float]]:
     """A conversation with a result for each of `images`, and the seconds that each took."""
     stream = ConversationStream.new(clock=utc_now, made="live")
-    thread = RequestContext()
-    record = TurnRecord(stream, thread)
+    context = RequestContext()
+    record = TurnRecord(stream, context)
     took = []
     record.start_turn(ChatRequest(content="Draw."))
     for number, shown in enumerate(images):
@@ -70,7 +70,7 @@ def recorded(
         record.add(response, images=shown)
         took.append(perf_counter() - began)
     record.add(ChatResponse(message="Done."))
-    return stream, thread, took
+    return stream, context, took
 
 
 def median_ms(action: Callable[[], object]) -> float:
@@ -83,15 +83,15 @@ def median_ms(action: Callable[[], object]) -> float:
     return 1000 * statistics.median(found)
 
 
-def resend_ms(thread: RequestContext) -> float:
+def resend_ms(context: RequestContext) -> float:
     """Milliseconds to encode a thread again that grew by its last result."""
     found = []
     for _ in range(RUNS):
-        growing = RequestContext(thread.items[:-2])
+        growing = RequestContext(context.items[:-2])
         rendering = AnthropicRendering()
         rendering.update(growing)
         rendering.encode_messages()
-        growing.items.append(thread.items[-2])
+        growing.items.append(context.items[-2])
         began = perf_counter()
         rendering.update(growing)
         rendering.encode_messages()
@@ -101,7 +101,7 @@ def resend_ms(thread: RequestContext) -> float:
 
 def line(name: str, images: Sequence[Sequence[Image]]) -> str:
     """The figures of one case."""
-    stream, thread, took = recorded(images)
+    stream, context, took = recorded(images)
     stored = Document(stream).to_json()
     size = len(json.dumps(stored, ensure_ascii=False).encode())
     shown = {image.digest: len(image.content) for each in images for image in each}
@@ -110,7 +110,7 @@ def line(name: str, images: Sequence[Sequence[Image]]) -> str:
     sign = median_ms(lambda: Signer.of(SecretBytes(bytes(32)), stream).signature())
     read = median_ms(lambda: build_context(Document.load(stored, clock=utc_now).conversation))
     parts = [f"{size / 1000:8.0f} kB", f"{ratio:>7}", f"{append:9.3f} ms", f"{sign:8.2f} ms"]
-    return f"{name:<36}{' '.join(parts)} {read:8.2f} ms {resend_ms(thread):8.3f} ms"
+    return f"{name:<36}{' '.join(parts)} {read:8.2f} ms {resend_ms(context):8.3f} ms"
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ def find_excessive_changes(
     None if it is unknown.
     """
     allowed = (context_tokens or DEFAULT_CONTEXT_TOKENS) // CONTEXT_PARTS
-    heads = [*(position.head for position in request.thread.heads), request.head]
+    heads = [*(position.head for position in request.context.heads), request.head]
     if sum(_iter_change_tokens(heads, request)) <= allowed:
         return []
 
@@ -95,7 +95,7 @@ def _count_content(
 
 def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> Iterator[int]:
     """Yield the most tokens that the change from each of `heads` to the next one can append."""
-    contents = request.thread.contents
+    contents = request.context.contents
     for before, after in pairwise(heads):
         is_extended = after.system[: len(before.system)] == before.system
         texts = after.system[len(before.system) :] if is_extended else after.system

@@ -58,7 +58,7 @@ class ChatModel:
 
     def make_request(
         self,
-        thread: RequestContext,
+        context: RequestContext,
         *,
         attachments: tuple[Attachment, ...] = (),
         tools: tuple[ToolDefinition, ...] = (),
@@ -66,10 +66,10 @@ class ChatModel:
         schema: Mapping[str, JsonValue] | None = None,
         conversation_id: str,
     ) -> ModelRequest:
-        """Return the request to this model that continues `thread`."""
+        """Return the request to this model that continues `context`."""
         return ModelRequest(
             model=self.model,
-            thread=thread,
+            context=context,
             system=self.system,
             attachments=attachments,
             tools=tools,

@@ -154,8 +154,8 @@ class CompactionPlanner:
         return CompactionPlan(tuple(kept), before, size, copy)
 
     def _estimate_size(self, stream: ConversationStream) -> int:
-        thread = build_context(stream, self._providers, in_turn=self._in_turn)
-        return ContextTokens().of(thread)
+        context = build_context(stream, self._providers, in_turn=self._in_turn)
+        return ContextTokens().of(context)
 
 
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:

@@ -118,7 +118,7 @@ class Compactor:
         tokens = 0
         size = 0
         if auto.max_tokens:
-            tokens = self.settings.tokens.of(self.turn.record.thread)
+            tokens = self.settings.tokens.of(self.turn.record.context)
             size = tokens + _estimate_overhead(resolved, request_text)
         turns = count_uncompacted_turns(stream) if auto.max_turns else 0
         context = ContextSize(stream, tokens, turns)
@@ -181,9 +181,9 @@ class Compactor:
     ) -> bool:
         """Apply a plan and display the result; return True on success."""
 
-        async def summarize(step: CompactionStep, thread: RequestContext) -> str:
+        async def summarize(step: CompactionStep, context: RequestContext) -> str:
             summarizer = self.settings.summarizer(resolved, step.rule)
-            return await summarizer.summarize(thread, waits=self._wait, spent=self.turn.tokens.add)
+            return await summarizer.summarize(context, waits=self._wait, spent=self.turn.tokens.add)
 
         stream = self.turn.record.stream
         providers = self.settings.providers()
@@ -192,8 +192,8 @@ class Compactor:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
             outcome = stream.until(len(stream))
             outcome.append(*entries)
-            thread = build_context(outcome, providers, in_turn=in_turn)
-            if ContextTokens().of(thread) >= plan.before:  # a summary may be longer than its turns
+            context = build_context(outcome, providers, in_turn=in_turn)
+            if ContextTokens().of(context) >= plan.before:  # a summary may be longer than its turns
                 raise ProviderError(SUMMARY_TOO_LONG)
         except Exception as exc:
             if not isinstance(exc, JpNbError):
@@ -205,7 +205,7 @@ class Compactor:
             self.turn.display(Waits(MODEL_WAITS, ""))
 
         self.turn.record.add(*self.turn.tokens.attach_usage_to_last(entries))
-        self.turn.record.thread = build_context(stream, providers, in_turn=in_turn)
+        self.turn.record.context = build_context(stream, providers, in_turn=in_turn)
         text = format_compaction_line(entries)
         if why:
             text = f"⊟ {why}: from now on, {format_compactions(entries)}"

@@ -49,16 +49,16 @@ class Resolved(ChatModel):
 
     def model_request(
         self,
-        thread: RequestContext,
+        context: RequestContext,
         *,
         choice: ToolChoice,
         schema: Mapping[str, JsonValue] | None,
         conversation_id: str,
     ) -> ModelRequest:
-        """Return the request of the turn that continues `thread`."""
-        thread.note_contents(self.attachments)
+        """Return the request of the turn that continues `context`."""
+        context.note_contents(self.attachments)
         request = self.make_request(
-            thread,
+            context,
             attachments=self.attachments,
             tools=tuple(tool.definition for tool in self.tools.tools.values()),
             choice=choice,
@@ -70,8 +70,8 @@ class Resolved(ChatModel):
     @property
     def head(self) -> RequestHead:
         """The head of a request without a schema."""
-        thread = RequestContext()
-        request = self.model_request(thread, choice="auto", schema=None, conversation_id="")
+        context = RequestContext()
+        request = self.model_request(context, choice="auto", schema=None, conversation_id="")
         return request.head
 
     @property

@@ -139,7 +139,7 @@ class RequestNormalizer:
 
     def normalize(self, request: ModelRequest) -> NormalizedRequest:
         """Return `request` in normalized form."""
-        messages = self._messages(request.thread)
+        messages = self._messages(request.context)
         settings: JsonObject = {
             "provider": self._provider,
             "model": request.model,

@@ -70,8 +70,8 @@ class ModelInquiry:
 class InquiryBackend(Protocol):
     """Asks a model questions of tools."""
 
-    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """Return a valid answer. The question goes into a copy of `thread`, the current context.
+    async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
+        """Return a valid answer. The question goes into a copy of `context`, the current context.
 
         The copy is made before the first await.
 
@@ -93,8 +93,8 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     }
 
 
-def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> RequestContext:
-    """Return a copy of `thread` in which the call is paused and its question is asked.
+def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> RequestContext:
+    """Return a copy of `context` in which the call is paused and its question is asked.
 
     Each open call gets a response: the paused one, other calls of the batch without a result yet,
     and interrupted calls of earlier turns.
@@ -116,7 +116,7 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
             items.append(ContextItem(response, provider))
         open_calls.clear()
 
-    for item in thread:
+    for item in context:
         match item.entry:
             case ToolCallRequest(id=call_id):
                 open_calls.append((call_id, item.provider))
@@ -144,7 +144,7 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
     )
     provider = items[-1].provider if items else ""
     items.append(ContextItem(request, provider))
-    return RequestContext(items, thread.heads, thread.contents)
+    return RequestContext(items, context.heads, context.contents)
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:
@@ -197,12 +197,12 @@ class LlmInquiryBackend:
     conversation_id: str = ""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
+    async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Implement `InquiryBackend.inquire`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
         schema = answer_schema(inquiry)
         request = model.make_request(
-            with_open_question(thread, inquiry),
+            with_open_question(context, inquiry),
             attachments=self.attachments,
             tools=self.tools,
             schema=schema,

@@ -163,7 +163,7 @@ class AnswerStream:
             resolved.provider,
             resolved.provider_name,
             request,
-            len(record.thread),
+            len(record.context),
             record.stream.entries[-1],
         )
 
@@ -319,7 +319,7 @@ class AnswerStream:
         """Record the `entries` of a response, the first one with changes of the request's head."""
         record = self._turn.record
         if entries and attempt.head is not None:
-            entries[0] = mark_head(entries[0], attempt.head, record.thread.head)
+            entries[0] = mark_head(entries[0], attempt.head, record.context.head)
         record.add(*entries)
 
     def _notify_end(self, finished: Finished, attempt: Attempt, unfinished: Sequence[str]) -> None:

@@ -233,13 +233,13 @@ class ModelParameters:
 class ModelRequest:
     """One request to a model.
 
-    `thread` is the context. The next request of the conversation has the same object, grown, so
+    `context` is not copied. The next request of the conversation has the same object, grown, so
     providers only render the new entries. If it ends in an incomplete response of the model, the
     provider continues that response.
     """
 
     model: str  # the provider's own name
-    thread: RequestContext
+    context: RequestContext
     system: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()  # the same object as long as nothing changes
     tools: tuple[ToolDefinition, ...] = ()

@@ -352,7 +352,7 @@ class ToolQuestions:
             )
 
             try:
-                answer = await batch.inquiry.inquire(self._turn.record.thread, request)
+                answer = await batch.inquiry.inquire(self._turn.record.context, request)
                 raise_if_cancelled()
             except InquiryError as exc:
                 problem = str(exc)

@@ -23,8 +23,8 @@ def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
 
     stream = record.stream
     turn: int | None = None
-    if error.item is not None and error.item < len(record.thread):
-        turn = _find_turn(stream, record.thread.items[error.item].entry)
+    if error.item is not None and error.item < len(record.context):
+        turn = _find_turn(stream, record.context.items[error.item].entry)
     if turn is not None:
         return f"The server refuses a part of {_name(stream, turn)}. {_way_out(stream, turn)}"
 

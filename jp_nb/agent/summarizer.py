@@ -51,18 +51,18 @@ async def make_compactions(
 
         If a single turn is too long, its tool results are omitted.
         """
-        thread = build_turns_context(stream, providers, turns)
-        if not len(thread):
+        context = build_turns_context(stream, providers, turns)
+        if not len(context):
             return ""
 
         try:
-            return await summarize(step, thread)
+            return await summarize(step, context)
         except ProviderError as exc:
             if exc.kind != "too_long":
                 raise
 
         if turns.first == turns.last:
-            items = [_without_result(item) for item in thread]
+            items = [_without_result(item) for item in context]
             return await summarize(step, RequestContext(items))
 
         middle = (turns.first + turns.last) // 2
@@ -120,9 +120,9 @@ class Summarizer:
     conversation_id: str = ""
 
     async def summarize(
-        self, thread: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
+        self, context: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
     ) -> str:
-        """Return the summary of `thread`, the context of turns that are not compacted.
+        """Return the summary of `context`, the context of turns that are not compacted.
 
         Raises:
             ProviderError: There is no complete summary.
@@ -131,7 +131,7 @@ class Summarizer:
         if self.context:
             content += f"\n\n{self.context}"
         asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
-        items = list(thread)
+        items = list(context)
         provider = items[-1].provider if items else ""
         items.append(ContextItem(asked, provider))
 

@@ -97,24 +97,24 @@ def _estimate_change_tokens(
 class ContextTokens:
     """Estimates the tokens of a context as it grows, counting each entry and change once."""
 
-    _thread: RequestContext | None = None
+    _context: RequestContext | None = None
     _counted: int = 0
     _heads: int = 0
     _tokens: int = 0
 
-    def of(self, thread: RequestContext) -> int:
-        """Estimate the tokens of `thread`."""
-        if thread is not self._thread:
-            self._thread = thread
+    def of(self, context: RequestContext) -> int:
+        """Estimate the tokens of `context`."""
+        if context is not self._context:
+            self._context = context
             self._counted = 0
             self._heads = 0
             self._tokens = 0
 
-        self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
-        heads = thread.heads[max(self._heads - 1, 0) :]  # from the last one that is counted
+        self._tokens += sum(map(estimate_item_tokens, context.since(self._counted)))
+        heads = context.heads[max(self._heads - 1, 0) :]  # from the last one that is counted
         for before, after in pairwise(heads):
-            self._tokens += _estimate_change_tokens(before.head, after.head, thread.contents)
+            self._tokens += _estimate_change_tokens(before.head, after.head, context.contents)
 
-        self._heads = len(thread.heads)
-        self._counted = len(thread)
+        self._heads = len(context.heads)
+        self._counted = len(context)
         return self._tokens

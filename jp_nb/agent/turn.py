@@ -357,7 +357,7 @@ class TurnLoop:
             self._on_interrupt = answers.interrupt
             self._restore_attachments(resolved)
             request = resolved.model_request(
-                record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
+                record.context, choice=choice, schema=schema, conversation_id=record.stream.id
             )
             request = self._bound_changes(resolved, request)
 
@@ -395,8 +395,8 @@ class TurnLoop:
     def _restore_attachments(self, resolved: Resolved) -> None:
         """Note the contents of attachments. If earlier ones are not known, begin a new head."""
         record = self.turn.record
-        record.thread.note_contents(resolved.attachments)
-        missing = record.thread.missing_attachments()
+        record.context.note_contents(resolved.attachments)
+        missing = record.context.missing_attachments()
         if not missing:
             return
 
@@ -409,17 +409,17 @@ class TurnLoop:
                 "The provider's prompt cache and earlier reasoning are lost."
             )
         )
-        record.thread = record.thread.without_heads()
+        record.context = record.context.without_heads()
 
     def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
         """Return `request`, with a new head if appended changes fill much of the context."""
         record = self.turn.record
-        last = record.thread.head
+        last = record.context.head
         is_changed = last is not None and last != request.head
-        if self._bounded is record.thread and not is_changed:
+        if self._bounded is record.context and not is_changed:
             return request
 
-        self._bounded = record.thread
+        self._bounded = record.context
         size = resolved.context_tokens
         parts = find_excessive_changes(resolved.provider, request, size)
         if not parts:
@@ -433,9 +433,9 @@ class TurnLoop:
                 "provider's prompt cache and earlier reasoning are lost."
             )
         )
-        record.thread = record.thread.without_heads()
-        self._bounded = record.thread
-        return replace(request, thread=record.thread)
+        record.context = record.context.without_heads()
+        self._bounded = record.context
+        return replace(request, context=record.context)
 
     async def _run_calls(
         self,
@@ -536,7 +536,7 @@ class TurnLoop:
                     index -= 1
                 call.event_id = record.stream.event_id(index)
 
-        results = None if resolved.results is None else resolved.results(record.thread)
+        results = None if resolved.results is None else resolved.results(record.context)
         context = BatchContext(
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,

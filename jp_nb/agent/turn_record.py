@@ -40,18 +40,18 @@ class LastRequest:
     @property
     def as_sent(self) -> ModelRequest:
         """The request with the context of that time."""
-        return replace(self.request, thread=self.request.thread.until(self.items))
+        return replace(self.request, context=self.request.context.until(self.items))
 
 
 @dataclass(slots=True)
 class TurnRecord:
-    """The record of a conversation, and its context `thread`, which grows with it.
+    """The record of a conversation, and the context of its requests, which grows with it.
 
-    Compaction replaces `thread` with another object. `provider` is the one of new entries.
+    Compaction replaces `context` with another object. `provider` is the one of new entries.
     """
 
     stream: ConversationStream
-    thread: RequestContext
+    context: RequestContext
     provider: str = ""
     sent: LastRequest | None = None
     last_host: LastHost | None = None
@@ -77,8 +77,8 @@ class TurnRecord:
         start = len(self.stream)
         self.stream.append(*self.stream.new_images(images), *entries)
         for entry in self.stream.entries[start:]:
-            self.thread.read_head(entry)
-            self.thread.add(entry, self.provider, self.stream.images)
+            self.context.read_head(entry)
+            self.context.add(entry, self.provider, self.stream.images)
 
     @property
     def request(self) -> str:
@@ -91,7 +91,7 @@ class TurnRecord:
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Append the request that begins a turn, with its `images`."""
         self.stream.start_turn(request, images)
-        self.thread.add(self.stream.entries[-1], self.provider, self.stream.images)
+        self.context.add(self.stream.entries[-1], self.provider, self.stream.images)
 
     def add_user_message(self, text: str, display: Display) -> None:
         """Append and show a text of the user to the model in the middle of a turn."""

@@ -362,22 +362,22 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     except ConfigError:
         return None
 
-    thread = build_context(stream, providers)
+    context = build_context(stream, providers)
     recorded = []
     for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
-        asked = RequestNormalizer(name).normalize(ModelRequest(model="", thread=thread))
+        asked = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))
         messages = enumerate((part.kind, part.id) for part in asked.messages)
         recorded.append({index for index, message in messages if message in content.parts})
 
-    for index, request in _iter_sent(thread):
+    for index, request in _iter_sent(context):
         if not any(index in each for each in recorded):
             return request.content
     return None
 
 
-def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
+def _iter_sent(context: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
     """Yield the index of each item that was sent, and its request."""
-    items = [item.entry for item in thread]
+    items = [item.entry for item in context]
     while items and isinstance(items[-1], ChatResponse):
         items.pop()  # the last answer was not sent
 

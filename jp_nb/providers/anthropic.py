@@ -470,7 +470,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         if self._diagnostics.are_wanted:
             fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
 
-        messages = rendering.encode(request.thread, user_parts=attached.user_parts)
+        messages = rendering.encode(request.context, user_parts=attached.user_parts)
         headers = {}
 
         late = (message for message in messages if message.startswith(_SYSTEM_MESSAGE))
@@ -541,8 +541,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
         if is_stale and rendering.signed_items:
             first = self._find_rejected_item(text, request, rendering)
-            unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
-            self._keep_rendering(request.thread, rendering.copy_without_messages(unsigned))
+            unsigned = rendering.unsigned_items.union(range(first, len(request.context)))
+            self._keep_rendering(request.context, rendering.copy_without_messages(unsigned))
             return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
 
         if "diagnostics" in text and self._diagnostics.are_wanted:
@@ -567,7 +567,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         If the error does not name a block, or the API also rejects an earlier block, no thinking of
         the context stays signed.
         """
-        if len(request.thread) - 1 in rendering.unsigned_items:
+        if len(request.context) - 1 in rendering.unsigned_items:
             return 0
         sent, _ = self._build_body(request, rendering, self._answer_schema(request))
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))

@@ -322,7 +322,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             allowed_tools=rendering.allowed_tools,
             omitted=omitted,
         )
-        messages = rendering.encode(request.thread, before=attached.messages)
+        messages = rendering.encode(request.context, before=attached.messages)
         prefix = ("tools", self.instructions_member)
         return RequestBody(fields, messages, self.messages_member, prefix=prefix)
 

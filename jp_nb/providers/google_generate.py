@@ -499,5 +499,5 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
     ) -> ProviderEvent | None:
         if not rendering.has_signatures:
             return None
-        self._keep_rendering(request.thread, GenerateRendering(len(request.thread)))
+        self._keep_rendering(request.context, GenerateRendering(len(request.context)))
         return Retry(error.without_address)

@@ -353,13 +353,13 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: InteractionsRendering
     ) -> ProviderEvent | None:
-        end = len(request.thread)
+        end = len(request.context)
         text_calls = rendering.text_calls
         unsigned_items = rendering.unsigned_items
         if "missing" in str(error).lower() and text_calls.stop < end:
             asked = (
                 index
-                for index, item in enumerate(request.thread)
+                for index, item in enumerate(request.context)
                 if isinstance(item.entry, ChatRequest)
             )
             text_calls = range(max(asked, default=0), end)
@@ -368,7 +368,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         else:
             return None
 
-        self._keep_rendering(request.thread, InteractionsRendering(unsigned_items, text_calls))
+        self._keep_rendering(request.context, InteractionsRendering(unsigned_items, text_calls))
         return Retry(error.without_address)
 
 

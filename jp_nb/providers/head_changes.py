@@ -166,7 +166,7 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
 
     With `REMOVED_TOOLS`, the tools are all that any request had.
     """
-    heads = request.thread.heads
+    heads = request.context.heads
     wanted = request.head
     oldest = heads[0].head if heads else wanted
     first = without_turn_parts(oldest)
@@ -175,7 +175,7 @@ def keep_first_head(request: ModelRequest, appended: frozenset[str]) -> ModelReq
     if "system" in appended:
         kept["system"] = first.system
     if "attachments" in appended and first.attachments != wanted.attachments:
-        contents = request.thread.contents
+        contents = request.context.contents
         kept["attachments"] = tuple(contents[x] for x in first.attachments if x in contents)
 
     if "schema" in appended:

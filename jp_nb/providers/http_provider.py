@@ -164,20 +164,20 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def _choose_rendering(self, request: ModelRequest) -> RenderingT:
         """Return the kept rendering of the conversation, or an empty one if it no longer fits."""
-        rendering = self._renderings.get(request.thread)
+        rendering = self._renderings.get(request.context)
         fresh = self._make_rendering() if rendering is None else rendering.make_empty()
         self._prepare_rendering(fresh, request.model)
 
         if (
             rendering is None
-            or rendering.items > len(request.thread)
+            or rendering.items > len(request.context)
             or rendering.appended != fresh.appended
             or rendering.media != fresh.media
             or rendering.host != self._host_mark
         ):
             rendering = fresh
 
-        self._keep_rendering(request.thread, rendering)
+        self._keep_rendering(request.context, rendering)
         return rendering
 
     def _watch_prompt(
@@ -233,16 +233,16 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def _find_item(self, message: int, request: ModelRequest) -> int | None:
         """Return the item of the context that is in the message number `message` of a request."""
-        thread = request.thread
+        context = request.context
         whole = self._render_apart(request)
         body, _ = self._build_body(request, whole, self._answer_schema(request))
-        place = message - (len(body.messages) - len(whole.encode(thread)))
+        place = message - (len(body.messages) - len(whole.encode(context)))
 
         def count_messages(items: int) -> int:
-            return len(self._render_apart(replace(request, thread=thread.until(items))).messages)
+            return len(self._render_apart(replace(request, context=context.until(items))).messages)
 
-        item = bisect_right(range(1, len(thread) + 1), place, key=count_messages)
-        return item if place >= 0 and item < len(thread) else None
+        item = bisect_right(range(1, len(context) + 1), place, key=count_messages)
+        return item if place >= 0 and item < len(context) else None
 
     def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
         if (key := (request.conversation_id, setting)) not in self._reported:
@@ -255,14 +255,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
         None if the user knows of the loss: the messages were removed, or compacted.
         """
         key = request.conversation_id
-        thread = request.thread
+        context = request.context
         last = self._sent.pop(key, None)
 
-        self._sent[key] = request, len(thread), body
+        self._sent[key] = request, len(context), body
         if len(self._sent) > MAX_RENDERINGS:
             del self._sent[next(iter(self._sent))]
 
-        if last is None or not thread.continues(last[0].thread, last[1]):
+        if last is None or not context.continues(last[0].context, last[1]):
             return None
 
         if last[0].model != request.model:
@@ -317,7 +317,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         known = (
             rendering
             for context, rendering in self._renderings.items()
-            if _is_prefix(request.thread, of=context)
+            if _is_prefix(request.context, of=context)
         )
         cached = next(known, None)
         rendering = self._make_rendering() if cached is None else cached.make_empty()
@@ -325,7 +325,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._prepare_rendering(rendering, request.model)
         rendering.provider = self._http.endpoint.provider
         rendering.host = self._host_mark
-        rendering.update(request.thread)
+        rendering.update(request.context)
         return rendering
 
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:

@@ -170,11 +170,11 @@ class RefusedMedia:
 def _list_known_files(request: ModelRequest) -> dict[str, _SentFile]:
     """Return the files that `request` may contain, by their Base64."""
     known: dict[str, _SentFile] = {}
-    for number, item in enumerate(request.thread):
+    for number, item in enumerate(request.context):
         for image in item.images:
             known[image.text] = _SentFile(image, number)
 
-    for attachment in (*request.thread.contents.values(), *request.attachments):
+    for attachment in (*request.context.contents.values(), *request.attachments):
         attached = as_image(attachment)
         if attached is not None:
             known[attached.text] = _SentFile(attached, attached.digest)

@@ -152,7 +152,7 @@ class Rendering(ABC):
 
         Appended changes that no response has confirmed yet follow the messages of `encode`.
         """
-        change = self._find_next_change(request.thread, request.head)
+        change = self._find_next_change(request.context, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
         settled = keep_first_head(request, self.appended)
         attachments, _ = self._replace_attachments(settled.attachments, 0)

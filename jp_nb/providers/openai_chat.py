@@ -396,7 +396,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
         fields = build_request_fields(request, profile, answer=answer, omitted=omitted)
         system = format_system_messages(request, profile, documents=attached.system)
         before = (*map(encode_json, system), *attached.messages)
-        messages = rendering.encode(request.thread, before=before)
+        messages = rendering.encode(request.context, before=before)
         return RequestBody(fields, messages, prefix=("tools",))
 
     def _make_decoder(

@@ -399,7 +399,7 @@ class ResponsesRendering(Rendering):
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning; see `Rendering.settle`."""
-        tools = chain.from_iterable(head.tools for _, head in request.thread.heads)
+        tools = chain.from_iterable(head.tools for _, head in request.context.heads)
         offered = {tool.name for tool in tools}
         names = tuple(tool.name for tool in request.tools)
         is_limited = "tools" in self.appended and not offered <= {*names}
@@ -679,7 +679,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         if texts:
             before.insert(0, encode_json(system))
 
-        items = rendering.encode(request.thread, before=before)
+        items = rendering.encode(request.context, before=before)
         return RequestBody(fields, items, "input", prefix=("tools",))
 
     def _make_decoder(
@@ -739,14 +739,14 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         if rendering.encrypted_items and _STALE.search(text):
             named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in text]
             # Valid encrypted content covers all before it, so all that is later is invalid as well.
-            stale = frozenset(range(min(named, default=0), len(request.thread)))
-            self._keep_rendering(request.thread, rendering.without(stale))
+            stale = frozenset(range(min(named, default=0), len(request.context)))
+            self._keep_rendering(request.context, rendering.without(stale))
             return Retry(error.without_address, drop_metadata=ENCRYPTED)
 
         can_move_images = rendering.has_result_images and rendering.images_in_results
         if can_move_images and _IMAGE_REFUSAL.search(text):
             self._images_in_results = False
-            self._keep_rendering(request.thread, rendering.without(result_images=True))
+            self._keep_rendering(request.context, rendering.without(result_images=True))
             return Retry(error.without_address)
 
         return super()._recover(error, request, rendering)

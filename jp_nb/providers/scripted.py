@@ -347,7 +347,7 @@ class ScriptedProvider:
         script = self.script(request.model)
         self.requests.append(request)
 
-        last = request.thread.items[-1].entry if len(request.thread) else None
+        last = request.context.items[-1].entry if len(request.context) else None
         marks = last.metadata if isinstance(last, ChatRequest) else {}
         question = marks.get(INQUIRY_KEY)
 
@@ -364,7 +364,7 @@ class ScriptedProvider:
 
         key = (request.conversation_id, script.name)
         number = self._find_start(script, request, key)
-        latest = _format_latest(request.thread)
+        latest = _format_latest(request.context)
 
         while number < len(script.replies):
             reply = script.replies[number]
@@ -393,9 +393,9 @@ class ScriptedProvider:
         yield Finished(reply.finish)
 
     def _find_start(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
-        used = count_used_replies(request.thread, script.name)
+        used = count_used_replies(request.context, script.name)
         if script.requests:
-            return 0 if isinstance(request.thread.items[-1].entry, ChatRequest) else used
+            return 0 if isinstance(request.context.items[-1].entry, ChatRequest) else used
         # A reply that is an error has no entry in the context.
         return max(used, self._next.get(key, 0))
 
@@ -406,7 +406,7 @@ class ScriptedProvider:
             "system": list(request.system),
             "attachments": [attachment.source for attachment in request.attachments],
             "messages": [
-                {"type": item.entry.type, "text": _format_item(item)} for item in request.thread
+                {"type": item.entry.type, "text": _format_item(item)} for item in request.context
             ],
             "tools": [tool.name for tool in request.tools],
             "tool_choice": request.tool_choice,
@@ -508,12 +508,12 @@ def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
     if not reply.expect:
         return
     attached = (_format_attachment(attachment) for attachment in request.attachments)
-    context = map(_format_item, request.thread)
+    context = map(_format_item, request.context)
     sent = "\n".join([*request.system, *attached, *context])
 
     for text in reply.expect:
         if text not in sent:
-            latest = _format_excerpt(_format_latest(request.thread))
+            latest = _format_excerpt(_format_latest(request.context))
             raise ProviderError(
                 f"{place} expects {text!r} in the request, but the request ends with: {latest}"
             )

@@ -163,7 +163,7 @@ class TracedRequest:
         changes = deque(self.sent.changes)
         messages: list[MessageRow] = []
 
-        for index, item in enumerate(self.request.thread):
+        for index, item in enumerate(self.request.context):
             while changes and changes[0].items <= index:
                 messages.append(self._make_change_row(changes.popleft()))
             messages.append(self._make_message_row(item, names))

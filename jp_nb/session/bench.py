@@ -80,7 +80,7 @@ class NoInquiry:
 
     problem: ConfigError
 
-    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
+    async def inquire(self, context: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Raise `InquiryError` with the reason."""
         raise InquiryError(str(self.problem)) from self.problem
 
@@ -246,7 +246,7 @@ class ToolBench:
         scratch = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
         scratch.repair()
         scratch.start_turn(ChatRequest(content=REQUEST))
-        thread = self.turns.contexts.build(scratch)
+        record = TurnRecord(scratch, self.turns.contexts.build(scratch))
 
         inquiry: InquiryBackend
         try:
@@ -257,7 +257,7 @@ class ToolBench:
         catalog = tools.offered.documentation
         basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
-        turn = runner.turn_context(TurnRecord(scratch, thread), config, recorded, is_bench=True)
+        turn = runner.turn_context(record, config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
 
         assert runner.output is not None

@@ -191,9 +191,9 @@ class SummaryJob:
         finally:  # never leave an empty output
             self._output(Notice(line))
 
-    async def _summarize(self, step: CompactionStep, thread: RequestContext) -> str:
+    async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, step.rule)
-        return await summarizer.summarize(thread, waits=self._show_wait, spent=self.tokens.add)
+        return await summarizer.summarize(context, waits=self._show_wait, spent=self.tokens.add)
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         status = f"{model}, which is summarizing {self._plan.steps[0].turns}"

@@ -77,7 +77,7 @@ class RequestContexts:
     def keep_own_heads(self, record: TurnRecord) -> None:
         """Remember the heads of the requests of a turn, if the record is untrusted."""
         if not self._active.trust.trusted:
-            self._own_heads += [position.head for position in record.thread.heads]
+            self._own_heads += [position.head for position in record.context.heads]
 
     def clear(self) -> None:
         """Build the context again for the next request."""

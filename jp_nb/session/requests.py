@@ -143,15 +143,15 @@ class PastRequests:
         basis = self._active.settings.snapshot()
         conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
-        thread = self._turns.contexts.build(self._stream, resolved)
-        thread.contents = dict(thread.contents)
-        thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
+        context = self._turns.contexts.build(self._stream, resolved)
+        context.contents = dict(context.contents)
+        context.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
-            thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
+            context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
 
         if find_excessive_changes(resolved.provider, request, resolved.context_tokens):
-            request = replace(request, thread=thread.without_heads())
+            request = replace(request, context=context.without_heads())
 
         traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
         return traced, resolved.provider
@@ -192,19 +192,19 @@ class PastRequests:
 
         turn = then.last_turn()
         schema = turn.schema if turn is not None else None
-        thread = build_context(then, projection.providers(), in_turn=True)
-        thread.contents = dict(self._turns.contexts.contents)
+        context = build_context(then, projection.providers(), in_turn=True)
+        context.contents = dict(self._turns.contexts.contents)
         request = resolved.model_request(
-            thread,
+            context,
             choice=self._choice(place, then, basis.config),
             schema=schema,
             conversation_id=self._stream.id,
         )
 
         if place.end > place.position:
-            head = read_request_head(self._stream.entries[place.position], thread.head)
+            head = read_request_head(self._stream.entries[place.position], context.head)
             if head is not None:
-                request = request.with_head(head, thread.contents)
+                request = request.with_head(head, context.contents)
 
         return _traced(
             place.name, resolved.provider_name, resolved.provider, request, tuple(remarks)

@@ -410,7 +410,7 @@ class TurnRunner:
                 failed_retry = exc  # the request for another answer
             finally:
                 self._note_sent(record)
-                if loop.is_unanswered or record.thread is not context:
+                if loop.is_unanswered or record.context is not context:
                     self.contexts.clear()
 
                 value = UNTYPED if answer is None else answer.value

@@ -280,7 +280,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
     await bench.run()
     stream = reloaded(bench)
     again = build_context(stream, bench.projection.providers())
-    assert again.items == bench.thread.items
+    assert again.items == bench.context.items
     assert {item.provider for item in again.items} == {"anthropic", "openai"}
     assert not stream.repair()
     assert [delta.to_raw() for delta in stream.deltas] == [d.to_raw() for d in bench.stream.deltas]

@@ -88,9 +88,9 @@ class Backend:
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    async def ask(self, question: jp.Question = SURE, thread: Any | None = None) -> Any:
+    async def ask(self, question: jp.Question = SURE, context: Any | None = None) -> Any:
         asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
-        return await self.real.inquire(thread or waiting_context(), asked)
+        return await self.real.inquire(context or waiting_context(), asked)
 
     async def failure(self, question: jp.Question = SURE) -> str:
         with pytest.raises(InquiryError) as caught:
@@ -102,13 +102,13 @@ class Backend:
         return [request for request, _ in self.provider.requests]
 
 
-def entries(thread: Any) -> list[Any]:
-    return [item.entry for item in thread]
+def entries(context: Any) -> list[Any]:
+    return [item.entry for item in context]
 
 
-def responses(thread: Any) -> list[tuple[str, str, bool]]:
-    """The responses to tool calls in `thread`."""
-    found = [entry for entry in entries(thread) if is_kind(entry, "tool_call_response")]
+def responses(context: Any) -> list[tuple[str, str, bool]]:
+    """The responses to tool calls in `context`."""
+    found = [entry for entry in entries(context) if is_kind(entry, "tool_call_response")]
     return [(entry.id, entry.content, entry.is_error) for entry in found]
 
 
@@ -134,18 +134,18 @@ def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-# --- the paused thread ---------------------------------------------------------------------------
+# --- the paused context ---------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-15", "R028-20", "R028-21")
 def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
-    thread = waiting_context()
-    before = list(thread.items)
+    context = waiting_context()
+    before = list(context.items)
     question = SURE.with_context("a.txt\nb.txt")
-    copy = with_open_question(thread, inquiry(question))
-    assert thread.items == before
-    assert copy is not thread
-    assert copy.items is not thread.items
+    copy = with_open_question(context, inquiry(question))
+    assert context.items == before
+    assert copy is not context
+    assert copy.items is not context.items
     assert copy.items[: len(before)] == before
     response, asked = entries(copy)[len(before) :]
     assert is_kind(response, "tool_call_response")
@@ -161,10 +161,10 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
 
 @pytest.mark.req("R028-21")
 def test_paused_thread_answers_other_open_calls() -> None:
-    thread = waiting_context()
+    context = waiting_context()
     for entry in (called("call_2", "rename"), called("call_3", "look"), result("call_3", "seen")):
-        thread.add(entry, "test")
-    assert responses(with_open_question(thread, inquiry())) == [
+        context.add(entry, "test")
+    assert responses(with_open_question(context, inquiry())) == [
         ("call_3", "seen", False),
         ("call_1", "Tool paused: Create backups?", False),
         ("call_2", NO_RESULT_YET, False),
@@ -174,14 +174,14 @@ def test_paused_thread_answers_other_open_calls() -> None:
 def test_asking_call_of_two_with_one_id_is_paused() -> None:
     for other in ("look", "rename"):
         calls = called("call_1", other), called("call_2", "look"), called("call_1", "rename")
-        thread = make_context(user("Go."), *calls)
-        assert responses(with_open_question(thread, inquiry(number=2))) == [
+        context = make_context(user("Go."), *calls)
+        assert responses(with_open_question(context, inquiry(number=2))) == [
             ("call_1", NO_RESULT_YET, False),
             ("call_2", NO_RESULT_YET, False),
             ("call_1", "Tool paused: Create backups?", False),
         ]
-        thread.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
-        assert responses(with_open_question(thread, inquiry())) == [
+        context.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
+        assert responses(with_open_question(context, inquiry())) == [
             ("call_1", "seen", False),
             ("call_2", NO_RESULT_YET, False),
             ("call_1", "Tool paused: Create backups?", False),
@@ -189,11 +189,11 @@ def test_asking_call_of_two_with_one_id_is_paused() -> None:
 
 
 def test_calls_of_earlier_turns_are_not_paused() -> None:
-    thread = make_context(user("One."), called("call_1", "rename"), result("call_1", "renamed"))
+    context = make_context(user("One."), called("call_1", "rename"), result("call_1", "renamed"))
     for entry in (user("Two."), called("call_1", "rename"), user("Three.")):
-        thread.add(entry, "test")  # the second has no response
-    thread.add(called("call_1", "rename"), "test")
-    copy = with_open_question(thread, inquiry())
+        context.add(entry, "test")  # the second has no response
+    context.add(called("call_1", "rename"), "test")
+    copy = with_open_question(context, inquiry())
     assert responses(copy) == [
         ("call_1", "renamed", False),
         ("call_1", "Tool call was interrupted.", True),
@@ -221,14 +221,14 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
         conversation_id="jp-c1",
         model={"system": ("Be brief.", "Really."), "parameters": parameters, "request": limits},
     )
-    thread = waiting_context()
-    assert await backend.ask(thread=thread) is True
+    context = waiting_context()
+    assert await backend.ask(context=context) is True
     [(request, sent)] = backend.provider.requests
-    assert sent[: len(thread)] == entries(thread)
+    assert sent[: len(context)] == entries(context)
     assert request == request_value(
         "model_request",
         model="small",
-        thread=request.thread,
+        context=request.context,
         system=("Be brief.", "Really."),
         tools=tools,
         tool_choice="none",
@@ -238,7 +238,7 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
         max_response_bytes=99,
         conversation_id="jp-c1",
     )
-    assert len(thread) == 4
+    assert len(context) == 4
     assert backend.provider.closed == 1
 
 
@@ -325,7 +325,7 @@ async def test_transient_errors_are_retried_with_growing_waits() -> None:
     backend = Backend([BROKEN], cut, [*cut, BROKEN], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == [1.0, 2.0, 4.0]
-    assert len({id(request.thread) for request in backend.requests}) == 1
+    assert len({id(request.context) for request in backend.requests}) == 1
     assert backend.provider.closed == 4
 
 
@@ -422,22 +422,22 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
 
     provider = EventProvider(script("a", True), script("b", "drop"), script("c", "x"))
     backend = LlmInquiryBackend(ChatModel(provider, "small"))
-    thread = make_context(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
+    context = make_context(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
     asked = [
         inquiry(question, tool=tool, call=f"call_{tool}")
         for tool, question in zip("abc", (SURE, KEEP, NAME), strict=True)
     ]
-    tasks = [asyncio.create_task(backend.inquire(thread, one)) for one in asked]
+    tasks = [asyncio.create_task(backend.inquire(context, one)) for one in asked]
     await until(lambda: len(provider.requests) == 3)
     assert not any(task.done() for task in tasks)
     go.set()
     assert await asyncio.gather(*tasks) == [True, "drop", "x"]
     for tool, (request, _) in zip("abc", provider.requests, strict=True):
-        told = {id_: content for id_, content, _ in responses(request.thread)}
+        told = {id_: content for id_, content, _ in responses(request.context)}
         paused_ones = [id_ for id_, content in told.items() if content.startswith("Tool paused: ")]
         assert paused_ones == [f"call_{tool}"]
-        assert sum(is_kind(entry, "chat_request") for entry in entries(request.thread)) == 2
-    assert len(thread) == 4
+        assert sum(is_kind(entry, "chat_request") for entry in entries(request.context)) == 2
+    assert len(context) == 4
 
 
 async def test_overrides_apply_by_tool_and_question() -> None:
@@ -468,8 +468,8 @@ async def test_backends_are_interchangeable() -> None:
         Backend(answer_events(True)).real,
         MockInquiryBackend({ID: True}),
     ]
-    thread = waiting_context()
-    assert [await backend.inquire(thread, inquiry()) for backend in backends] == [True, True]
+    context = waiting_context()
+    assert [await backend.inquire(context, inquiry()) for backend in backends] == [True, True]
 
 
 async def test_script_answers_questions() -> None:
@@ -560,7 +560,9 @@ async def test_request_over_http_starts_like_the_conversations_own(protocol: str
     main = make_context(user("Rename a.txt."), provider=protocol)
     with LoopbackServer(["Let me.", json.dumps({"inquiry_id": ID, "answer": "drop"})]) as server:
         provider = make_http_provider(protocol, server)
-        request = request_value("model_request", model="m", thread=main, system=system, tools=tools)
+        request = request_value(
+            "model_request", model="m", context=main, system=system, tools=tools
+        )
         try:
             async for _ in provider.stream(request):
                 pass

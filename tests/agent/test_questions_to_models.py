@@ -138,14 +138,14 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
         "tool_call_response", "chat_response",
     ]  # fmt: skip
     kinds = [item.entry.type for item in build_context(bench.stream)]
-    assert [item.entry.type for item in bench.thread] == kinds
+    assert [item.entry.type for item in bench.context] == kinds
     transcript = Transcript()
     for event in bench.shown:
         transcript.add(event)
     shown = render_log(Document(bench.stream), [bench.turn])
     everything = [
         json.dumps(list(bench.stream.raw)),
-        *[repr(item.entry) for item in bench.thread],
+        *[repr(item.entry) for item in bench.context],
         transcript.parts[-1].bundle()["text/plain"],
         transcript.parts[-1].bundle()["text/markdown"],
         str(shown),
@@ -221,8 +221,8 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
             patch.setattr(RequestContext, "__init__", noted)
             await bench.run()
         assert len(made) == copies
-        assert [request.thread for request, _ in other.requests] == made
-        assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.thread)}
+        assert [request.context for request, _ in other.requests] == made
+        assert {id(sent.context) for sent, _ in bench.provider.requests} == {id(bench.context)}
         assert list_results(bench) == [('{"sure": true}', False)]
 
 

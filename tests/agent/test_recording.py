@@ -82,7 +82,7 @@ def test_earlier_messages_are_not_read_again() -> None:
     asks = RequestNormalizer("anthropic")
     request = model_request(SPEC)
     first = asks.normalize(request)
-    request.thread.add(new_event("chat_request", content="More."), "anthropic")
+    request.context.add(new_event("chat_request", content="More."), "anthropic")
     second = asks.normalize(request)
     assert second.messages[: len(first.messages)] == first.messages
     assert all(a is b for a, b in zip(first.messages, second.messages, strict=False))

@@ -55,7 +55,7 @@ async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
     assert list(kept) == ["event_id", "timestamp", "type", "digest", "media_type", "name", "data"]
     assert kept["digest"] == figure().digest
     assert made.stream.raw[4]["metadata"] == {"images": [figure().digest]}
-    assert list_results(made.thread) == [("a plot", (figure(),))]
+    assert list_results(made.context) == [("a plot", (figure(),))]
     assert made.turn.tool_calls[0].images == (figure(),)
     assert "1 image" in repr(made.turn)
     (ends,) = made.shown_of("tool_ends")
@@ -74,17 +74,17 @@ async def test_reloaded_record_sends_the_same_images() -> None:
     )
     await made.run("Look.", [figure("asked", shade=9)])
     assert [item.images for item in build_context(restore_stream(made))] == [
-        item.images for item in made.thread
+        item.images for item in made.context
     ]
-    assert list_results(build_context(restore_stream(made))) == list_results(made.thread)
-    assert [len(images) for _, images in list_results(made.thread)] == [3, 0, 0]
+    assert list_results(build_context(restore_stream(made))) == list_results(made.context)
+    assert [len(images) for _, images in list_results(made.context)] == [3, 0, 0]
 
 
 async def test_image_of_two_results_is_recorded_once() -> None:
     made = bench(make_plot_tool(figure()), reply(call("plot")), reply(call("plot")))
     await made.run()
     assert len(made.of("image")) == 1
-    assert [images for _, images in list_results(made.thread)] == [(figure(),)] * 2
+    assert [images for _, images in list_results(made.context)] == [(figure(),)] * 2
 
 
 async def test_large_image_is_described_in_words() -> None:
@@ -95,7 +95,7 @@ async def test_large_image_is_described_in_words() -> None:
         "[image: figure 1, image/png 4×3, 1.2 MB: omitted, because record.image_max_bytes is "
         "262144]"
     )
-    assert list_results(made.thread) == [(f"a plot\n{words}", ())]
+    assert list_results(made.context) == [(f"a plot\n{words}", ())]
     assert not made.of("image")
     (ends,) = made.shown_of("tool_ends")
     assert (ends.images, ends.omitted_images) == ((), (words,))
@@ -107,14 +107,14 @@ async def test_images_are_counted_per_turn() -> None:
         tool, reply(call("plot")), reply(call("plot")), config=record_config(images_per_turn=5)
     )
     await made.run("Go.", [figure("asked", shade=200)])
-    assert [len(images) for _, images in list_results(made.thread)] == [3, 1]
-    assert list_results(made.thread)[1][0].count("record.images_per_turn is 5") == 2
+    assert [len(images) for _, images in list_results(made.context)] == [3, 1]
+    assert list_results(made.context)[1][0].count("record.images_per_turn is 5") == 2
 
 
 async def test_hundreds_of_omitted_images_take_few_lines() -> None:
     made = bench(make_plot_tool(*(figure(width=1 + n) for n in range(300))))
     await made.run()
-    ((content, images),) = list_results(made.thread)
+    ((content, images),) = list_results(made.context)
     assert len(images) == 20
     assert len(content.splitlines()) == 22
     assert content.endswith("[260 more omitted]")
@@ -123,7 +123,7 @@ async def test_hundreds_of_omitted_images_take_few_lines() -> None:
 async def test_invalid_image_is_not_sent() -> None:
     made = bench(make_plot_tool(jp.Image("image/png", b"<svg onload=alert(1)>", "x")))
     await made.run()
-    assert "its bytes are not image/png" in list_results(made.thread)[0][0]
+    assert "its bytes are not image/png" in list_results(made.context)[0][0]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_images_are_delivered_with_the_unedited_result(
     person = FakePrompter(*ends)
     made = bench(make_plot_tool(figure()), person=person, config=for_tool("plot", result=result))
     await made.run()
-    assert [len(found) for _, found in list_results(made.thread)] == [images]
+    assert [len(found) for _, found in list_results(made.context)] == [images]
     assert len(made.of("image")) == images
     if ends:
         prompt = person.asked[0]
@@ -172,7 +172,7 @@ async def test_undelivered_images_are_not_counted() -> None:
         config={**for_tool("plot", result="ask"), **record_config(images_per_turn=1)},
     )
     await made.run()
-    assert [len(images) for _, images in list_results(made.thread)] == [0, 1]
+    assert [len(images) for _, images in list_results(made.context)] == [0, 1]
 
 
 async def test_duplicate_image_of_a_result_is_sent_once() -> None:
@@ -180,7 +180,7 @@ async def test_duplicate_image_of_a_result_is_sent_once() -> None:
         make_plot_tool(figure(), figure(shade=1), figure()), config=record_config(images_per_turn=2)
     )
     await made.run()
-    assert list_results(made.thread) == [("a plot", (figure(), figure(shade=1)))]
+    assert list_results(made.context) == [("a plot", (figure(), figure(shade=1)))]
 
 
 async def test_only_the_last_run_of_a_tool_sends_images() -> None:
@@ -193,7 +193,7 @@ async def test_only_the_last_run_of_a_tool_sends_images() -> None:
 
     made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
-    assert list_results(made.thread) == [("refused", (figure(shade=2),))]
+    assert list_results(made.context) == [("refused", (figure(shade=2),))]
 
 
 async def test_images_are_kept_while_a_change_is_decided() -> None:
@@ -207,7 +207,7 @@ async def test_images_are_kept_while_a_change_is_decided() -> None:
         config=for_tool("plot", access=access),
     )
     await made.run()
-    assert list_results(made.thread) == [("changed", (figure(),))]
+    assert list_results(made.context) == [("changed", (figure(),))]
 
 
 async def test_request_is_recorded_with_its_images() -> None:
@@ -216,7 +216,7 @@ async def test_request_is_recorded_with_its_images() -> None:
     made.config = record_config(image_max_bytes=2_000)
     await made.run("What is that?", [figure(), large])
     assert made.kinds() == ["turn_start", "image", "chat_request", "chat_response"]
-    request = made.thread.items[0]
+    request = made.context.items[0]
     assert request.images == (figure(),)
     (line,) = (notice.text for notice in made.shown_of("notice"))
     assert line.removeprefix("⚠ ") in made.turn.request
@@ -227,8 +227,8 @@ async def test_inquiry_includes_the_images() -> None:
     made = bench(make_plot_tool(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
     inquiry = model_inquiry("c.q.1", "c", "t", jp.Question.boolean("q", "Sure?"))
-    seen_then = [item.images for item in with_open_question(made.thread, inquiry)]
-    assert seen_then == [*(item.images for item in made.thread), ()]
+    seen_then = [item.images for item in with_open_question(made.context, inquiry)]
+    assert seen_then == [*(item.images for item in made.context), ()]
     assert sum(map(len, seen_then)) == 2
 
 

@@ -69,7 +69,7 @@ class EventProvider:
     """Streams one list of events per request. It raises exceptions and awaits functions in it.
 
     Attributes:
-        requests: The requests, with the entries of the thread at that time.
+        requests: The requests, with the entries of the context at that time.
         closed: How many streams were closed.
     """
 
@@ -79,7 +79,7 @@ class EventProvider:
         self.closed = 0
 
     async def stream(self, request: Any) -> AsyncGenerator[ProviderEvent, None]:
-        self.requests.append((request, [item.entry for item in request.thread]))
+        self.requests.append((request, [item.entry for item in request.context]))
         if not self._scripts:
             raise AssertionError("the test expects no further request")
         try:
@@ -123,7 +123,7 @@ class MockInquiryBackend:
     answer is an error.
 
     Attributes:
-        asked: The inquiries, each with the entries of the thread at that time.
+        asked: The inquiries, each with the entries of the context at that time.
         running: Number of inquiries that are not answered yet.
         most_at_once: The largest number of them at the same time.
         cancelled: Ids of the inquiries that were cancelled.
@@ -136,8 +136,8 @@ class MockInquiryBackend:
         self.most_at_once = 0
         self.cancelled: list[str] = []
 
-    async def inquire(self, thread: Any, inquiry: ModelInquiry) -> Any:
-        self.asked.append((inquiry, [item.entry for item in thread]))
+    async def inquire(self, context: Any, inquiry: ModelInquiry) -> Any:
+        self.asked.append((inquiry, [item.entry for item in context]))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)
         try:
@@ -217,8 +217,8 @@ class Bench:
         self.loop.turn = replace(self.loop.turn, **ports)
 
     @property
-    def thread(self) -> Any:
-        return self.loop.turn.record.thread
+    def context(self) -> Any:
+        return self.loop.turn.record.context
 
     def show(self, event: Any) -> None:
         (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)

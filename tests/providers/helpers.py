@@ -84,7 +84,7 @@ def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> Any:
     """Return a request with `entries`, or with one request of the user."""
     context = make_context(*(entries or (user("Hi."),)), provider=provider)
     return request_value(
-        "model_request", model=fields.pop("model", "test-model"), thread=context, **fields
+        "model_request", model=fields.pop("model", "test-model"), context=context, **fields
     )
 
 

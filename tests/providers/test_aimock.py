@@ -120,11 +120,11 @@ async def test_tool_loop(aimock: str, name: str) -> None:
     assert [call.name for call in calls] == ["weather", "weather"]
     flushed = {event.index for event in seen if is_kind(event, "flush")}
     assert {call.index for call in calls} <= flushed
-    request.thread.add(answer(text_of(seen)), name)
+    request.context.add(answer(text_of(seen)), name)
     for call in calls:
-        request.thread.add(called(call.id, city="x"), name)
+        request.context.add(called(call.id, city="x"), name)
     for call in calls:
-        request.thread.add(result(call.id, "sun"), name)
+        request.context.add(result(call.id, "sun"), name)
     assert text_of(await collect(provider, request)) == "Sun in both."
     await provider.aclose()
 

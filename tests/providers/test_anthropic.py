@@ -344,7 +344,7 @@ async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() ->
         request = ask(user("a"), thought("old", **SIGNED), answer("b"), user("c"))
         await collect(provider, request)
         for entry in (thought("new", **SIGNED), answer("d"), user("e")):
-            request.thread.add(entry, "anthropic")
+            request.context.add(entry, "anthropic")
         await collect(provider, request)
         await provider.aclose()
         sent = server.requests[1].body["messages"]
@@ -352,7 +352,7 @@ async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() ->
 
 
 def dump(request: Any) -> str:
-    return repr([item.entry for item in request.thread.items])
+    return repr([item.entry for item in request.context.items])
 
 
 def signed(number: int) -> Any:
@@ -387,7 +387,7 @@ async def test_rejected_block_and_later_ones_lose_their_signatures(
         assert is_kind(retry, "retry")
         await collect(provider, request)
         for entry in (signed(4), answer("h"), user("i")):
-            request.thread.add(entry, "anthropic")
+            request.context.add(entry, "anthropic")
         await collect(provider, request)
         await provider.aclose()
     sent = [re.findall(r'"signature":"(\w+)"', request.raw.decode()) for request in server.requests]
@@ -501,10 +501,10 @@ async def test_thinking_without_an_answer_is_omitted(
     loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
     with LoopbackServer(["Well."] * 2) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        context = ask(user("a"), *entries, *loose).thread
-        await collect(provider, request_value("model_request", model="m", thread=context))
+        context = ask(user("a"), *entries, *loose).context
+        await collect(provider, request_value("model_request", model="m", context=context))
         context.add(user("b"), "anthropic")
-        await collect(provider, request_value("model_request", model="m", thread=context))
+        await collect(provider, request_value("model_request", model="m", context=context))
         await provider.aclose()
     for request in server.requests:
         *before, last = request.body["messages"]

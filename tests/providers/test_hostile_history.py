@@ -99,7 +99,7 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
 
     def check_request() -> None:
         nonlocal earlier
-        sent = provider.preview(request_value("model_request", model, record.thread, is_turn=True))
+        sent = provider.preview(request_value("model_request", model, record.context, is_turn=True))
         check_body(sent)
         if dialect != "deepseek":  # it refuses reasoning of earlier turns
             assert list(sent.parts[: len(earlier)]) == earlier

@@ -117,8 +117,8 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
         await collect(provider, live)
         for number in range(8):  # more than the cache holds
             provider.preview(ask(user(f"Another {number}")))
-        live.thread.add(answer("More."), "llamacpp")
-        live.thread.add(user("And then?"), "llamacpp")
+        live.context.add(answer("More."), "llamacpp")
+        live.context.add(user("And then?"), "llamacpp")
         await collect(provider, live)
         await provider.aclose()
     fresh = provider.preview(ask(*TALK, answer("More."), user("And then?"), provider="llamacpp"))
@@ -126,7 +126,7 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
 
 
 def prefix(request: Any, items: int) -> Any:
-    return replace(request, thread=request_value("request_context", request.thread.items[:items]))
+    return replace(request, context=request_value("request_context", request.context.items[:items]))
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
@@ -137,7 +137,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
         request = ask(*TALK)
         assert is_kind((await collect(provider, request))[-1], "retry")
         await collect(provider, request)
-        request.thread.add(answer("Sun."), "anthropic")
+        request.context.add(answer("Sun."), "anthropic")
         shown = provider.preview(prefix(request, len(TALK)))
         await provider.aclose()
     first, second = (received.raw for received in server.requests)
@@ -165,8 +165,8 @@ async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
         request = ask(user("Go."), provider="openai", tools=(WEATHER,))
         for number in range(4):
             await collect(provider, request)
-            request.thread.add(called(f"call_{number}", city="Delft"), "openai")
-            request.thread.add(result(f"call_{number}", "sun"), "openai")
+            request.context.add(called(f"call_{number}", city="Delft"), "openai")
+            request.context.add(result(f"call_{number}", "sun"), "openai")
         for number, received in enumerate(server.requests):
             assert provider.preview(prefix(request, 1 + 2 * number)).body == received.raw
         await provider.aclose()

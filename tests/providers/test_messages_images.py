@@ -52,7 +52,7 @@ PLOTS = (
 
 def request(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
     return request_value(
-        "model_request", model="m", thread=make_context(*entries), tools=(WEATHER,)
+        "model_request", model="m", context=make_context(*entries), tools=(WEATHER,)
     )
 
 
@@ -118,7 +118,7 @@ async def test_provider_without_images_is_sent_a_description() -> None:
 async def test_setting_images_overrides_the_profile(provider: str, images: bool) -> None:
     attached = (request_value("attachment", "plan.png", "image/png", FIRST.content),)
     asked = replace(request(*PLOTS), attachments=attached)
-    asked.thread.items.append(make_context((user("Read."), (PAPER,))).items[0])
+    asked.context.items.append(make_context((user("Read."), (PAPER,))).items[0])
     messages = json.dumps(await sent(provider, asked, images=images))
     assert f"[PDF: {PAPER.words}, not sent: this provider takes no PDFs]" in messages
     assert messages.count("data:image/png;base64,") == (5 if images else 0)

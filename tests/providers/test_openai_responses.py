@@ -726,7 +726,7 @@ async def send_all(server: LoopbackServer, requests: list[Any]) -> list[Json]:
     provider = connect(server)
     accepted = []
     for request in requests:
-        context = request.thread
+        context = request.context
         context.note_contents(request.attachments)
         await attempts(provider, request)
         accepted.append(server.requests[-1].body)

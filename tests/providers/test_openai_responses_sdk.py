@@ -52,7 +52,7 @@ async def test_request_fits_the_types_of_the_client() -> None:
     )
     with LoopbackServer([REPLY, "Sun."]) as server:
         provider = create_provider("openai", {"base_url": server.url, "dialect": "responses"})
-        context = ask(user("Weather?"), provider="openai").thread
+        context = ask(user("Weather?"), provider="openai").context
         request = request_value(
             "model_request",
             "m",

@@ -104,7 +104,7 @@ class History:
     @property
     def needs_tools_in_front(self) -> bool:
         """True if the head has tools that the server does not accept at a later place."""
-        heads = self.record.thread.heads
+        heads = self.record.context.heads
         offered = {tool.name: tool for _, head in heads for tool in head.tools}
         new = [x for x in self.head.get("tools", ()) if offered.get(x.name) != x]
         return bool(new) and (self.dialect not in APPENDS_TOOLS or not offered)
@@ -112,12 +112,12 @@ class History:
     def make_request(self) -> Any:
         parts = dict(self.head)
         parameters = request_value("parameters", reasoning=parts.pop("reasoning", None))
-        self.record.thread.note_contents(parts.get("attachments", ()))
-        self.contents |= self.record.thread.contents
+        self.record.context.note_contents(parts.get("attachments", ()))
+        self.contents |= self.record.context.contents
         return request_value(
             "model_request",
             self.model,
-            self.record.thread,
+            self.record.context,
             parameters=parameters,
             is_turn=True,
             **parts,
@@ -127,9 +127,9 @@ class History:
         """Send a request, check its beginning, and append its response."""
         request = self.make_request()
         may_lose = self.needs_tools_in_front
-        live = self.provider._renderings.get(request.thread) or self.provider._make_rendering()
+        live = self.provider._renderings.get(request.context) or self.provider._make_rendering()
         live.appended = self.provider._appended_parts(self.model, type(live).appended)
-        self.provider._keep_rendering(request.thread, live)
+        self.provider._keep_rendering(request.context, live)
         answer = self.provider._answer_schema(request)
         body, _ = self.provider._build_body(request, live, answer)
         assert body.encode() == self.provider.preview(request).body
@@ -137,17 +137,17 @@ class History:
         assert may_lose or body.parts()[: len(before)] == before
         self.sent.append((len(self.record.stream), body.parts()))
         first, *rest = entries
-        self.record.add(mark_head(first, request.head, self.record.thread.head), *rest)
+        self.record.add(mark_head(first, request.head, self.record.context.head), *rest)
 
     def reopen(self, *, in_turn: bool = False) -> None:
         """Read the record as another kernel does after the notebook was saved."""
         stream = self.record.stream
         raw = json.loads(json.dumps(stream.raw, sort_keys=True))
         stream = ConversationStream(stream.head, clock=utc_now, raw=raw)
-        thread = build_context(stream, [self.name], in_turn=in_turn)
-        self.record = TurnRecord(stream, thread, self.name)
+        context = build_context(stream, [self.name], in_turn=in_turn)
+        self.record = TurnRecord(stream, context, self.name)
         # A session that cannot read the contents of earlier attachments begins a new head.
-        self.record.thread.contents = {**self.contents}
+        self.record.context.contents = {**self.contents}
 
 
 @pytest.mark.req("PRE-1")
@@ -257,9 +257,9 @@ def test_head_of_a_response_that_is_not_sent_keeps_its_change(dialect: str) -> N
     for text in ("Be short.", "Be long."):
         talk.head = {"system": (text,)}
         talk.respond(new_event("chat_response", message="Hi."))
-    thread = talk.record.thread
-    del thread.items[-1]  # as after a repair: its entry is hidden
-    assert thread.heads[-1].items == len(thread)
+    context = talk.record.context
+    del context.items[-1]  # as after a repair: its entry is hidden
+    assert context.heads[-1].items == len(context)
     bodies = []
     for text in ("Be long.", "Be kind."):
         talk.head = {"system": (text,)}
@@ -300,7 +300,7 @@ def test_new_head_without_signatures_and_huge_head_unrecorded() -> None:
     talk.respond(signed(0), new_event("chat_response", message="Hi."))
     talk.record.start_turn(new_event("chat_request", content="More."))
     assert b"sig0" in talk.provider.preview(talk.make_request()).body
-    talk.record.thread = talk.record.thread.without_heads()
+    talk.record.context = talk.record.context.without_heads()
     assert b"sig0" not in talk.provider.preview(talk.make_request()).body
     entry = new_event("chat_response", message="Hi.")
     assert mark_head(entry, RequestHead(system=("x" * MAX_MARK_CHARS,)), None) is entry

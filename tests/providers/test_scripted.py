@@ -148,7 +148,7 @@ async def test_conversation_continues_in_another_kernel() -> None:
     for _ in range(4):
         provider = ScriptedProvider(script)  # as if the kernel had just started
         request = ask()
-        request = type(request)(model="m", thread=context)
+        request = type(request)(model="m", context=context)
         try:
             events = await collect(provider, request)
         except jp.ProviderError:
@@ -329,9 +329,9 @@ async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
     provider = provider_of(["One.", "Provenance."])
-    context = make_question_request().thread
+    context = make_question_request().context
     context.add(answer("x"), "scripted")
     assert (
-        text_of(await collect(provider, request_value("model_request", model="m", thread=context)))
+        text_of(await collect(provider, request_value("model_request", model="m", context=context)))
         == "Provenance."
     )

@@ -158,10 +158,10 @@ POLICIES = st.sampled_from(
 RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
 
 
-def is_well_paired(thread: Any) -> bool:
+def is_well_paired(context: Any) -> bool:
     """True if each call is followed by its response, and no response by itself."""
     waiting: Counter[str] = Counter()
-    for item in thread:
+    for item in context:
         if is_kind(item.entry, "tool_call_request"):
             waiting[item.entry.id] += 1
         elif is_kind(item.entry, "tool_call_response"):

@@ -36,15 +36,15 @@ def test_visible_entries_have_the_provider_of_their_time() -> None:
         START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
         base_config={"assistant": {"model": {"id": "a/model"}}},
     )  # fmt: skip
-    thread = build_context(stream, ("a", "b"))
-    assert [(item.entry.type, item.provider) for item in thread] == [
+    context = build_context(stream, ("a", "b"))
+    assert [(item.entry.type, item.provider) for item in context] == [
         ("chat_request", "a"),
         ("tool_call_request", "a"),
         ("tool_call_response", "a"),
         ("chat_request", "b"),
         ("chat_response", "b"),
     ]
-    assert [item.entry.type for item in thread.since(3)] == ["chat_request", "chat_response"]
+    assert [item.entry.type for item in context.since(3)] == ["chat_request", "chat_response"]
 
 
 def test_responses_after_a_reset_have_no_provider() -> None:
@@ -101,9 +101,9 @@ def compaction(first: int, last: int, *, at: str = "10:00:00", **policies: Any) 
     return {**stored, "timestamp": f"2026-06-01 {at}.0"}
 
 
-def shown(thread: Any) -> list[str]:
+def shown(context: Any) -> list[str]:
     found = []
-    for item in thread:
+    for item in context:
         raw = item.entry.to_raw()
         payload = ("content", "message", "reasoning", "arguments")
         found.append(next(str(raw[key]) for key in payload if key in raw))
@@ -187,8 +187,8 @@ def test_repetitions_of_a_divided_summary_are_bounded() -> None:
     turns = [entry for _ in range(2000) for entry in (START, ASKED, SAID)]
     whole = compaction(0, 2000, summary={"summary": "long " * 4000})
     parts = [compaction(n, n, summary={"summary": "s"}) for n in range(0, 2000, 2)]
-    thread = build_context(new_stream(*turns, whole, *parts))
-    texts = [item.entry.message or "" for item in thread if isinstance(item.entry, ChatResponse)]
+    context = build_context(new_stream(*turns, whole, *parts))
+    texts = [item.entry.message or "" for item in context if isinstance(item.entry, ChatResponse)]
     assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
 
 

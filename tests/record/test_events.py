@@ -262,10 +262,10 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def rendered(thread: Any) -> str:
+def rendered(context: Any) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
-    rendering.update(thread)
+    rendering.update(context)
     return encode_messages(rendering).decode()
 
 

@@ -108,11 +108,11 @@ def test_appended_changes_are_messages(dialect: str) -> None:
     first = ask(*talk, system=("Be short.",), tools=(WEATHER, TODAY))
     second = replace(first, system=("Be long.",), tools=(WEATHER,), attachments=(notes,))
     third = replace(second, system=("Be long.", "Be kind."))
-    thread = first.thread
-    thread.note_contents([notes])
-    thread.heads.append(HeadPosition(1, first.head))
-    before = traced(replace(second, thread=thread.until(3)), dialect=dialect)
-    thread.heads.append(HeadPosition(3, second.head))
+    context = first.context
+    context.note_contents([notes])
+    context.heads.append(HeadPosition(1, first.head))
+    before = traced(replace(second, context=context.until(3)), dialect=dialect)
+    context.heads.append(HeadPosition(3, second.head))
     after = traced(third, "1.1", dialect)
     assert [message.role for message in after.messages] == [
         *("user", "assistant", "user"),
@@ -149,7 +149,7 @@ def test_content_of_requests_in_different_forms_is_compared() -> None:
 
 def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None:
     request = ask(user("Hello."), answer("Hi."), user("More."), tools=(WEATHER, TODAY))
-    request.thread.heads.append(HeadPosition(1, replace(request.head, tools=(WEATHER,))))
+    request.context.heads.append(HeadPosition(1, replace(request.head, tools=(WEATHER,))))
     one = traced(request)
     other = traced(request, "1.1", "anthropic")
     assert "today" in str(one.shown.tools)

@@ -45,7 +45,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         ),
         schema={"type": "object"},
     )
-    request.thread.items.append(
+    request.context.items.append(
         request_value(
             "context_item",
             new_event("chat_request", content="See:"),

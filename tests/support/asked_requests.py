@@ -71,7 +71,7 @@ def model_request(spec: dict[str, Any]) -> Any:
     return request_value(
         "model_request",
         model=spec["model"],
-        thread=request_value("request_context", [_item(message) for message in spec["message"]]),
+        context=request_value("request_context", [_item(message) for message in spec["message"]]),
         system=tuple(spec["system text"]),
         attachments=tuple(map(_attachment, spec["attachment"])),
         tools=tuple(request_value("tool_definition", **tool) for tool in spec["tool"]),
