@@ -11,7 +11,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.record.events import TYPED, ChatRequest
 from jp_nb.record.marks import EXPLAINS_ERROR
 from jp_nb.record.turn_view import Turn
-from jp_nb.session.notebook_text import ErrorRequest
+from jp_nb.session.error_request import ErrorRequest
 from jp_nb.session.session import Session
 from jp_nb.session.turn_runner import TurnRequest
 

@@ -61,7 +61,7 @@ from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.notebook_text import AttachedValues, is_value
+from jp_nb.session.notebook_values import AttachedValues, is_value
 from jp_nb.session.scripts import FolderScripts
 from jp_nb.session.servers import ServerSources
 from jp_nb.storage.attachments import AttachmentError, Attachments

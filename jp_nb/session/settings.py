@@ -70,7 +70,7 @@ from jp_nb.session.base_config import (
     with_model,
 )
 from jp_nb.session.discovered_tools import DiscoveredState, DiscoveredTools
-from jp_nb.session.notebook_text import is_value
+from jp_nb.session.notebook_values import is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, format_paths
 from jp_nb.storage.config_writer import ConfigFile

@@ -22,7 +22,7 @@ from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import NextConversation
 from jp_nb.session.host import Host
-from jp_nb.session.notebook_text import resolve_variables
+from jp_nb.session.notebook_values import resolve_variables
 from jp_nb.session.resolver import Resolver
 from jp_nb.session.settings import Settings
 

@@ -19,7 +19,7 @@ from jp_nb.rendering.markdown import (
     sanitize_markdown,
 )
 from jp_nb.rendering.transcript import Transcript, normalize_traceback, render_call
-from jp_nb.session.notebook_text import interpolate
+from jp_nb.session.notebook_values import interpolate
 from jp_nb.values.base import ValueBudget
 from tests.kit.screens import display_event
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.session.error_request import ErrorRequest, names_in
 from jp_nb.session.host import LastError
-from jp_nb.session.notebook_text import ErrorRequest, names_in
 
 KEY = "sk-" + "a1b2c3d4" * 4
 

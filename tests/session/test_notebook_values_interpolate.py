@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.session.notebook_text import interpolate
+from jp_nb.session.notebook_values import interpolate
 from jp_nb.values.base import ValueBudget
 from tests.values.sample_values import figure
 
