@@ -23,13 +23,8 @@ from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    make_images_metadata,
-)
+from jp_nb.record.entry_images import make_images_metadata
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.signing import Signer
 from jp_nb.record.stream import ConversationStream
 

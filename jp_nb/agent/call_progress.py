@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from jp_nb.agent.call import Call
 from jp_nb.agent.turn_state import TurnContext
-from jp_nb.record.events import Entry, ToolCallResponse, make_image_entry
+from jp_nb.record.entry_images import make_image_entry
+from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.turn_view import CallProgress, CallStage
 
 

@@ -39,7 +39,8 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.events import ToolCallResponse, make_images_metadata
+from jp_nb.record.entry_images import make_images_metadata
+from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.marks import RULE, make_edit_metadata, make_server_marks
 from jp_nb.record.marks import SKIPPED_KEY as SKIPPED_MARK
 from jp_nb.toolkit.base import (

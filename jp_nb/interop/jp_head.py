@@ -20,9 +20,9 @@ from jp_nb.config.schema import format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.compaction import find_compactions, is_revert
+from jp_nb.record.entry_images import IMAGES_KEY
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    IMAGES_KEY,
     KNOWN,
     Entry,
     InquiryRequest,

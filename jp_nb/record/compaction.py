@@ -17,9 +17,9 @@ from typing import Final
 
 from jp_nb.config.tree.compaction_settings import TurnBound
 from jp_nb.record.clock import parse_timestamp
+from jp_nb.record.entry_images import IMAGES_KEY
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    IMAGES_KEY,
     ChatRequest,
     ChatResponse,
     Compaction,

@@ -16,18 +16,20 @@ from typing import NamedTuple
 
 from jp_nb.images import Image, count_images
 from jp_nb.record.compaction import make_replacements
-from jp_nb.record.events import (
+from jp_nb.record.entry_images import (
     MAX_ENTRY_IMAGES,
     NO_ENTRY_IMAGES,
+    RecordedImages,
+    format_omission_note,
+)
+from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     Compaction,
     ConfigDelta,
     Entry,
-    RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
-    format_omission_note,
     is_reasoning,
 )
 from jp_nb.record.head import (

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject, as_object, copy_nested_json
 from jp_nb.record.clock import Clock, IdFactory
+from jp_nb.record.entry_images import read_image_digests
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     OUTCOMES,
@@ -32,7 +33,6 @@ from jp_nb.record.events import (
     ConfigDelta,
     ImageEntry,
     InquiryResponse,
-    read_image_digests,
     read_typed,
     read_words,
 )

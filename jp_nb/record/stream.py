@@ -25,6 +25,7 @@ from jp_nb.record.clock import (
     make_id_factory,
     read_stored_id,
 )
+from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     LINKABLE,
@@ -35,14 +36,11 @@ from jp_nb.record.events import (
     Entry,
     ImageEntry,
     RawEntry,
-    RecordedImages,
     ToolCallRequest,
     TurnStart,
     decode_event,
     is_reasoning,
     is_usage_mark,
-    make_image_entry,
-    make_images_metadata,
     read_recorded_by,
 )
 from jp_nb.record.integrity import Item, Pairs, find_half, match_pairs, repair_items

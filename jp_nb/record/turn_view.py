@@ -19,19 +19,17 @@ from pydantic import JsonValue
 
 from jp_nb.images import Image, count_images
 from jp_nb.json_values import copy_json, copy_nested_json
+from jp_nb.record.entry_images import NO_ENTRY_IMAGES, EntryImages, RecordedImages
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    NO_ENTRY_IMAGES,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
     Entry,
-    EntryImages,
     ImageEntry,
     InquiryRequest,
     InquiryResponse,
     RawEntry,
-    RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,

@@ -24,7 +24,7 @@ from jp_nb.record.compaction import (
     make_revert,
     mark_as_one_step,
 )
-from jp_nb.record.config_changes import Draft
+from jp_nb.record.config_draft import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream

@@ -45,18 +45,16 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.record.claims import ChangeSource, revert_source, revert_value
 from jp_nb.record.config_changes import (
     ChangedPaths,
-    ChangeSource,
-    Draft,
     find_changes_if_trusted,
     find_untrusted_changes,
     make_inherited_changes,
     make_inherited_settings,
-    revert_source,
-    revert_value,
     select_changes,
 )
+from jp_nb.record.config_draft import Draft
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.signing import MOVED
 from jp_nb.record.stream import ConversationStream

@@ -15,7 +15,7 @@ import jp_nb as jp
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
 from jp_nb.providers import create_provider
 from jp_nb.providers.attachment_parts import encode_content
-from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
+from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
 from tests.providers.helpers import called, result, user
 from tests.support.images import figure, pdf, png

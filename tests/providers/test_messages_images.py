@@ -16,7 +16,7 @@ from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
-from jp_nb.record.events import RecordedImages, make_image_entry, make_images_metadata
+from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
 from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
 from tests.support.images import figure, pdf

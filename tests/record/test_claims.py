@@ -10,15 +10,15 @@ from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, get_path
 from jp_nb.config.schema import parse_path
-from jp_nb.record.config_changes import (
+from jp_nb.record.claims import (
     ChangeSource,
     Claims,
-    Draft,
     make_claims,
     read_hashes,
     revert_source,
     revert_value,
 )
+from jp_nb.record.config_draft import Draft
 from jp_nb.record.config_history import Projection
 from tests.kit.records import new_event
 from tests.support.entries import new_stream

@@ -22,7 +22,7 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
-from jp_nb.record.config_changes import Draft
+from jp_nb.record.config_draft import Draft
 from jp_nb.record.config_history import Projection
 from jp_nb.record.document import fork_conversation
 from jp_nb.record.events import decode_event

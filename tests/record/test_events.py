@@ -12,6 +12,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
+from jp_nb.record.claims import claim_owners
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -20,7 +21,6 @@ from jp_nb.record.events import (
     ToolCallPolicy,
     ToolCallRequest,
     Unknown,
-    claim_owners,
     decode_event,
 )
 from tests.kit.kinds import is_kind

@@ -37,6 +37,13 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
     assert not any(map(is_usage_mark, kept.entries))
 
 
+def test_usage_does_not_hide_the_claims_of_a_change() -> None:
+    claims = raw("config_delta", delta={}, claims={"user.name": "aa:team.toml"}, metadata=TOOK)
+    stream = new_stream(claims, START, ASKED, SAID)
+    fork = fork_conversation(stream, keep_turns=0, clock=utc_now, made="live", taken_ids=())
+    assert fork.raw == [claims]
+
+
 def test_malformed_usage_is_skipped() -> None:
     said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
     assert read_usage({"usage": [said, None, "x"]}) == (

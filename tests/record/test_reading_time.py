@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from jp_nb.record.claims import Claims
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import Claims, make_inherited_changes
+from jp_nb.record.config_changes import make_inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document, fork_conversation, list_conversations, list_notices

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.events import Entry, make_image_entry, make_images_metadata
+from jp_nb.record.entry_images import make_image_entry, make_images_metadata
+from jp_nb.record.events import Entry
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import (
     CallProgress,
