@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from jp_nb.agent.provider import (
     Attachment,
@@ -27,8 +27,8 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
+from jp_nb.config.tree.model_settings import ParametersConfig, make_background_request
 from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.config.tree.model_settings import make_background_request
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import Entry
@@ -80,6 +80,25 @@ class ChatModel:
             max_response_bytes=self.request.max_response_bytes,
             conversation_id=conversation_id,
         )
+
+
+def make_model_parameters(given: ParametersConfig) -> ModelParameters:
+    """Return the sampling settings of the configuration `given` for a request."""
+    reasoning: JsonValue
+    if isinstance(given.reasoning, BaseModel):
+        reasoning = given.reasoning.model_dump()
+    else:
+        reasoning = given.reasoning
+
+    return ModelParameters(
+        max_tokens=given.max_tokens,
+        reasoning=reasoning,
+        temperature=given.temperature,
+        top_p=given.top_p,
+        top_k=given.top_k,
+        stop_words=tuple(given.stop_words),
+        other=given.model_extra or {},
+    )
 
 
 async def request_response(

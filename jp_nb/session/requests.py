@@ -30,7 +30,8 @@ from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.request_text import TracedRequest
 from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.resolver import ATTACHMENTS, LIST_SECONDS
+from jp_nb.session.model_catalog import LIST_SECONDS
+from jp_nb.session.resolver import ATTACHMENTS
 from jp_nb.session.turn_runner import TurnRunner
 
 NEXT: Final = "next"

@@ -8,27 +8,17 @@ Source: `docs/turns.md`, `docs/configuration.md`, `docs/guide.md`, `docs/decisio
 from __future__ import annotations
 
 import difflib
-import json
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
-from time import monotonic
 from typing import Any, Final
 
-from pydantic import BaseModel, JsonValue
-
-from jp_nb.agent.chat_model import ChatModel
+from jp_nb.agent.chat_model import ChatModel, make_model_parameters
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.exchanges import FindRecordedResults
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
-    ModelInfo,
-    ModelList,
-    ModelParameters,
     Provider,
     ToolChoice,
 )
@@ -37,31 +27,31 @@ from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial, get_path, merge_partials
+from jp_nb.config.partial import get_path
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
 from jp_nb.config.tree.model_settings import (
-    BACKGROUND_RETRIES,
     Assistant,
-    AssistantOverrides,
     Llm,
-    Model,
     ModelId,
-    ParametersConfig,
     QuestionAssistant,
 )
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate_config
-from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
-from jp_nb.providers import create_provider, create_server
+from jp_nb.errors import ConfigError, ToolSourceError, UsageError
 from jp_nb.providers.scripted import SCRIPTED_NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.answers import SessionAnswers
-from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
+from jp_nb.session.background_assistants import (
+    build_inquiry_assistant,
+    build_question_assistant,
+    build_summary_assistant,
+)
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_values import AttachedValues, is_value
+from jp_nb.session.provider_pool import ProviderPool
 from jp_nb.session.scripts import FolderScripts
 from jp_nb.session.servers import ServerSources
 from jp_nb.storage.attachments import AttachmentError, Attachments
@@ -73,17 +63,6 @@ from jp_nb.toolkit.python import REGISTRY, PythonFunctions
 ATTACHMENTS = "conversation.attachments"
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 QUESTION_PURPOSE: Final = "answers questions"
-CACHE_SECONDS: Final = 300.0
-"""Lifetime of a cached model list."""
-RETRY_SECONDS: Final = 5.0
-"""Time until completion requests a list again that failed."""
-TAB_SECONDS: Final = 0.4
-"""Maximum wait of completion for a list."""
-LIST_SECONDS: Final = 20.0
-"""Limit for a provider to list its models."""
-CHECK_SECONDS: Final = 3.0
-"""Limit to list models if the user did not ask for the list."""
-MODEL_UNKNOWN: Final = "it is unknown whether the provider has this model"
 LOCAL_TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
     CommandTools(),
@@ -110,14 +89,11 @@ class Resolver:
         before_sending: Callable[[Provider, str], None] = lambda provider, name: None,
     ) -> None:
         self._active = active
-        self._hide = hide
         self._load_answers = load_answers
         self._before_sending = before_sending
-        self._cassette: OpenCassette | None = None
         self.servers = ServerSources(active)
         self._sources = ToolSources(sources or self._list_sources)
-        self._providers: dict[str, Provider] = {}
-        self._replaced_providers: list[Provider] = []
+        self._providers = ProviderPool(lambda: active.cassettes, self._make_scripted, hide)
         self._attachments = Attachments()
         self._attached: tuple[Attachment, ...] = ()
         self.values = AttachedValues()
@@ -191,11 +167,12 @@ class Resolver:
         attachments = self.attachments(config)
 
         results: FindRecordedResults | None = None
-        if self._cassette is not None and self._cassette.choice.tools == "recorded":
+        cassette = self._providers.cassette
+        if cassette is not None and cassette.choice.tools == "recorded":
             results = getattr(provider, "results", None)  # of a `CassetteProvider`
         settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
-        uses_cassette = self._cassette is not None
+        uses_cassette = cassette is not None
         context_tokens = None
         if not uses_cassette:
             # A replay has no list of models, and sends what its recording has sent.
@@ -208,7 +185,7 @@ class Resolver:
             system=(*config.assistant.system_texts(), *tools.instructions),
             tools=tools,
             tool_choice=choice,
-            parameters=_parameters(parameters),
+            parameters=make_model_parameters(parameters),
             request=config.assistant.request,
             attachments=attachments,
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
@@ -231,28 +208,7 @@ class Resolver:
 
         Equal settings give the same object until another cassette is used.
         """
-        llm.require(name)
-        given = llm.get_settings(name)  # a known name may have no settings
-        settings: dict[str, Any] = given.model_dump() if given is not None else {}
-
-        cassette = self._active.cassettes.active
-        if cassette is not self._cassette:
-            self._replaced_providers += self._providers.values()
-            self._cassette = cassette
-            self._providers.clear()
-
-        key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._providers:
-            create = create_server if name in llm.servers else create_provider
-            make: Callable[[], Provider] = partial(create, name, settings)
-            if name == SCRIPTED:
-                make = self._make_scripted
-            if cassette is None:
-                self._providers[key] = make()
-            else:
-                hide = hide_key(settings.get("api_key_env"), self._hide)
-                self._providers[key] = CassetteProvider(name, make, cassette, hide)
-        return self._providers[key]
+        return self._providers.open(name, llm)
 
     def look_at_script(self, config: AppConfig) -> None:
         """Read the script of the model of `config`, so that its file can be pending.
@@ -336,14 +292,15 @@ class Resolver:
 
     def _chat_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
         provider, name = model
+        cassette = self._providers.cassette
         return ChatModel(
             provider=provider,
             model=name.name,
             provider_name=name.provider,
             system=assistant.system_texts(),
-            parameters=_parameters(assistant.model.parameters),
+            parameters=make_model_parameters(assistant.model.parameters),
             request=assistant.request,
-            is_replayed=self._cassette is not None and self._cassette.is_offline,
+            is_replayed=cassette is not None and cassette.is_offline,
             before_sending=self._before_sending,
         )
 
@@ -441,12 +398,8 @@ class Resolver:
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return coroutines that close the providers and tool sources. Forget the providers."""
-        providers = [*self._providers.values(), *self._replaced_providers]
-        closing = [*(provider.aclose() for provider in providers), self._sources.aclose()]
-
-        self._providers.clear()
-        self._replaced_providers.clear()
-        return closing
+        providers = self._providers.take_all()
+        return [*(provider.aclose() for provider in providers), self._sources.aclose()]
 
 
 def _has_any_of(source: ToolSource, names: Collection[str]) -> bool:
@@ -508,204 +461,3 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
     else:
         return choice
     raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
-
-
-def _parameters(given: ParametersConfig) -> ModelParameters:
-    reasoning: JsonValue
-    if isinstance(given.reasoning, BaseModel):
-        reasoning = given.reasoning.model_dump()
-    else:
-        reasoning = given.reasoning
-
-    return ModelParameters(
-        max_tokens=given.max_tokens,
-        reasoning=reasoning,
-        temperature=given.temperature,
-        top_p=given.top_p,
-        top_k=given.top_k,
-        stop_words=tuple(given.stop_words),
-        other=given.model_extra or {},
-    )
-
-
-class ModelCatalog:
-    """Model lists of providers, which the thread of the cell requests.
-
-    `wait_for` and `start` run a request on the agent's thread. Turns take the size of a context
-    from the last list, and do not request one.
-    """
-
-    def __init__(
-        self,
-        resolver: Resolver,
-        wait_for: Callable[[Coroutine[Any, Any, ModelList]], ModelList],
-        start: Callable[[Coroutine[Any, Any, ModelList]], Future[ModelList]],
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._resolver = resolver
-        self._wait_for = wait_for
-        self._start = start
-        self._clock = clock
-        self._cache: dict[str, tuple[Provider, float, ModelList]] = {}
-        self._background: dict[str, tuple[Provider, float, Future[ModelList]]] = {}
-        resolver.find_context_tokens = self.find_context_tokens
-
-    def find_context_tokens(self, model: ModelId) -> int | None:
-        """Return the size of the context of `model`, if a list of this kernel names it."""
-        _, _, models = self._cache.get(model.provider, (None, 0.0, ModelList()))
-        listed = models.find(model.name)
-        return None if listed is None else listed.context_window
-
-    def models(
-        self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS
-    ) -> ModelList:
-        """Return the models of the provider `name`; a recent list is not requested again.
-
-        Raises:
-            ConfigError: There is no such provider.
-            ProviderError: The provider does not list them.
-        """
-        provider = self._resolver.provider(name, config.providers.llm)
-        known, when, models = self._cache.get(name, (None, 0.0, ModelList(())))
-        if known is not provider or self._clock() - when >= CACHE_SECONDS or refresh:
-            models = self._wait_for(provider.models(seconds=seconds))
-            self._cache[name] = (provider, self._clock(), models)
-        return models
-
-    def offer(self, name: str, config: AppConfig, *, seconds: float = TAB_SECONDS) -> ModelList:
-        """Return the models of the provider `name` for completion, in at most that many `seconds`.
-
-        If they are not known, a request starts in the background, and a later call has its result.
-
-        Raises:
-            ConfigError: There is no such provider.
-            ProviderError: The provider does not list them. The request is repeated after a while.
-        """
-        provider = self._resolver.provider(name, config.providers.llm)
-        now = self._clock()
-        known, when, models = self._cache.get(name, (None, 0.0, ModelList()))
-        if known is provider and now - when < CACHE_SECONDS:
-            return models
-
-        asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
-        if asked is not provider or now - when >= RETRY_SECONDS:
-            when = now
-            listing = self._start(provider.models(seconds=LIST_SECONDS))
-            self._background[name] = (provider, when, listing)
-
-        try:
-            models = listing.result(timeout=seconds)
-        except TimeoutError:
-            return models if known is provider else ModelList()
-
-        self._cache[name] = (provider, when, models)
-        return models
-
-    def describe_current(self, config: AppConfig) -> str:
-        """Describe in a few words whether the provider lists the current model."""
-        model, _ = self._resolver.model(config)
-        try:
-            listed = self.models(model.provider, config, seconds=CHECK_SECONDS)
-        except ProviderError as exc:
-            return f"{MODEL_UNKNOWN}: {exc}"
-
-        if (found := listed.find(model.name)) is not None:
-            warnings = [format_deprecation(found), format_output_limit(found, config)]
-            warnings += _list_ending_aliases(listed, model.provider, config)
-            return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
-
-        if listed.is_cut or not listed.models:
-            return f"{MODEL_UNKNOWN}: the model list of {model.provider} is incomplete"
-
-        return (
-            f"⚠ {model.provider} does not list {model.name}. It may still work, for "
-            f"example as a short name. Show the list: `%jp models {model.provider}`"
-        )
-
-
-def format_deprecation(model: ModelInfo) -> str:
-    """Return a warning if the provider announced the end of `model`, otherwise ""."""
-    if not model.state:
-        return ""
-
-    state = f"ends on {model.ends}" if model.ends else "is deprecated"
-    if model.state == "retired":
-        state = f"has ended: {model.ends}" if model.ends else "has ended"
-    return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
-
-
-def _list_ending_aliases(listed: ModelList, provider: str, config: AppConfig) -> Iterator[str]:
-    """Yield a warning for each alias of a model of `provider` whose end was announced."""
-    known = config.providers.llm.aliases
-    current = config.assistant.model.id
-    for alias in known:
-        with suppress(ConfigError):  # reported when the alias is used
-            model = resolve_model(alias, known)
-            found = listed.find(model.name) if model.provider == provider else None
-            if found is not None and found.state and model != resolve_model(current, known):
-                yield f"Alias `{alias}`: {format_deprecation(found)}"
-
-
-def format_output_limit(model: ModelInfo, config: AppConfig) -> str:
-    """Return a warning if the configured length of an answer exceeds that of `model`, else ""."""
-    limit = model.max_output
-    tokens = config.assistant.model.parameters.max_tokens
-    if limit is None or tokens is None or tokens <= limit:
-        return ""
-    path = "assistant.model.parameters.max_tokens"
-    return (
-        f"⚠ {path} = {tokens}, but {model.id} writes at most {limit} tokens in an answer. "
-        f"Reduce it: `%jp config {path}={limit}`"
-    )
-
-
-# --- assistants of background requests ---------------------------------------------------------
-#
-# The assistant of an inquiry is merged from `assistant`, `conversation.inquiry.assistant`, and the
-# table `conversation.tools.<tool>.questions.<id>.target`. A later text, model, or limit replaces
-# the earlier one. Parameters are merged by name. Sections and instructions are appended (D91).
-
-
-def build_inquiry_assistant(config: AppConfig) -> Assistant:
-    """Return the assistant for questions that have no settings of their own."""
-    changes = _dump_overrides(config.conversation.inquiry.assistant)
-    request = changes.get("request")
-    if isinstance(request, dict) and request.get("max_response_bytes") == 0:
-        del request["max_response_bytes"]  # 0 inherits the limit of the conversation
-    return _merge_overrides(_with_background_retries(config.assistant), changes)
-
-
-def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
-    """Return `base` with the settings of `target`, in which a limit of 0 removes the limit."""
-    return _merge_overrides(base, _dump_overrides(target))
-
-
-def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
-    """Return the assistant of the conversation with the model of `summary`.
-
-    Another model does not inherit the parameters of the conversation's model.
-    """
-    base = _with_background_retries(config.assistant)
-    changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-
-    if summary.model.id is None:
-        overrides: Partial = {"model": changes} if changes else {}
-        return _merge_overrides(base, overrides)
-    return base.model_copy(update={"model": Model.model_validate(changes)})
-
-
-def _with_background_retries(own: Assistant) -> Assistant:
-    return own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
-
-
-def _dump_overrides(overrides: AssistantOverrides) -> Partial:
-    changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    changes.pop("tool_choice", None)  # a model that answers a question calls no tool
-    return changes
-
-
-def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
-    if not changes:
-        return assistant
-    below = {"assistant": assistant.model_dump(mode="json")}
-    return Assistant.model_validate(merge_partials(below, {"assistant": changes})["assistant"])

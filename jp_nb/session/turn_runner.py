@@ -39,9 +39,10 @@ from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import CellReruns, ConversationList, NextConversation
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.host_notices import HostNotices
+from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.notebook_values import interpolate
 from jp_nb.session.request_contexts import RequestContexts
-from jp_nb.session.resolver import ModelCatalog, Resolver
+from jp_nb.session.resolver import Resolver
 from jp_nb.session.sign_in_forms import SignInForms
 from jp_nb.session.source_wait import InputForms
 from jp_nb.session.turn_draft import TurnDraft, TurnDrafter

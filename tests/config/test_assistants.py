@@ -10,7 +10,7 @@ from jp_nb.config.partial import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_settings import ModelId, QuestionAssistant
 from jp_nb.config.validation import validate_config
-from jp_nb.session.resolver import build_inquiry_assistant, build_question_assistant
+from jp_nb.session.background_assistants import build_inquiry_assistant, build_question_assistant
 
 OWN: dict[str, Any] = {
     "name": "Tess",

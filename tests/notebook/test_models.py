@@ -14,7 +14,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.notebook.completion import Names, complete_cell
-from jp_nb.session.resolver import ModelCatalog
+from jp_nb.session.model_catalog import ModelCatalog
 from tests.kit.models import request_value
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer, RawResponse, Reply

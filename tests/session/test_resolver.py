@@ -16,7 +16,7 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.config.partial import merge_partials
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.session import resolver as resolver_module
+from jp_nb.session import background_assistants
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
@@ -161,7 +161,7 @@ def test_configuration_without_overrides_merges_nothing(
     def never(*_: object) -> Any:
         raise AssertionError("merged")
 
-    monkeypatch.setattr(resolver_module, "merge_partials", never)
+    monkeypatch.setattr(background_assistants, "merge_partials", never)
     monkeypatch.setattr(inquiry_module, "with_open_question", never)
     assert inquiry_backend(resolve(resolver)).default.model == "main"
     with pytest.raises(AssertionError):
