@@ -18,7 +18,7 @@ from typing import Any
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.headless.time_limits import read_seconds
-from jp_nb.packages import delay_parsers
+from jp_nb.jsonschema_import import delay_parsers
 
 INTERRUPTED_EXIT_CODE = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
 BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell

@@ -109,7 +109,6 @@ NOT_FILES: Final = {
     "providers/anthropic.py",
     "providers/google_generate.py",
     "providers/openai_responses.py",
-    "headless/check.py",
     "session/cassettes.py",
     "session/conversation.py",
 }

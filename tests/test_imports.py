@@ -26,6 +26,7 @@ GROUND = {
     "json_values",
     "json_schema",
     "packages",
+    "jsonschema_import",
     "text",
     "images",
     "pdf_pages",
@@ -55,7 +56,7 @@ CORE = GROUND | {"config", "record", "interop", "values", "toolkit", "agent"}
 """Packages that need only the standard library and pydantic."""
 LIBRARIES = {
     "toolkit/templates.py": {"jinja2", "markupsafe"},
-    "packages.py": {"rfc3987_syntax"},
+    "jsonschema_import.py": {"rfc3987_syntax"},
     "toolkit/misfits.py": {"jsonschema", "referencing"},
 }
 """Additional libraries of modules of the core."""

@@ -13,7 +13,7 @@ print("parsers built")
 def is_valid_syntax(term, value):
     return (term, value) == ("iri", "right")
 """
-QUICK = "from jp_nb.packages import delay_parsers\nwith delay_parsers(): "
+QUICK = "from jp_nb.jsonschema_import import delay_parsers\nwith delay_parsers(): "
 CHECK = """
 from jsonschema import Draft202012Validator as Validator
 check = Validator({"format": "iri"}, format_checker=Validator.FORMAT_CHECKER)

@@ -23,8 +23,8 @@ from jupyter_client.manager import AsyncKernelManager
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.execution import make_kernel_config
 from jp_nb.headless.files import read_notebook, require_notebook
-from jp_nb.headless.runner import make_kernel_config
 from jp_nb.headless.tool_host import ServedTool
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.outcomes import QuestionEnd

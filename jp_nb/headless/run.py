@@ -25,6 +25,7 @@ from jp_nb.headless.files import (
     replace_file_at,
     require_notebook,
 )
+from jp_nb.headless.run_events_reading import DECISION_SECTIONS, ReportedDecision, RunEvents
 from jp_nb.headless.run_report import (
     RunReport,
     format_cassettes,
@@ -32,7 +33,7 @@ from jp_nb.headless.run_report import (
     format_junit,
     make_report,
 )
-from jp_nb.headless.runner import DECISION_SECTIONS, ReportedDecision, RunEvents, run_notebook
+from jp_nb.headless.runner import run_notebook
 from jp_nb.storage import cassette_file as cassette
 from jp_nb.storage.answers_file import (
     SECTION_DECISIONS,

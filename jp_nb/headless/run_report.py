@@ -17,15 +17,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import StorageError
+from jp_nb.headless.execution import CellFailure, CellStatus
 from jp_nb.headless.files import format_one_line, format_text
-from jp_nb.headless.runner import (
-    CassetteUse,
-    CellFailure,
-    CellStatus,
-    ReportedDecision,
-    RunEvents,
-    RunResult,
-)
+from jp_nb.headless.run_events_reading import CassetteUse, ReportedDecision, RunEvents
+from jp_nb.headless.runner import RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now

@@ -24,7 +24,7 @@ from jp_nb.json_schema import (
     without_infinite_numbers,
 )
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.packages import delay_parsers
+from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.toolkit.misfits import MAX_EXCERPT, find_validator, format_misfit
 
 _TAKES: Final = (

@@ -11,7 +11,7 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
     {"call": "call_1", "tool": null}                    its end
 
 `question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
-`jp_nb/headless/runner.py` reads the file.
+`jp_nb/headless/run_events_reading.py` reads the file.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import Schema, count_steps, format_schema_path
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.packages import delay_parsers
+from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:

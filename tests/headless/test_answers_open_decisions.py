@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.headless.run import format_template
-from jp_nb.headless.runner import read_events
+from jp_nb.headless.run_events_reading import read_events
 from jp_nb.storage.answers_file import parse_answers
 
 texts = st.text(max_size=12) | st.sampled_from(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.exchanges import Exchange
+from jp_nb.headless.execution import CellFailure
+from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.headless.run_report import RunReport, format_cassettes
-from jp_nb.headless.runner import CellFailure, RunEvents, read_events
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import CassetteWriter
 from jp_nb.storage.run_events import append_run_event

@@ -14,6 +14,7 @@ import jp_nb as jp
 from jp_nb.headless.files import format_text
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.run import format_decisions
+from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
 from jp_nb.headless.run_report import (
     ReportedCell,
     ReportedQuestion,
@@ -23,7 +24,6 @@ from jp_nb.headless.run_report import (
     format_open_decisions,
     format_turn,
 )
-from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.turn_view import Inquiry, ToolCall, TurnText
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk

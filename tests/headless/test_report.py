@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
+from jp_nb.headless.execution import CellFailure
 from jp_nb.headless.run_report import (
     RunReport,
     format_json_report,
@@ -19,7 +20,7 @@ from jp_nb.headless.run_report import (
     make_report,
     to_json,
 )
-from jp_nb.headless.runner import CellFailure, RunResult, run_notebook
+from jp_nb.headless.runner import RunResult, run_notebook
 from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS

@@ -15,7 +15,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless import run
-from jp_nb.headless.runner import CellFailure, RunResult
+from jp_nb.headless.execution import CellFailure
+from jp_nb.headless.runner import RunResult
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, write_walk
 from tests.support.notebook_runs import write_cells
 from tests.support.sessions import make_session

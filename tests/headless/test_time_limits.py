@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb import cli
-from jp_nb.headless import runner
+from jp_nb.headless import execution
 from tests.headless.conftest import read
 from tests.support.cells import calls
 from tests.support.notebook_runs import write_cells
@@ -114,7 +114,7 @@ def test_cell_that_ignores_the_interrupt_is_the_last(
     monkeypatch: pytest.MonkeyPatch,
     code: str,
 ) -> None:
-    monkeypatch.setattr(runner, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(execution, "PATIENCE_S", 1.0)
     path = write_cells(tmp_path / "a.ipynb", code, "print('never')")
     status, lines = run(path, "--timeout", "2", capsys=capsys)
     sentence = "the cell did not end within 2 s, the limit of each cell"

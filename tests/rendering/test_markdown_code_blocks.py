@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
+from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
 
 
 def test_code_blocks_are_found_with_their_exact_text(subtests: pytest.Subtests) -> None:

@@ -12,7 +12,7 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.page.stores import is_headless
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering.markdown import CodeBlock, find_code_blocks
+from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
 from jp_nb.rendering.tool_text import find_call_source
 from jp_nb.session.bench import find_call
 from jp_nb.text import escape_invisible, one_line

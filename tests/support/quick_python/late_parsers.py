@@ -1,8 +1,8 @@
 """Delay the import of `rfc3987_syntax` until `jsonschema` checks an address with it.
 
 Its import builds about forty parsers and takes as long as a notebook with one turn.
-`jp_nb.packages.without_parsers` is the same for `jp-nb`; this is for all Python programs of the
-tests: pytest itself, JupyterLab, papermill, nbconvert, and nbval.
+`jp_nb.jsonschema_import.delay_parsers` is the same for `jp-nb`; this is for all Python programs of
+the tests: pytest itself, JupyterLab, papermill, nbconvert, and nbval.
 
 As a plug-in of pytest (`-p late_parsers`), it is loaded before those that are installed.
 """

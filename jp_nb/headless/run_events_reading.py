@@ -1,0 +1,135 @@
+"""Read the events of a headless run: open decisions, used answers and cassettes, running tools.
+
+`jp_nb/storage/run_events.py` writes the events, and describes their shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
+from jp_nb.headless.files import format_one_line
+from jp_nb.storage.answers_file import AnswerKey, AnswersSection
+from jp_nb.text import one_line
+from jp_nb.toolkit.question import Question
+
+MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
+DECISION_SECTIONS: Final[Mapping[str, AnswersSection]] = {
+    "question": "questions",
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+}
+"""Sections of an answers file by kind of decision."""
+DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "permission": "permission to run {}",
+    "result": "approval of the result of {}",
+    "change": "approval of a configuration change proposed by {}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedDecision:
+    """A decision that needed the user and was not prepared, with its `key` in an answers file."""
+
+    key: AnswerKey
+    kind: str
+    why: str
+    detail: tuple[str, ...] = ()
+    question: Question | None = None
+    times: int = 1
+
+    @property
+    def description(self) -> str:
+        """Description in one line."""
+        tool = one_line(self.key[1], limit=80)
+        if self.question is None:
+            return DECISION_DESCRIPTIONS[self.kind].format(tool)
+
+        name = one_line(self.question.id, limit=80)
+        return f"question {name} of {tool}: {format_one_line(self.question.text)}"
+
+
+@dataclass(slots=True)
+class CassetteUse:
+    """Use of one cassette in a run."""
+
+    used: set[int] = field(default_factory=set)
+    added: int = 0
+    is_new: bool = False
+
+
+@dataclass(slots=True)
+class RunEvents:
+    """Events of a run."""
+
+    undecided: dict[AnswerKey, ReportedDecision] = field(default_factory=dict)
+    used_answers: set[AnswerKey] = field(default_factory=set)
+    cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
+    running_tools: dict[str, str] = field(default_factory=dict)
+    """The name of the tool of each call without an end, by the key of the call."""
+
+
+def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
+    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped.
+
+    A cassette in the `settings` of the run is included even if the file does not name it.
+    """
+    events = RunEvents()
+    if settings and (file := settings.get("providers.cassette.path")):
+        is_new = settings.get("providers.cassette.mode") == "record"
+        events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
+
+    for line in _read_lines(path):
+        event: Any = None
+        with suppress(ValueError):  # the kernel died while it wrote the line
+            event = json.loads(line)
+        match event:
+            case {"answer": list(key)}:
+                events.used_answers.add(tuple(map(str, key)))
+            case {"open": str(kind), **entry} if kind in DECISION_SECTIONS:
+                _add_decision(events.undecided, kind, entry)
+            case {"cassette": str(file)} as entry:
+                use = events.cassettes.setdefault(Path(file), CassetteUse())
+                use.used.update(entry.get("used", ()))
+                use.added += entry.get("added", 0)
+                use.is_new |= entry.get("anew", False)
+            case {"call": str(call), "tool": str(name)}:
+                events.running_tools[call] = name
+            case {"call": str(call)}:
+                events.running_tools.pop(call, None)
+    return events
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    try:
+        return read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES).splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _add_decision(
+    undecided: dict[AnswerKey, ReportedDecision], kind: str, entry: Mapping[Any, Any]
+) -> None:
+    if len(undecided) >= MAX_DECISIONS:
+        return
+
+    question = entry.get("question")
+    asked: Question | None = None
+    key: AnswerKey = (DECISION_SECTIONS[kind], str(entry.get("tool")))
+    if question is not None:
+        asked = Question.model_validate(question)
+        key = (*key, asked.id)
+
+    if (earlier := undecided.get(key)) is not None:
+        undecided[key] = replace(earlier, times=earlier.times + 1)
+        return
+
+    detail = entry.get("detail")
+    lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
+    undecided[key] = ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
