@@ -41,6 +41,8 @@ CLIENT_FORMATS: Final = ("email", "uri", "date", "date-time")
 """Formats that clients know."""
 MAX_OPTION_CHARS: Final = 200
 """Maximum length of the title of an option."""
+FIRST_WITHOUT_FRACTIONS: Final = 2**53
+"""From here on, floating-point numbers have no fractions."""
 NO_CLIENT_FORMS: Final = "the client cannot show questions"
 CLIENT_MISFIT: Final = (
     "{}: the answer of the client to the question `{}` does not fit: {}. Call it again."
@@ -232,15 +234,34 @@ def _kind_schema(kind: AnswerType) -> JsonObject:
 
 
 def _number_schema(kind: NumberAnswer) -> JsonObject:
-    low = kind.minimum if kind.minimum is not None else kind.above
-    high = kind.maximum if kind.maximum is not None else kind.below
-    name = "integer" if isinstance(kind, IntegerAnswer) else "number"
+    name = "number"
+    has_fractions = True
+    if isinstance(kind, IntegerAnswer):
+        name = "integer"
+        has_fractions = False
+
+    # The protocol has no exclusive bounds, so the nearest number inside is the inclusive one.
+    least = [] if kind.minimum is None else [kind.minimum]
+    if kind.above is not None:
+        least.append(_next_number(kind.above, has_fractions))
+
+    most = [] if kind.maximum is None else [kind.maximum]
+    if kind.below is not None:
+        most.append(-_next_number(-kind.below, has_fractions))
+
     schema: JsonObject = {"type": name}
-    if low is not None:
-        schema["minimum"] = low
-    if high is not None:
-        schema["maximum"] = high
+    if least:
+        schema["minimum"] = max(least)
+    if most:
+        schema["maximum"] = min(most)
     return schema
+
+
+def _next_number(bound: float, has_fractions: bool) -> float:
+    """Return the smallest number above `bound`."""
+    if has_fractions and abs(bound) < FIRST_WITHOUT_FRACTIONS:
+        return math.nextafter(bound, math.inf)
+    return math.floor(bound) + 1
 
 
 def _select_schema(kind: SelectAnswer) -> JsonObject:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from pydantic import JsonValue
 
 from jp_nb.mcp.call_clock import CallClock
+from jp_nb.mcp.end_reasons import StartError
 from jp_nb.mcp.exchange import (
     ConnectionLimits,
     ConnectionState,
@@ -38,7 +39,7 @@ from jp_nb.mcp.exchange import (
     ServerTool,
     StdioLaunch,
 )
-from jp_nb.mcp.transport import StartError, StdioTransport
+from jp_nb.mcp.transport import StdioTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

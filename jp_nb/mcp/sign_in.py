@@ -25,11 +25,11 @@ from jp_nb.errors import JpNbError
 from jp_nb.json_values import as_object
 from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.browser_return import Redirect, first_value, listen, read_return
+from jp_nb.mcp.end_reasons import StartError
 from jp_nb.mcp.exchange import CredentialStore, HttpLaunch, SignInError
 from jp_nb.mcp.http_client import check_address
 from jp_nb.mcp.launch import is_loopback
 from jp_nb.mcp.stored_tokens import expiry_time, read_bounded
-from jp_nb.mcp.transport import StartError
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -275,6 +275,7 @@ async def _wait_for_address(shown: Awaitable[str], redirect: Redirect) -> str:
         return pasted.result()
     finally:
         pasted.cancel()
+        await asyncio.gather(pasted, return_exceptions=True)  # it closes its prompt
 
 
 def _read_state(url: str) -> str | None:

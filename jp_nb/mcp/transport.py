@@ -20,6 +20,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from jp_nb.json_values import encode_utf8
+from jp_nb.mcp import end_reasons
+from jp_nb.mcp.end_reasons import StartError
 from jp_nb.mcp.exchange import StdioLaunch
 from jp_nb.mcp.server_messages import find_request_id, read_message
 from jp_nb.text import plain
@@ -51,10 +53,6 @@ INHERITED_VARIABLES: Final = (
     else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 )  # fmt: skip
 """Variables of the kernel that each server inherits, as other MCP clients do. No key is one."""
-
-
-class StartError(Exception):
-    """A server cannot be started or reached; the message is the reason, without secrets."""
 
 
 def make_environment(configured: Mapping[str, str]) -> dict[str, str]:
@@ -133,7 +131,7 @@ class StdioTransport:
                 start_new_session=os.name == "posix",  # an interrupt of the kernel is none for it
             )
         except (OSError, ValueError, NotImplementedError) as exc:
-            raise StartError(self._explain_spawn_error(exc)) from exc
+            raise StartError(end_reasons.explain_failed_spawn(self._launch, exc)) from exc
 
         self._transport = transport
         self._protocol = protocol
@@ -142,22 +140,18 @@ class StdioTransport:
         self._process = asyncio.subprocess.Process(transport, protocol, loop)
         self._tasks.append(asyncio.create_task(self._read_stderr()))
 
-    def _explain_spawn_error(self, exc: Exception) -> str:
-        folder = self._launch.folder
-        if folder is not None and not folder.is_dir():
-            return f"its folder {folder} does not exist"
-        if isinstance(exc, FileNotFoundError):
-            return f"the program {self._launch.hide(self._launch.command)} was not found"
-        return self._launch.hide(str(exc)) or type(exc).__name__
-
     async def stop(self) -> None:
-        """End the process and its group within three seconds: stdin, SIGTERM, SIGKILL."""
+        """End the process and its group within three seconds: stdin, SIGTERM, SIGKILL.
+
+        A cancellation kills them at once.
+        """
         if self.pid is None or self._is_stopped:
             return
 
+        # Also if this task is cancelled: the number of the group may later be that of another one.
+        self._is_stopped = True
         try:
             await self._end_process()
-            self._is_stopped = True
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -249,6 +243,7 @@ class StdioTransport:
             pass
 
     async def _read_lines(self) -> AsyncIterator[bytes]:
+        """Yield the lines of stdout with their ends. The last one may have none."""
         stdout = cast(asyncio.StreamReader, self._process.stdout)
         parts: list[bytes] = []
         size = 0
@@ -258,7 +253,7 @@ class StdioTransport:
                 if size + len(end) > self._max_message_bytes:
                     self._refuse_size()
                     return
-                yield b"".join([*parts, end])
+                yield b"".join([*parts, end, b"\n"])
                 parts = []
                 size = 0
 
@@ -268,9 +263,11 @@ class StdioTransport:
                 self._refuse_size()
                 return
 
+        if size:
+            yield b"".join(parts)
+
     def _refuse_size(self) -> None:
-        limit = f"{self._max_message_bytes:,} bytes"
-        self._refuse(f"it sent a message of more than {limit} (max_response_bytes)")
+        self._refuse(end_reasons.describe_large_message(self._max_message_bytes))
 
     def _refuse(self, reason: str) -> None:
         self._is_refused = True
@@ -281,23 +278,15 @@ class StdioTransport:
             async with asyncio.timeout(_PIPE_GRACE_S):
                 await self._protocol.exited.wait()
         if not self.fault:
-            self.fault = self._describe_exit()
+            self.fault = end_reasons.describe_exit(self._process.returncode)
 
     async def _watch(self, reader: asyncio.Task[None]) -> None:
         # A child of the server may hold stdout open, so its end is no sign.
         await self._protocol.exited.wait()
         if not self.fault:
-            self.fault = self._describe_exit()
+            self.fault = end_reasons.describe_exit(self._process.returncode)
         await asyncio.wait([reader], timeout=_PIPE_GRACE_S)
         reader.cancel()
-
-    def _describe_exit(self) -> str:
-        code = self._process.returncode
-        if code is None:
-            return "it closed its stdout"
-        if code >= 0:
-            return f"its process ended with exit code {code}"
-        return f"its process was ended by signal {-code}"
 
     def _parse(self, line: bytes) -> SessionMessage | None:
         from mcp.shared.message import SessionMessage
@@ -315,9 +304,11 @@ class StdioTransport:
             message = jsonrpc_message_adapter.validate_python(value, by_name=False)
         except ValueError:
             self._count_discarded(len(text))
+            is_cut = not line.endswith(b"\n")  # the end of the server is the better reason
             identifier = find_request_id(text)
-            if identifier is None:
+            if identifier is None or is_cut:
                 return None
+
             data = ErrorData(code=_PARSE_ERROR, message="its answer is not valid JSON-RPC")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=data))
 
@@ -330,8 +321,7 @@ class StdioTransport:
         self.discarded_lines += 1
         self._discarded_bytes += size
         if not self._has_received and self._discarded_bytes > MAX_GREETING_BYTES:
-            limit = f"{MAX_GREETING_BYTES:,} bytes"
-            self._refuse(f"it wrote more than {limit} to stdout that are no messages")
+            self._refuse(end_reasons.describe_long_greeting(MAX_GREETING_BYTES))
 
     async def _write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         stdin = cast(asyncio.StreamWriter, self._process.stdin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.headless.client_questions import form_schema
 from jp_nb.json_values import as_object
+from tests.kit.questions import answer_type
 
 TITLED = [jp.Option(value="a", label="First"), jp.Option(value="b", label="Second")]
 
@@ -37,3 +39,29 @@ def test_options_with_labels_keep_them() -> None:
     several = property_of(jp.Question.select("size", "Size?", TITLED, multi=True))
     assert one == {"type": "string", "oneOf": titled}
     assert several == {"type": "array", "items": {"anyOf": titled}}
+
+
+BOUNDS: list[tuple[str, dict[str, Any], list[float], list[float]]] = [
+    ("number", {"above": 0}, [5e-324, 1], [0, -1]),
+    ("number", {"above": 0.5, "below": 1}, [0.6, 0.9999999], [0.5, 1]),
+    ("number", {"minimum": 0, "above": 0, "maximum": 9, "below": 3.5}, [0.1, 3.4], [0, 3.5, 9]),
+    ("number", {"minimum": 2, "above": 1}, [2], [1.5]),
+    ("number", {"above": 10**400}, [10**400 + 1], [10**400]),
+    ("number", {"below": -(2.0**60)}, [-(2.0**61)], [-(2.0**60)]),
+    ("integer", {"above": 0, "below": 3}, [1, 2], [0, 3]),
+    ("integer", {"above": 0.5, "below": 2.5}, [1, 2], [0, 3]),
+    ("integer", {"above": -3, "maximum": 5}, [-2, 5], [-3, 6]),
+]
+
+
+@pytest.mark.parametrize(("kind", "bounds", "inside", "outside"), BOUNDS)
+def test_form_of_a_client_refuses_what_the_question_refuses(
+    kind: str, bounds: dict[str, Any], inside: list[float], outside: list[float]
+) -> None:
+    question = jp.Question(id="size", text="Size?", answer_type=answer_type(kind, **bounds))
+    schema = property_of(question)
+    assert schema.keys() <= {"type", "minimum", "maximum"}  # the keywords of the protocol
+    for number in (*inside, *outside):
+        fits = schema.get("minimum", -math.inf) <= number <= schema.get("maximum", math.inf)
+        assert fits == (number in inside)
+        assert fits == (question.misfit(number) is None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -236,6 +237,30 @@ async def test_unreadable_answer_ends_its_call_only(tmp_path: Path) -> None:
         with pytest.raises(ServerError, match="its answer is not valid JSON-RPC"):
             await connection.call("1", "bad", {})
         assert text_of(await connection.call("2", "greet", {})) == "hi"
+
+
+LAST_ANSWER = (
+    '{"jsonrpc": "2.0", "id": 3, "result":'
+    ' {"content": [{"type": "text", "text": "bye"}], "resultType": "complete"}}'
+)
+
+
+async def test_last_answer_counts_without_the_end_of_its_line(tmp_path: Path) -> None:
+    calls: dict[str, list[Json]] = {"bye": [{"raw": LAST_ANSWER}, {"exit": 0}]}
+    server = scripted(tmp_path, era="2026", calls=calls)
+    async with connected(server.launch) as connection:
+        assert text_of(await connection.call("1", "bye", {})) == "bye"
+
+
+@pytest.mark.parametrize("size", [10, 60, len(LAST_ANSWER) - 1])
+async def test_end_of_the_server_is_the_reason_for_an_answer_that_is_cut(
+    tmp_path: Path, size: int
+) -> None:
+    calls: dict[str, list[Json]] = {"bye": [{"raw": LAST_ANSWER[:size]}, {"exit": 7}]}
+    server = scripted(tmp_path, era="2026", calls=calls)
+    async with connected(server.launch) as connection:
+        with pytest.raises(ServerError, match="its process ended with exit code 7"):
+            await connection.call("1", "bye", {})
 
 
 UNKNOWN: list[tuple[Any, str]] = [
@@ -580,6 +605,33 @@ async def test_closing_leaves_no_process_of_the_group(tmp_path: Path, stubborn: 
         began = monotonic()
     assert monotonic() - began < 5
     assert not list_group(group)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+async def test_cancelled_end_sends_no_signal_to_a_group_that_may_be_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[int] = []
+    kill_group = os.killpg
+
+    def note(group: int, number: int) -> None:
+        signals.append(number)
+        kill_group(group, number)
+
+    server = scripted(tmp_path, calls={}, ignores_end=True, ignores_signals=True)
+    others = asyncio.all_tasks()
+    async with connected(server.launch) as connection:
+        monkeypatch.setattr(os, "killpg", note)
+        tasks = asyncio.all_tasks() - others
+        closing = asyncio.create_task(connection.aclose())
+        await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()  # as at the end of an event loop
+        await closing
+
+    assert signals[-1] == signal.SIGKILL
+    assert signals.count(signal.SIGKILL) == 1
+    assert signal.SIGTERM not in signals
 
 
 async def test_stderr_is_kept_in_a_bounded_buffer(tmp_path: Path) -> None:

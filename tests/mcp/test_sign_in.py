@@ -186,6 +186,21 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
     assert not get_credentials_path().exists()
 
 
+async def test_prompt_is_closed_before_the_sign_in_ends(guarded: GuardedServer) -> None:
+    ends: list[str] = []
+
+    async def close_slowly(page: Any) -> str:
+        try:
+            return await browse(page)
+        finally:
+            await asyncio.sleep(0.3)
+            ends.append("closed")
+
+    launch = make_launch(guarded)
+    await sign_in_to_server("books", launch, launch.credentials, close_slowly)
+    assert ends == ["closed"]
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
