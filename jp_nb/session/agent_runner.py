@@ -280,6 +280,14 @@ class AgentRunner:
             self.early_output = self.front_end.begin_turn(config)
             self.early_output.begin()
 
+    @contextmanager
+    def slow_start(self) -> Iterator[None]:
+        """End the display of a slow start if the turn of the `with` block does not begin."""
+        try:
+            yield
+        finally:
+            self.end_early_turn()
+
     def end_early_turn(self) -> None:
         """End the display of a turn that does not begin."""
         if self.early_output is not None:

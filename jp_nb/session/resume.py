@@ -29,6 +29,7 @@ from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.session import Session
+from jp_nb.session.turn_draft import TurnDraft
 from jp_nb.session.turn_retry import find_own_tool_choice
 from jp_nb.text import one_line
 
@@ -80,25 +81,17 @@ class TurnResumption:
             names = [call.request.name for call in turn.open_calls]
             _refuse_missing_tools(turn, self._session.bench.tools(*names))
         again, skipped = self._ask_user(turn)
-        self._add_notices(turn, skipped)
 
-        choice = None
-        if turn.is_unanswered:
-            choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
-        with self._reapply_options(turn):
-            draft = self._turns.drafter.draft(turn.request, tool_choice=choice)
-
-        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
-        abandoned = [
-            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
-        ]
-        return self._turns.resume(
-            turn,
-            again,
-            abandoned,
-            resolved=draft.resolved,
-            recorded=self._answers(again),
-        )
+        with self._turns.runner.slow_start():
+            draft = self._draft(turn)
+            self._add_notices(turn, skipped)
+            return self._turns.resume(
+                turn,
+                again,
+                self._abandon(skipped),
+                resolved=draft.resolved,
+                recorded=self._answers(again),
+            )
 
     def _restore_named(self, conversation: str) -> None:
         """Make a conversation of the journal active, by its id or the beginning of it."""
@@ -154,6 +147,21 @@ class TurnResumption:
                 skipped.append(call)
 
         return [call for call in found.open_calls if call not in skipped], skipped
+
+    def _draft(self, turn: InterruptedTurn) -> TurnDraft:
+        """Draft the configuration of the rest of `turn`, with the options that it had."""
+        choice = None
+        if turn.is_unanswered:
+            choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
+        with self._reapply_options(turn):
+            return self._turns.drafter.draft(turn.request, tool_choice=choice)
+
+    def _abandon(self, skipped: Sequence[OpenCall]) -> list[ToolCallResponse]:
+        """Return the responses of calls that the user skipped."""
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
+        return [
+            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
+        ]
 
     @contextmanager
     def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:

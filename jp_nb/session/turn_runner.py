@@ -8,8 +8,7 @@ Source: `docs/architecture.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -78,6 +77,23 @@ class TurnRequest:
     strict: bool = False
     compact: bool = False
     shows_request: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedTurn:
+    """A turn of the active conversation that is ready to run.
+
+    Attributes:
+        start: Starts it on the agent's thread, from a new request or where it was interrupted.
+        shown_request: The text that is shown above the answer.
+    """
+
+    number: int
+    loop: TurnLoop
+    start: Callable[[], Coroutine[Any, Any, TurnEnd]]
+    context: RequestContext
+    answer: AnswerReader | None
+    shown_request: str = ""
 
 
 class TurnRunner:
@@ -241,71 +257,66 @@ class TurnRunner:
         `keep` is called with the turn, also if it fails.
         """
         self.require_ready()
-        with self._active.files.read_once():
-            asked = read_turn_request()
-            draft = self._begin(asked)
+        with self.runner.slow_start():
+            with self._active.files.read_once():
+                asked = read_turn_request()
+                draft = self._record_options(asked)
 
-        resolved = draft.resolved
-        option_count = len(draft.changes.deltas)
-        number = self._active.document.conversation.turn_count
-        try:
-            stream = self.contexts.repair_conversation()
-            author = resolved.basis.config.user.name
-            request = asked.request.model_copy(update={"author": author})
-            shown = request.content if asked.shows_request else ""
-            context = self.contexts.continue_context(stream, resolved)
-            answer = self._make_answer_reader(request.response_schema)
-            loop = self._make_loop(
-                resolved,
-                context,
-                answer,
-                strict=asked.strict,
-                config_changes=option_count,
-                compact_first=asked.compact,
-            )
-            return self._run_loop(
-                loop,
-                partial(loop.run, request, asked.images),
-                context,
-                answer,
-                number=stream.turn_count,
-                shown=shown,
-                keep=keep,
-            )
-        finally:
-            self._remember_request(asked.cell, number, option_count)
+            number = self._active.document.conversation.turn_count
+            option_count = len(draft.changes.deltas)
+            try:
+                prepared = self._prepare_request(asked, draft)
+                return self._run_until_end(prepared, keep)
+            finally:
+                self._remember_request(asked.cell, number, option_count)
 
-    def _begin(self, asked: TurnRequest) -> TurnDraft:
-        """Record the options of a turn, and activate its conversation."""
+    def _record_options(self, asked: TurnRequest) -> TurnDraft:
+        """Draft and record the options of a turn, and activate its conversation."""
         active = self._active
         other = asked.other
-        with self._ending_early_turn():
-            draft = self.drafter.draft(
-                asked.request,
-                tool_choice=asked.tool_choice,
-                other=other,
-                directives=asked.directives,
-                model=asked.model,
-            )
-            previous = active.settings.projection
-            draft.changes.record()  # before `activate`, which signs and stores the conversation
-            if other is not None:
-                other.activate(active, draft.settings)
+        draft = self.drafter.draft(
+            asked.request,
+            tool_choice=asked.tool_choice,
+            other=other,
+            directives=asked.directives,
+            model=asked.model,
+        )
 
-            self.reruns.remember_start(asked.cell)
-            active.notices += [*draft.changes.notices, *active.files.take_notices()]
-            if other is not None and other.is_new:
-                self._conversations.announce_left_settings(previous, asks=True)
+        previous = active.settings.projection
+        draft.changes.record()  # before `activate`, which signs and stores the conversation
+        if other is not None:
+            other.activate(active, draft.settings)
+
+        self.reruns.remember_start(asked.cell)
+        active.notices += [*draft.changes.notices, *active.files.take_notices()]
+        if other is not None and other.is_new:
+            self._conversations.announce_left_settings(previous, asks=True)
         return draft
 
-    @contextmanager
-    def _ending_early_turn(self) -> Iterator[None]:
-        """End the display of a slow start if the turn does not begin."""
-        try:
-            yield
-        except BaseException:
-            self.runner.end_early_turn()
-            raise
+    def _prepare_request(self, asked: TurnRequest, draft: TurnDraft) -> _PreparedTurn:
+        """Prepare a new turn of the active conversation, which has its options already."""
+        stream = self.contexts.repair_conversation()
+        context = self.contexts.continue_context(stream, draft.resolved)
+        answer = self._make_answer_reader(asked.request.response_schema)
+        loop = self._make_loop(
+            draft.resolved,
+            context,
+            answer,
+            strict=asked.strict,
+            config_changes=len(draft.changes.deltas),
+            compact_first=asked.compact,
+        )
+
+        author = draft.resolved.basis.config.user.name
+        request = asked.request.model_copy(update={"author": author})
+        return _PreparedTurn(
+            number=stream.turn_count,
+            loop=loop,
+            start=partial(loop.run, request, asked.images),
+            context=context,
+            answer=answer,
+            shown_request=request.content if asked.shows_request else "",
+        )
 
     def _remember_request(self, cell: CellRun, number: int, option_count: int) -> None:
         """Remember that `cell` sent the request of turn `number`, if it was sent."""
@@ -339,9 +350,15 @@ class TurnRunner:
         loop = self._make_loop(
             resolved, context, answer, config_changes=len(found.taken_back), recorded=recorded
         )
-        return self._run_loop(
-            loop, partial(loop.resume, again, abandoned), context, answer, number=found.turn
+
+        prepared = _PreparedTurn(
+            number=found.turn,
+            loop=loop,
+            start=partial(loop.resume, again, abandoned),
+            context=context,
+            answer=answer,
         )
+        return self._run_until_end(prepared)
 
     def _make_answer_reader(self, schema: Mapping[str, Any] | None) -> AnswerReader | None:
         return None if schema is None else self._answer_forms.make_reader(schema)
@@ -373,19 +390,12 @@ class TurnRunner:
             check_answer=check_answer,
         )
 
-    def _run_loop(
-        self,
-        loop: TurnLoop,
-        start: Callable[[], Coroutine[Any, Any, TurnEnd]],
-        context: RequestContext,
-        answer: AnswerReader | None,
-        *,
-        number: int,
-        shown: str = "",
-        keep: Callable[[Turn], object] = _keep_nothing,
+    def _run_until_end(
+        self, prepared: _PreparedTurn, keep: Callable[[Turn], object] = _keep_nothing
     ) -> Turn:
-        """Run the turn with this `number`, and show it below the request `shown`."""
-        record = loop.turn.record
+        """Run a turn, show it in the cell meanwhile, and return it when it has ended."""
+        loop = prepared.loop
+        answer = prepared.answer
         output = self.runner.output
         assert output is not None
         result: Turn | None = None
@@ -393,14 +403,14 @@ class TurnRunner:
         reason = ""
         failed_retry: ProviderError | None = None
 
-        self.host_notices.begin_turn(record)
+        self.host_notices.begin_turn(loop.turn.record)
         with self.runner.cell.interrupts.defer():
             try:
                 with self.runner.display(output):
-                    if shown:
-                        output(ShowRequest(shown))
+                    if prepared.shown_request:
+                        output(ShowRequest(prepared.shown_request))
 
-                    end = self.runner.run(start(), loop)
+                    end = self.runner.run(prepared.start(), loop)
                     status = "interrupted"
                     if end is not None:
                         status = end.status
@@ -410,12 +420,8 @@ class TurnRunner:
                     raise
                 failed_retry = exc  # the request for another answer
             finally:
-                self._note_sent(record)
-                if loop.is_unanswered or record.context is not context:
-                    self.contexts.clear()
-
-                value = UNTYPED if answer is None else answer.value
-                result = self._read_last_turn(record.stream, number, status, value)
+                self._note_sent(prepared)
+                result = self._read_last_turn(prepared, status)
                 if result is not None:
                     self._on_end(result)
                     keep(result)
@@ -431,25 +437,26 @@ class TurnRunner:
             answer.raise_problem(text=result.text, failed_request=failed_retry)
         return result
 
-    def _note_sent(self, record: TurnRecord) -> None:
-        """Remember the requests and the host of the turn that ends."""
+    def _note_sent(self, prepared: _PreparedTurn) -> None:
+        """Remember the requests and the host of the turn that ends, and the next context."""
+        record = prepared.loop.turn.record
         self.last_request = record.sent or self.last_request
         self.host_notices.end_turn(record)
         self.contexts.keep_own_heads(record)
 
-    def _read_last_turn(
-        self, stream: ConversationStream, number: int, status: str, value: Any
-    ) -> Turn | None:
-        """Return the turn that ended with `status`; None if it never began.
+        if prepared.loop.is_unanswered or record.context is not prepared.context:
+            self.contexts.clear()
 
-        `value` is its structured answer as a value of a type, or `UNTYPED`.
-        """
+    def _read_last_turn(self, prepared: _PreparedTurn, status: str) -> Turn | None:
+        """Return the turn that ended with `status`; None if it never began."""
+        stream = prepared.loop.turn.record.stream
         last = stream.last_turn()
-        if last is None or last.number < number:
+        if last is None or last.number < prepared.number:
             return None
 
-        self._conversations.turn_statuses[stream.id, number] = status
-        result = read_turn(number, last.entries, status=status, images=stream.images)
+        self._conversations.turn_statuses[stream.id, prepared.number] = status
+        result = read_turn(prepared.number, last.entries, status=status, images=stream.images)
+        value = UNTYPED if prepared.answer is None else prepared.answer.value
         return replace(result, value=value)
 
     def interrupt_threads(self) -> None:

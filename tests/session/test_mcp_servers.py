@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import jp_nb
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp import source as source_module
 from jp_nb.mcp.source import McpSource
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, kind_of
 from tests.mcp.helpers import FORM
 from tests.session.servers import (
     configure,
@@ -437,6 +438,32 @@ def test_slow_start_is_shown_in_the_cell_while_it_lasts(
     assert ("the server maps to start" in texts) is is_shown
     assert texts[-1:] in ([], [""])
     assert "to start" not in str(notebook.session.document.conversation.raw)
+
+
+@pytest.mark.parametrize("line", ["resume", "retry"])
+def test_slow_start_of_a_turn_that_does_not_begin_ends_its_display(
+    folder: Path, open_notebook: Open, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setenv("JP_CFG_STYLE__MCP_STARTUP__DELAY_SECS", "0")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (folder / "fails.toml").write_text("[[replies]]\nerror = {status = 400}\n")
+    configure({"books": settings_of(make_books(folder, start_delay=0.5))})
+    notebook = open_notebook()
+    notebook.jp("config assistant.model.id=scripted/fails")
+    with pytest.raises(jp_nb.ProviderError):
+        notebook.ask("Hello.")
+
+    notebook.jp('config conversation.toolsets["mcp.books"]=true')
+    notebook.jp("config assistant.model.id=openai/any")
+    with pytest.raises(jp_nb.ProviderError, match="OPENAI_API_KEY"):
+        notebook.jp(line)
+    _, early = notebook.host.person.outputs
+    assert [kind_of(event) for event in early.events] == ["waits", "waits"]
+    assert early.done
+
+    notebook.jp("config assistant.model.id=scripted/story")
+    notebook.jp(line)
+    assert [output.done for output in notebook.host.person.outputs] == [True, True, True]
 
 
 @pytest.mark.req("R-MCP-12")

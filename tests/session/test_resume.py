@@ -159,6 +159,20 @@ def test_resume_without_a_user_runs_and_changes_nothing(killed_folder: Path) -> 
     session.close()
 
 
+def test_notices_of_a_resumed_turn_are_shown_once_when_it_begins(killed_folder: Path) -> None:
+    session = open_session(killed_folder, yes("skip"), yes("skip"))
+    session.configure(Directive("cfg", "assistant.tool_choice=tool:absent"))
+    session.notices.clear()
+    with pytest.raises(jp_nb.JpNbError, match="absent"):
+        resume(session)
+    assert session.notices == []
+
+    session.configure(Directive("cfg", "assistant.tool_choice=auto"))
+    resume(session)
+    assert session.notices == ["leave_mark skipped; the model is informed"]
+    session.close()
+
+
 def test_declined_resume_can_be_repeated(killed_folder: Path) -> None:
     forget_progress(killed_folder)
     session = open_session(killed_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
