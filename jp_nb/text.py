@@ -183,13 +183,17 @@ def force_left_to_right(line: str) -> str:
 
 def plain(text: str, *, limit: int = MAX_PLAIN_CHARS) -> str:
     """Return `text` with only printable characters, tabs, and line breaks."""
+    return truncate(_make_plain(text), limit)
+
+
+def _make_plain(text: str) -> str:
     if text.replace("\n", "").replace("\t", "").isprintable():  # faster than the patterns
-        return truncate(text, limit)
+        return text
+
     text = _LINE_BREAKS.sub("\n", text)
     text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
     text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
-    text = _SURROGATES.sub("\ufffd", text)
-    return truncate(text, limit)
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def truncate(text: str, limit: int, *, cut: int = 0) -> str:
@@ -218,7 +222,8 @@ def lower_first(text: str) -> str:
 
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` as plain text in one line."""
-    return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)
+    line = re.sub(r"[\n\t]+", " ", _make_plain(text)).strip()
+    return truncate(line, limit)
 
 
 def format_user_name(name: str) -> str:

@@ -60,8 +60,19 @@ def test_exact_text_of_any_text_is_one_plain_line(text: str) -> None:
     assert "\n" not in escape_invisible(text)
 
 
-def test_cut_characters_are_counted() -> None:
-    assert plain("x" * 12, limit=10) == "xxxxxxxxxx… (2 more characters)"
+def test_cut_characters_are_counted(subtests: pytest.Subtests) -> None:
+    for text, limit, shown in [
+        ("x" * 12, 10, "xxxxxxxxxx… (2 more characters)"),
+        ("x" * 20_000, 10, "xxxxxxxxxx… (19990 more characters)"),
+        ("x" * 30_000, 10, "xxxxxxxxxx… (29990 more characters)"),
+        ("x" * 30_000, 20_000, f"{'x' * 20_000}… (10000 more characters)"),
+    ]:
+        with subtests.test(length=len(text), limit=limit):
+            assert plain(text, limit=limit) == shown
+            assert one_line(text, limit=limit) == shown
+
+    assert one_line("a\n\n" * 15_000, limit=4) == "a a … (29995 more characters)"
+    assert one_line("\n" * 30_000 + "end", limit=4) == "end"
 
 
 def test_escaped_markdown_shows_the_text_itself(subtests: pytest.Subtests) -> None:

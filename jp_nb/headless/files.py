@@ -149,7 +149,7 @@ def _join_lines(text: str | list[str]) -> str:
 
 
 def format_text(text: str) -> str:
-    """Return `text` without secrets and control characters, cut to `MAX_CHARS` characters."""
+    """Return `text` without secrets and control characters, cut to `MAX_PLAIN_CHARS` characters."""
     return plain(_hide_secrets(text))
 
 

@@ -20,6 +20,7 @@ from jp_nb.errors import JpNbError
 from jp_nb.headless.files import format_text, print_cell
 from jp_nb.headless.run import format_unused_answers
 from jp_nb.headless.run_report import (
+    ReportedCell,
     RunReport,
     format_cell_errors,
     format_open_decisions,
@@ -150,15 +151,22 @@ def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
             yield cell.error
         if cell.traceback:
             yield cell.traceback
+
+    if failed:
         yield from format_open_decisions(report)
-        if report.undecided or any(turn.unanswered for turn in cell.turns):
+        if report.undecided or any(_has_unanswered(cell) for cell in failed):
             yield _format_advice(report)
+
     if report.failure is not None and not failed:
         yield f"{report.notebook}: {report.failure.name}: {report.failure.message}"
     if report.record_error:
         yield f"{report.notebook}: the record of the run cannot be read: {report.record_error}"
     if strict and not failed:
         yield from _format_undecided(report)
+
+
+def _has_unanswered(cell: ReportedCell) -> bool:
+    return any(turn.unanswered for turn in cell.turns)
 
 
 def _format_undecided(report: RunReport) -> Iterator[str]:

@@ -160,6 +160,26 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     ]
 
 
+def test_open_decisions_are_listed_once_for_several_failed_cells() -> None:
+    key = ("permissions", "plan")
+    left = ReportedDecision(key, "permission", "no user was available")
+    cells = tuple(
+        ReportedCell(number, f"cell {number}", "failed", 0.0, "ValueError: no", "", ())
+        for number in (1, 4)
+    )
+    report = RunReport("walk.ipynb", None, cells, (), "", RunEvents({key: left}))
+    advice = "Prepare these decisions in an answers file walk.answers.toml next to the notebook."
+
+    assert list(format_failures(report, strict=False)) == [
+        "walk.ipynb: cell 2 failed: cell 1",
+        "ValueError: no",
+        "walk.ipynb: cell 5 failed: cell 4",
+        "ValueError: no",
+        "open decision: permission to run plan: no user was available",
+        advice,
+    ]
+
+
 @pytest.mark.runners
 def test_notebook_is_not_a_test_without_the_option(tmp_path: Path) -> None:
     write_walk(tmp_path, "1 / 0")
