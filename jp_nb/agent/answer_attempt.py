@@ -25,7 +25,7 @@ from jp_nb.record.marks import (
 CALLS_SETTING = "assistant.request.max_tool_calls"
 MAX_ANSWER_CONTINUATIONS = 5
 """Maximum number of continuations of a response that reaches the token limit."""
-CUT_CALL = (
+CUT_CALL_TEXT = (
     "The answer reached its token limit within this call. The arguments are "
     "incomplete, so the call did not run. Call again with shorter arguments, or "
     "split the work into several calls."
@@ -133,7 +133,7 @@ class Attempt:
         """Return the tool calls of the response, with the errors of those that cannot run."""
         errors = dict(self.builder.bad_arguments)
         if self.truncated_call():
-            errors[self.call_count - 1] = CUT_CALL
+            errors[self.call_count - 1] = CUT_CALL_TEXT
 
         surplus = self.call_count - self.max_tool_calls
         if self.max_tool_calls and surplus > 0:

@@ -17,18 +17,18 @@ from functools import partial
 from typing import Literal
 
 from jp_nb.agent.call import Call
-from jp_nb.agent.call_decisions import INTERRUPT_FIRST, STOPPED_FIRST
-from jp_nb.agent.call_runner import CANCELED_ITSELF, CallRunner, end_runs, stopped_text
+from jp_nb.agent.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
+from jp_nb.agent.call_runner import CANCELED_ITSELF_TEXT, CallRunner, end_runs, stopped_text
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import (
-    USER_STOPPED,
+    USER_STOPPED_VERDICT,
     Choice,
     Verdict,
     ask_menu,
     decide_without_menu,
     tool_menu,
 )
-from jp_nb.agent.result_delivery import UNDELIVERED
+from jp_nb.agent.result_delivery import UNDELIVERED_TEXT
 from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
@@ -37,11 +37,13 @@ from jp_nb.record.events import ConfigDelta
 
 log = logging.getLogger(__name__)
 
-STOP_GRACE = 2.0
+CLEANUP_GRACE_S = 2.0
 """Seconds that canceled tools have to clean up."""
-BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
-NEVER_RAN = "This tool call did not run. The turn ended first."
-DISCARDED = (
+BROKEN_OFF_TEXT = (
+    "The turn ended before this tool call finished. Its effects up to then may remain."
+)
+NEVER_RAN_TEXT = "This tool call did not run. The turn ended first."
+DISCARDED_CHANGES_NOTICE = (
     "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
     "are not applied"
 )
@@ -87,7 +89,7 @@ class Batch:
         except (asyncio.CancelledError, Exception):  # the record stays well formed
             await self._cancel_tasks()
             for call in self._open_calls():
-                content = BROKE_OFF if call.state.ran else NEVER_RAN
+                content = BROKEN_OFF_TEXT if call.state.ran else NEVER_RAN_TEXT
                 self._runner.finish(call, content, skipped=True)
             self._discard_changes()
             self._record()
@@ -151,11 +153,11 @@ class Batch:
         if task.cancelled():
             if call.state.response is None:
                 self._runner.questions.drop("cancelled", call)
-                self._runner.finish(call, CANCELED_ITSELF, is_error=True)
+                self._runner.finish(call, CANCELED_ITSELF_TEXT, is_error=True)
         elif task.exception() is not None:
             self._error = task.exception()
         elif task.result():
-            self._verdict = self._verdict or USER_STOPPED
+            self._verdict = self._verdict or USER_STOPPED_VERDICT
 
         has_ended = all(each.task is None for each in self._calls)
         if has_ended or self._error is not None or self._verdict is not None:
@@ -167,7 +169,7 @@ class Batch:
         """Discard the approved changes; return the calls that proposed them."""
         calls = self._runner.changes.discard()
         if calls:
-            self._turn.display(Notice(DISCARDED))
+            self._turn.display(Notice(DISCARDED_CHANGES_NOTICE))
         return calls
 
     def _open_calls(self) -> list[Call]:
@@ -259,12 +261,12 @@ class Batch:
 
         if verdict.escalated:
             self._discard_changes()
-        why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
+        why = INTERRUPT_FIRST_REASON if verdict.interrupted else STOPPED_FIRST_REASON
         unsent_message = verdict.text
         for call in self._open_calls():
             ran_to_its_end = call.state.result.is_under_review
             if ran_to_its_end or self._runner.changes.is_approved(call):
-                self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
+                self._runner.finish(call, UNDELIVERED_TEXT.format(why), skipped=True)
             else:
                 self._runner.finish(call, stopped_text(call, verdict), skipped=True)
                 unsent_message = ""
@@ -290,7 +292,7 @@ class Batch:
                 task.cancel()
             if tasks:
                 # A tool that ignores its cancellation must not block the turn.
-                await asyncio.wait(tasks, timeout=STOP_GRACE)
+                await asyncio.wait(tasks, timeout=CLEANUP_GRACE_S)
             self._handle_interrupts()
         finally:
             self._is_canceling = False

@@ -20,9 +20,9 @@ from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.text import spell_invisible
 
-INTERRUPT_FIRST = "an interrupt came first"
-STOPPED_FIRST = "the user stopped the turn first"
-_UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
+INTERRUPT_FIRST_REASON = "an interrupt came first"
+STOPPED_FIRST_REASON = "the user stopped the turn first"
+_UNDECIDED: Mapping[str, str] = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST_REASON}
 """Outcomes of a prompt without a decision of the user."""
 
 

@@ -20,16 +20,20 @@ from jp_nb.agent.call_decisions import CallDecisions
 from jp_nb.agent.call_progress import ProgressWriter
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
-from jp_nb.agent.exchanges import RecordedResult
+from jp_nb.agent.exchange_recorder import RecordedResult
 from jp_nb.agent.image_limits import NO_IMAGES, limit_images
 from jp_nb.agent.interrupts import (
     Verdict,
     stopped_call_text,
 )
 from jp_nb.agent.permission_rules import Ruling, judge
-from jp_nb.agent.permissions import SKIPPED_BY_USER, PermissionRequests, skipped_text
+from jp_nb.agent.permissions import SKIPPED_BY_USER_TEXT, PermissionRequests, skipped_text
 from jp_nb.agent.questions import ToolQuestions
-from jp_nb.agent.result_delivery import NOT_DELIVERED_BY_CONFIGURATION, Delivery, DeliveryRequests
+from jp_nb.agent.result_delivery import (
+    NOT_DELIVERED_BY_CONFIGURATION_TEXT,
+    Delivery,
+    DeliveryRequests,
+)
 from jp_nb.agent.tasks import (
     CellCall,
     PromptLine,
@@ -72,36 +76,36 @@ from jp_nb.toolkit.tool_errors import (
 
 log = logging.getLogger(__name__)
 
-UNAVAILABLE = (
+UNAVAILABLE_TOOL_TEXT = (
     "Tool '{}' is not available. It may have been available earlier in this conversation but is "
     "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
     "tools."
 )
-NO_SUCH_NAME = (
+NO_SUCH_NAME_TEXT = (
     "There is no tool {}, so nothing ran. Call one of the tools in your list by its exact name."
 )
 """Response to a call whose name no tool can have."""
 MAX_MADE_UP_NAME_CHARS = 80
 """Maximum number of characters of such a name that are repeated to the model."""
 _POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-NOT_RECORDED = (
+NOT_RECORDED_TEXT = (
     "The cassette has no result for this call, so the tool did not run. To run the "
     'tool, set `providers.cassette.tools = "run"`.'
 )
-RAN_BEFORE = (
+RAN_BEFORE_TEXT = (
     "This call may already have run, fully or partly, and its effects may remain. It "
     "did not run again: {}"
 )
 """Response to a call that does not run again, with the reason."""
-NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
-CHANGE_LOST = (
+NOT_FORMATTED_TEXT = "Tool '{}' was not executed because the argument formatter failed: {}"
+CHANGE_LOST_TEXT = (
     "The configuration change that this call proposed was not applied. The kernel "
     "stopped before the change was saved."
 )
 """Last words of a journaled result. The model gets them only if the kernel stops too early."""
 RESTARTED = "restarted"
-CANCELED_ITSELF = "The tool cancelled itself."
-CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+CANCELED_ITSELF_TEXT = "The tool cancelled itself."
+CANCELLED_WITH_MESSAGE_TEXT = "Tool run cancelled by user with a custom message:\n\n{}"
 
 
 class CallRunner:
@@ -183,7 +187,7 @@ class CallRunner:
             self._show_begin(call, call.tool)
 
         if call.index >= len(results):
-            raise CallEnded(NOT_RECORDED, is_error=True)
+            raise CallEnded(NOT_RECORDED_TEXT, is_error=True)
         result = results[call.index]
         call.may_have_run = False  # its result is known
         return Delivery(result.content, is_error=result.is_error)
@@ -215,7 +219,7 @@ class CallRunner:
 
         permitted = self._decisions.decide_by_file("permission", tool)
         if permitted is False:
-            raise CallEnded(SKIPPED_BY_USER, skipped=True)
+            raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:
             # By default, a tool that runs unattended formats first. It does not if a rule asks.
             if tool.format == "unattended" and tool.run != "unattended":
@@ -225,7 +229,7 @@ class CallRunner:
 
     def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
         if self.changes.is_approved(call):  # it is saved when the batch ends
-            content = f"{response.content}\n\n{CHANGE_LOST}"
+            content = f"{response.content}\n\n{CHANGE_LOST_TEXT}"
             response = response.model_copy(update={"content": content})
         self.progress.keep_result(call, response)
 
@@ -298,7 +302,7 @@ class CallRunner:
         except (Exception, asyncio.CancelledError) as exc:
             raise_if_cancelled()
             problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
-            raise CallEnded(NOT_FORMATTED.format(tool.name, problem), is_error=True) from exc
+            raise CallEnded(NOT_FORMATTED_TEXT.format(tool.name, problem), is_error=True) from exc
 
         raise_if_cancelled()
         call.view.formatted = text
@@ -374,7 +378,7 @@ class CallRunner:
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             raise_if_cancelled()
-            outcome = Failure(CANCELED_ITSELF)
+            outcome = Failure(CANCELED_ITSELF_TEXT)
         except ToolError as exc:
             outcome = Failure(str(exc))
         except BaseException as exc:
@@ -411,7 +415,7 @@ class CallRunner:
         self._turn.images += len(result.images)
 
         if tool.result == "skip":
-            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION_TEXT, skipped=True)
         if tool.result == "unattended":
             return result
         return await self._deliveries.request_delivery(call, tool, result)
@@ -448,7 +452,7 @@ class CallRunner:
     ) -> None:
         """End `call` with a response, and display it."""
         if call.may_have_run and not call.state.ran:
-            content = RAN_BEFORE.format(content)
+            content = RAN_BEFORE_TEXT.format(content)
         if skipped or content != call.state.result.delivered:  # the user may have edited the text
             self._drop_images(call)
 
@@ -553,7 +557,7 @@ def _truncate_result(text: str, tool: OfferedTool) -> str:
 def stopped_text(call: Call, verdict: Verdict) -> str:
     """Return the response to a call that the user canceled, or that was stopped."""
     if verdict.text:
-        return CANCELLED_WITH_MESSAGE.format(verdict.text)
+        return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
 
     # Not if the user only left a question.
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
@@ -565,10 +569,10 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
 def _describe_missing_tool(name: str) -> str:
     """Return the response to a call of a tool that is not offered."""
     if _POSSIBLE_NAME.fullmatch(name):
-        return UNAVAILABLE.format(name)
+        return UNAVAILABLE_TOOL_TEXT.format(name)
     if not name.strip():
-        return NO_SUCH_NAME.format("without a name")
+        return NO_SUCH_NAME_TEXT.format("without a name")
 
     # A word such as `<|channel|>` may be a command of the model's format.
     shown = re.sub("[^A-Za-z0-9_.:-]", "_", name)[:MAX_MADE_UP_NAME_CHARS]
-    return NO_SUCH_NAME.format(f"with the name `{shown}`")
+    return NO_SUCH_NAME_TEXT.format(f"with the name `{shown}`")

@@ -168,18 +168,20 @@ MAX_REJECTIONS: Final = 3
 """Maximum number of rejected proposals of a call. The next rejection ends the call."""
 
 
-NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
-EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
-FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
-REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
-NOT_APPLIED = "Change not applied, tool re-invoked."
+NOTHING_TO_CHANGE_NOTICE = "⟳ {} proposed settings that are already set. Nothing to apply."
+RETRIES_EXHAUSTED_NOTICE = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+RETRIES_EXHAUSTED_TEXT = (
+    "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
+)
+REJECTED_BY_USER_NOTICE = "Config delta rejected. Tool re-invoked."
+NOT_APPLIED_NOTICE = "Change not applied, tool re-invoked."
 NOTICE_HEADINGS = {
     "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
     "unauthorized_paths": "⚠ Tool '{}' proposed a config change beyond its access rules:",
 }
 
 
-APPROVAL = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
+APPROVAL_ACTIONS = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
 APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
 
 
@@ -187,7 +189,7 @@ def approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPro
     """Return the prompt about the `changes` that `tool` proposed. It names also hidden tools."""
     return ActionPrompt(
         text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
-        actions=APPROVAL,
+        actions=APPROVAL_ACTIONS,
         changes=changes,
         last_line="Apply delta?",
         help=APPROVAL_HELP,
@@ -283,7 +285,9 @@ class ConfigChanges:
                 return self._reject(call, tool, reviewed)
             case Proposal():
                 if reviewed.needs_approval and has_no_effect(reviewed):
-                    self._turn.display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
+                    self._turn.display(
+                        Notice(NOTHING_TO_CHANGE_NOTICE.format(spell_invisible(tool.name)))
+                    )
                     return True
                 proposed = _Proposed(call, tool, reviewed, tuple(list_proposed_changes(reviewed)))
                 if reviewed.needs_approval:
@@ -363,9 +367,9 @@ class ConfigChanges:
         """Note the reason for the next run of `tool`. Too many rejections end its call."""
         call.state.rejections += 1
         if call.state.rejections > MAX_REJECTIONS:
-            self._turn.display(Notice(EXHAUSTED.format(tool.name)))
+            self._turn.display(Notice(RETRIES_EXHAUSTED_NOTICE.format(tool.name)))
             where = _format_places(refusal.paths)
-            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
+            text = RETRIES_EXHAUSTED_TEXT.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
             raise CallEnded(text, is_error=True)
 
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
@@ -402,10 +406,10 @@ def _format_rejection(name: str, refusal: Refusal) -> str:
     """Return the notice for a rejection after which the tool runs again."""
     match refusal.reason:
         case "user_rejected":
-            return REJECTED_BY_USER
+            return REJECTED_BY_USER_NOTICE
         case "confirmation_unavailable":  # the change itself was just displayed
-            return NOT_APPLIED
+            return NOT_APPLIED_NOTICE
         case _:
             lines = [f"  {line}" for line in refusal.lines or (refusal.detail,)]
             heading = NOTICE_HEADINGS[refusal.reason].format(name)
-            return "\n".join([heading, *lines, NOT_APPLIED])
+            return "\n".join([heading, *lines, NOT_APPLIED_NOTICE])

@@ -45,14 +45,14 @@ from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
 
-UNDO: Final = "`%jp compact --undo`"
+UNDO_COMMAND: Final = "`%jp compact --undo`"
 MIN_EFFECT_DIVISOR: Final = 10
 """Automatic compaction must save a tenth of its limit. Otherwise, it would run in every turn.
 
 After a failure, it runs again when the context has grown by a tenth of the limit.
 """
-SUMMARY_TOO_LONG: Final = "the summary is not shorter than the turns that it replaces"
-NO_EFFECT: Final = "⊟ No rule makes the conversation shorter. It is sent unchanged."
+SUMMARY_TOO_LONG_REASON: Final = "the summary is not shorter than the turns that it replaces"
+NO_EFFECT_NOTICE: Final = "⊟ No rule makes the conversation shorter. It is sent unchanged."
 _TOO_LONG: Final = "The conversation is longer than the model's context window"
 
 
@@ -104,7 +104,7 @@ class Compactor:
         """Compact the conversation by the configured rules. Errors are only displayed."""
         plan = self._plan(resolved.basis.config.conversation.compaction.effective_rules)
         if not plan.steps:
-            self.turn.display(Notice(NO_EFFECT))
+            self.turn.display(Notice(NO_EFFECT_NOTICE))
             return
 
         await self._apply(plan, resolved, why="")
@@ -194,7 +194,7 @@ class Compactor:
             outcome.append(*entries)
             context = build_context(outcome, providers, in_turn=in_turn)
             if ContextTokens().of(context) >= plan.before:  # a summary may be longer than its turns
-                raise ProviderError(SUMMARY_TOO_LONG)
+                raise ProviderError(SUMMARY_TOO_LONG_REASON)
         except Exception as exc:
             if not isinstance(exc, JpNbError):
                 log.exception("Compaction failed")
@@ -209,7 +209,7 @@ class Compactor:
         text = format_compaction_line(entries)
         if why:
             text = f"⊟ {why}: from now on, {format_compactions(entries)}"
-        self.turn.display(Notice(f"{text}. Undo: {UNDO}"))
+        self.turn.display(Notice(f"{text}. Undo: {UNDO_COMMAND}"))
         return True
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.exchanges import FindRecordedResults
+from jp_nb.agent.exchange_recorder import FindRecordedResults
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet

@@ -32,9 +32,11 @@ log = logging.getLogger(__name__)
 
 INQUIRY_KEY: Final = "inquiry"
 """Metadata key of the request with the question: `<tool>.<question id>`. Not stored."""
-CALL_PAUSED: Final = "Tool paused: "
-CALL_INTERRUPTED: Final = "Tool call was interrupted."
-NO_RESULT_YET: Final = "No result yet: this call was made in the same answer as the paused one."
+CALL_PAUSED_PREFIX: Final = "Tool paused: "
+CALL_INTERRUPTED_TEXT: Final = "Tool call was interrupted."
+NO_RESULT_YET_TEXT: Final = (
+    "No result yet: this call was made in the same answer as the paused one."
+)
 
 
 class InquiryError(JpNbError):
@@ -109,9 +111,9 @@ def with_open_question(context: RequestContext, inquiry: ModelInquiry) -> Reques
                 same_id_count += 1
             is_asking = call_id == inquiry.call_id and same_id_count == inquiry.number
 
-            text = NO_RESULT_YET if in_batch else CALL_INTERRUPTED
+            text = NO_RESULT_YET_TEXT if in_batch else CALL_INTERRUPTED_TEXT
             if in_batch and is_asking:
-                text = CALL_PAUSED + inquiry.question.text
+                text = CALL_PAUSED_PREFIX + inquiry.question.text
             response = ToolCallResponse(id=call_id, content=text, is_error=not in_batch)
             items.append(ContextItem(response, provider))
         open_calls.clear()

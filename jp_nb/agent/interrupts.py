@@ -46,31 +46,33 @@ class Verdict:
     interrupted: bool = True
 
 
-STOP = Verdict("stop")
-ESCALATED = Verdict("stop", escalated=True, by="person")
-USER_CONTINUED = Verdict("continue", by="person")
-USER_STOPPED = Verdict("stop", by="person", interrupted=False)
+STOP_VERDICT = Verdict("stop")
+ESCALATED_VERDICT = Verdict("stop", escalated=True, by="person")
+USER_CONTINUED_VERDICT = Verdict("continue", by="person")
+USER_STOPPED_VERDICT = Verdict("stop", by="person", interrupted=False)
 """The user stopped the turn in the form of a tool's question."""
 
 MENU_TITLE = "Interrupted"
 """First word of every menu."""
-MAX_REQUEST_CHARS = 60
-STOPPED = "Interrupted before it finished. Its effects up to then may remain."
-NOT_RUN = "It did not run: an interrupt came first."
-LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
-LEFT_UNRUN = "It did not run: the user stopped the turn first."
+MAX_MENU_REQUEST_CHARS = 60
+STOPPED_TEXT = "Interrupted before it finished. Its effects up to then may remain."
+NOT_RUN_TEXT = "It did not run: an interrupt came first."
+LEFT_RUNNING_TEXT = (
+    "The user stopped the turn before it finished. Its effects up to then may remain."
+)
+LEFT_UNRUN_TEXT = "It did not run: the user stopped the turn first."
 
 
 def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     """Return the response to a call that was stopped. Calls that the user cancels have another."""
     if not verdict.interrupted:
-        return LEFT_RUNNING if ran else LEFT_UNRUN
+        return LEFT_RUNNING_TEXT if ran else LEFT_UNRUN_TEXT
 
     if verdict.choice == "continue":
         after = "The user chose to continue." if verdict.by == "person" else "The turn continues."
     else:
         after = "The user ended the turn." if verdict.by == "person" else "The turn was ended."
-    effect = STOPPED if ran else NOT_RUN
+    effect = STOPPED_TEXT if ran else NOT_RUN_TEXT
     return f"{effect} {after}"
 
 
@@ -88,19 +90,19 @@ def decide_without_menu(
     unattended = turn.prompter.unavailable() is not None
     is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
     if in_menu or is_repeated:
-        return replace(ESCALATED, by="unattended") if unattended else ESCALATED
+        return replace(ESCALATED_VERDICT, by="unattended") if unattended else ESCALATED_VERDICT
 
     action = _configured_action(phase, settings)
     if action in ("continue", "restart", "stop", "abort"):
         by: Decider = "unattended" if unattended else "setting"
         return Verdict(action, by=by)
-    return STOP if unattended else None
+    return STOP_VERDICT if unattended else None
 
 
 def stream_menu(request: str) -> ActionPrompt:
     """Return the menu of an interrupt while a model responds to `request`."""
-    line = spell_invisible(one_line(request[: 4 * MAX_REQUEST_CHARS]))
-    words = line if len(line) <= MAX_REQUEST_CHARS else f"{line[:MAX_REQUEST_CHARS]}…"
+    line = spell_invisible(one_line(request[: 4 * MAX_MENU_REQUEST_CHARS]))
+    words = line if len(line) <= MAX_MENU_REQUEST_CHARS else f"{line[:MAX_MENU_REQUEST_CHARS]}…"
 
     return ActionPrompt(
         f"{MENU_TITLE}: the answer to “{words}”",
@@ -157,7 +159,7 @@ async def ask_menu(
     for the message replaces the menu, and the turn ends if the user closes the question.
     """
     if _configured_action(phase, settings) == "reply":
-        return await _ask_reply(ask, phase) or replace(STOP, by="person")
+        return await _ask_reply(ask, phase) or replace(STOP_VERDICT, by="person")
 
     while True:
         end = await ask(menu)
@@ -169,11 +171,11 @@ async def ask_menu(
             case Answered(value=choice):
                 return Verdict(choice, by="person")  # type: ignore[arg-type]  # one of the actions
             case NotAnswered(end="cancelled" | "declined"):
-                return USER_CONTINUED
+                return USER_CONTINUED_VERDICT
             case NotAnswered(end="interrupted"):
-                return ESCALATED
+                return ESCALATED_VERDICT
             case _:
-                return STOP
+                return STOP_VERDICT
 
 
 def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
@@ -198,6 +200,6 @@ async def _ask_reply(ask: SafeAsk, phase: Phase) -> Verdict | None:
         case NotAnswered(end="cancelled" | "declined"):
             return None
         case NotAnswered(end="interrupted"):
-            return ESCALATED
+            return ESCALATED_VERDICT
         case _:
-            return STOP
+            return STOP_VERDICT

@@ -40,14 +40,14 @@ from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import Failure
 from jp_nb.toolkit.question import Question
 
-RUN_EDITED = "Run with these arguments"
-USE_EDITED = "Use these arguments …"
+RUN_EDITED_LABEL = "Run with these arguments"
+USE_EDITED_LABEL = "Use these arguments …"
 """For a program: the user sees its new command line, and decides again."""
 
-SKIPPED_BY_USER = "Tool skipped by user."
-SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
-SKIPPED_BY_RULE = "Tool skipped by user: a rule does not allow this call ({})."
-SKIPPED_WITH_REASON = "Tool skipped by user: {}"
+SKIPPED_BY_USER_TEXT = "Tool skipped by user."
+SKIPPED_REMEMBERED_TEXT = "Tool skipped by user (remembered)."
+SKIPPED_BY_RULE_TEXT = "Tool skipped by user: a rule does not allow this call ({})."
+SKIPPED_WITH_REASON_TEXT = "Tool skipped by user: {}"
 
 MAX_KEPT_RULE_CHARS = 300
 """Maximum length of a rule in a notice."""
@@ -56,8 +56,8 @@ MAX_KEPT_RULE_CHARS = 300
 def skipped_text(ruling: Ruling) -> str:
     """Return the response to a call that the configuration skips."""
     if ruling.words is None:
-        return SKIPPED_BY_USER
-    return SKIPPED_BY_RULE.format(one_line(ruling.words, limit=MAX_KEPT_RULE_CHARS))
+        return SKIPPED_BY_USER_TEXT
+    return SKIPPED_BY_RULE_TEXT.format(one_line(ruling.words, limit=MAX_KEPT_RULE_CHARS))
 
 
 def _format_kept_rule(kept: KeptRule) -> str:
@@ -114,7 +114,7 @@ class PermissionRequests:
                 return
             remembered = self._turn.permission(tool, call.state.arguments, ruling.asked_by)
             if remembered is False:
-                raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
+                raise CallEnded(SKIPPED_REMEMBERED_TEXT, skipped=True)
             if remembered:
                 return
             choice, pending = await self._ask_permission(ask, pending)
@@ -128,7 +128,7 @@ class PermissionRequests:
                 tool, pending.arguments, runs=runs, asked_by=pending.ruling.asked_by
             )
         if choice in ("skip", "skip_turn"):
-            raise CallEnded(SKIPPED_BY_USER, skipped=True)
+            raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
 
         if pending.edited is not None:
             call.state.arguments = pending.arguments
@@ -145,7 +145,7 @@ class PermissionRequests:
         if call.ruling.run == "edit":
             edited = await _edit_arguments(ask, call)
             if is_back(edited):
-                raise CallEnded(SKIPPED_WITH_REASON.format("Edit cancelled"), skipped=True)
+                raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
                 raise self._undecided(call.tool, edited)
 
@@ -203,7 +203,7 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
 
     if isinstance(end, Answered):
         text = str(end.value).strip()
-        content = SKIPPED_WITH_REASON.format(text) if text else SKIPPED_BY_USER
+        content = SKIPPED_WITH_REASON_TEXT.format(text) if text else SKIPPED_BY_USER_TEXT
         raise CallEnded(content, skipped=True)
     if not is_back(end):
         raise _not_permitted(end)
@@ -212,7 +212,7 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
 async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswered | Unavailable:
     """Return the call with the arguments that the user edited."""
     editor = ArgumentEditor(call.tool, call.arguments)
-    submit = RUN_EDITED if call.command() is None else USE_EDITED
+    submit = RUN_EDITED_LABEL if call.command() is None else USE_EDITED_LABEL
 
     while True:
         end = await ask(editor.prompt(submit))
@@ -240,5 +240,5 @@ async def _edit_or_go_back(ask: SafeAsk, call: CallDraft) -> CallDraft | None:
 
 def _not_permitted(end: PromptEnd[Answered]) -> CallEnded:
     why = describe_missing_decision(end)
-    content = SKIPPED_BY_USER if why is None else f"Tool not run: {why}."
+    content = SKIPPED_BY_USER_TEXT if why is None else f"Tool not run: {why}."
     return CallEnded(content, skipped=True)

@@ -51,7 +51,9 @@ def make_recorded_question(question: Question) -> InquiryQuestion:
     )
 
 
-NOT_AS_RECORDED: Final = 'The recorded answer to "{}" is not used, because the question changed: {}'
+NOT_AS_RECORDED_NOTICE: Final = (
+    'The recorded answer to "{}" is not used, because the question changed: {}'
+)
 
 
 def list_question_changes(before: InquiryQuestion, now: InquiryQuestion) -> list[str]:

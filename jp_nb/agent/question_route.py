@@ -76,7 +76,7 @@ def select_route(
     if remembered is not None:
         return UseAnswer(remembered, "remembered")
     if config.is_answered_by_model:
-        return Refuse(HUMAN_ONLY.format(tool), "denied") if question.human_only else "model"
+        return Refuse(HUMAN_ONLY_TEXT.format(tool), "denied") if question.human_only else "model"
     if unavailable_reason is None:
         return "user"
 
@@ -116,7 +116,7 @@ def _configured_route(tool: str, question: Question, configured: JsonValue) -> R
     return Refuse(text, "invalid")
 
 
-HUMAN_ONLY = (
+HUMAN_ONLY_TEXT = (
     "{} requires a human answer and cannot be routed to the assistant. Do not retry this tool call "
     "in this turn."
 )

@@ -36,7 +36,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.question_entries import (
-    NOT_AS_RECORDED,
+    NOT_AS_RECORDED_NOTICE,
     list_question_changes,
     make_closing_entry,
     make_inquiry_request,
@@ -61,25 +61,25 @@ from jp_nb.toolkit.question import Question
 
 log = logging.getLogger(__name__)
 
-STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
-INQUIRY_FAILED = (
+STOPPED_BY_USER_TEXT = "The user stopped the turn and cancelled the questions."
+INQUIRY_FAILED_TEXT = (
     "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
     "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
     "Error: {error}. You may retry the tool call or end the turn."
 )
 MAX_AUTOMATIC_ANSWERS = 20
 """Maximum number of automatic answers to one question of a call. Beyond, the tool ignores them."""
-IGNORES_ANSWERS = (
+IGNORES_ANSWERS_TEXT = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."
 )
-SERVER_ASKS: Final = "{} asks"
+SERVER_HEADER: Final = "{} asks"
 """Header of questions of a server."""
-ASSISTANT = "Assistant"
+ASSISTANT_HEADER = "Assistant"
 """Header of questions that the model asks through a tool."""
-OPTIONAL_WITHOUT_USER = "the question is optional, and no user was available"
-NO_INQUIRY_BACKEND = "No model is available to answer the question"
-NO_TOKENS_LEFT = "The turn has reached its token limit"
+OPTIONAL_WITHOUT_USER_REASON = "the question is optional, and no user was available"
+NO_INQUIRY_BACKEND_REASON = "No model is available to answer the question"
+NO_TOKENS_LEFT_REASON = "The turn has reached its token limit"
 NO_USAGE = ModelUsage("")
 
 
@@ -144,9 +144,9 @@ class ToolQuestions:
             CallEnded: A required question has no answer, or the user stopped the turn.
         """
         source = tool.executor.inquiry_source(tool.name)
-        label = ASSISTANT if source.source == "assistant" else None
+        label = ASSISTANT_HEADER if source.source == "assistant" else None
         if tool.executor.server:
-            label = SERVER_ASKS.format(tool.executor.server)
+            label = SERVER_HEADER.format(tool.executor.server)
 
         group = _InquiryGroup(call, tool, needs, batch, label)
         for asked in needs.questions:
@@ -199,10 +199,10 @@ class ToolQuestions:
         match chosen:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
-                    self._note_open(inquiry, OPTIONAL_WITHOUT_USER)
+                    self._note_open(inquiry, OPTIONAL_WITHOUT_USER_REASON)
                 self._use_answer(inquiry, answer, channel)
             case "leave_open":
-                self._note_open(inquiry, OPTIONAL_WITHOUT_USER)
+                self._note_open(inquiry, OPTIONAL_WITHOUT_USER_REASON)
                 self._close(inquiry, QuestionOutcome("unavailable"))
                 self._count_automatic_answer(inquiry)
             case "decline":
@@ -242,7 +242,7 @@ class ToolQuestions:
         self._noted_changes.add(inquiry.id)
         shown = ", ".join(changes[:MAX_LISTED_LINES]) or "the answer does not fit"
         text = one_line(inquiry.question.text, limit=120)
-        self._turn.display(Notice(NOT_AS_RECORDED.format(text, shown)))
+        self._turn.display(Notice(NOT_AS_RECORDED_NOTICE.format(text, shown)))
 
     def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
         decision = OpenDecision("question", inquiry.group.tool.name, why, inquiry.question)
@@ -272,7 +272,7 @@ class ToolQuestions:
         counts[question_id] += 1
 
         if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
-            text = IGNORES_ANSWERS.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
+            text = IGNORES_ANSWERS_TEXT.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
             raise self._end_call(group, text, "failed")
 
     def _give_outcomes(self, group: _InquiryGroup) -> None:
@@ -335,10 +335,10 @@ class ToolQuestions:
         """Get the answer of a model, and use it. Without a valid one, the call ends."""
         batch = inquiry.group.batch
         call = inquiry.group.call
-        problem = NO_INQUIRY_BACKEND
+        problem = NO_INQUIRY_BACKEND_REASON
 
         if self._turn.tokens.is_over:
-            problem = NO_TOKENS_LEFT
+            problem = NO_TOKENS_LEFT_REASON
         elif batch.inquiry is not None:
             request = ModelInquiry(
                 inquiry.id,
@@ -370,7 +370,7 @@ class ToolQuestions:
 
         if unavailable is not None:
             self._turn.unavailable_reason = unavailable.reason
-        text = INQUIRY_FAILED.format(
+        text = INQUIRY_FAILED_TEXT.format(
             tool=inquiry.group.tool.name, text=inquiry.question.text, error=problem
         )
         raise self._end_call(inquiry.group, text, "failed")
@@ -395,7 +395,7 @@ class ToolQuestions:
         Return the reason if no user was available after all: the questions stay open.
         """
         questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
-        who = "the assistant" if group.label == ASSISTANT else group.call.title
+        who = "the assistant" if group.label == ASSISTANT_HEADER else group.call.title
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
 
@@ -463,7 +463,7 @@ class ToolQuestions:
         self._line.hold()  # no other prompt appears before the turn ends
         for inquiry in group.open:
             self._close(inquiry, QuestionOutcome("cancelled", end.channel, by=end.by))
-        return CallEnded(STOPPED_BY_USER, is_error=True, skipped=True, stops_turn=True)
+        return CallEnded(STOPPED_BY_USER_TEXT, is_error=True, skipped=True, stops_turn=True)
 
     def _close(
         self, inquiry: _OpenInquiry, outcome: QuestionOutcome, answer: JsonValue = None

@@ -34,12 +34,12 @@ DELIVERY_ACTIONS = (
     Action("n", "Withhold the result", "skip", is_separated=True),
     Action("e", "Edit the result …", "edit", is_separated=True),
 )
-DELIVER_EDITED = "Deliver this text"
+DELIVER_EDITED_LABEL = "Deliver this text"
 
-NOT_DELIVERED = "Result delivery skipped by user."
-UNDELIVERED = "The tool ran. Its result is not delivered: {}."
-NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
-RESULT_EDIT_CANCELLED = "Result edit cancelled."
+NOT_DELIVERED_TEXT = "Result delivery skipped by user."
+UNDELIVERED_TEXT = "The tool ran. Its result is not delivered: {}."
+NOT_DELIVERED_BY_CONFIGURATION_TEXT = "Result delivery skipped by configuration."
+RESULT_EDIT_CANCELLED_NOTICE = "Result edit cancelled."
 IMAGES_CAPTION = "Images (delivered unless you edit the text)"
 IMAGES_AND_PDFS_CAPTION = "Images and PDFs (delivered unless you edit the text)"
 
@@ -74,7 +74,7 @@ class DeliveryRequests:
         if delivered is not None:
             if delivered:
                 return result
-            raise CallEnded(NOT_DELIVERED, skipped=True)
+            raise CallEnded(NOT_DELIVERED_TEXT, skipped=True)
 
         call.state.result.is_under_review = True
         self._turn.display(
@@ -114,7 +114,7 @@ class DeliveryRequests:
                 case Answered(value="edit"):
                     edited = await _edit_result(ask, tool, result)
                     if isinstance(edited, Unavailable):
-                        raise CallEnded(RESULT_EDIT_CANCELLED, skipped=True)
+                        raise CallEnded(RESULT_EDIT_CANCELLED_NOTICE, skipped=True)
                     if edited is not None:
                         return edited
                 case _:
@@ -127,7 +127,7 @@ async def _edit_result(
     """Return the edited result; None if the text was emptied or editing was cancelled."""
     text = f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     question = Question.text("result", text).with_default(result.content)
-    end = await ask(QuestionPrompt(question, consents=True, submit=DELIVER_EDITED))
+    end = await ask(QuestionPrompt(question, consents=True, submit=DELIVER_EDITED_LABEL))
 
     if isinstance(end, Unavailable):
         return end
@@ -142,5 +142,5 @@ async def _edit_result(
 
 def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
     why = describe_missing_decision(end)
-    content = NOT_DELIVERED if why is None else UNDELIVERED.format(why)
+    content = NOT_DELIVERED_TEXT if why is None else UNDELIVERED_TEXT.format(why)
     return CallEnded(content, skipped=True)

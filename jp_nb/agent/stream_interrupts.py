@@ -13,8 +13,8 @@ from jp_nb.agent.display import (
     InterruptReceived,
 )
 from jp_nb.agent.interrupts import (
-    ESCALATED,
-    STOP,
+    ESCALATED_VERDICT,
+    STOP_VERDICT,
     Verdict,
     ask_menu,
     decide_without_menu,
@@ -47,7 +47,7 @@ class StreamInterrupts:
         if self.verdict is not None:  # a slow cleanup may delay the end
             if self.verdict.choice == "reply":
                 self._turn.display(InterruptReceived("stop"))
-                self.verdict = ESCALATED  # the message is not sent: the user wants to stop
+                self.verdict = ESCALATED_VERDICT  # the message is not sent: the user wants to stop
             self._work.cancel()
             return
 
@@ -80,7 +80,7 @@ class StreamInterrupts:
             verdict = await ask_menu(ask, "streaming", self._settings, menu)
         except Exception:
             log.exception("The menu failed")
-            verdict = STOP
+            verdict = STOP_VERDICT
 
         self._menu = None
         self._carry_out(verdict)

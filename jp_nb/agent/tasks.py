@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from jp_nb.agent.call import Call
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
-from jp_nb.agent.interrupts import USER_CONTINUED, Verdict
+from jp_nb.agent.interrupts import USER_CONTINUED_VERDICT, Verdict
 from jp_nb.agent.prompt_queue import PromptQueue, SafeAsk
 from jp_nb.agent.prompts import Prompter
 from jp_nb.toolkit.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
@@ -183,7 +183,7 @@ class CellFunctions:
         self.is_deciding = False
         self.settled = Event()
         self.settled.set()
-        self._last_continue = USER_CONTINUED
+        self._last_continue = USER_CONTINUED_VERDICT
         self._changed = asyncio.Event()
         self._agent = asyncio.get_running_loop()
         self._begin_waiters = 0

@@ -39,7 +39,7 @@ from jp_nb.toolkit.parameters import format_documentation, parameters_schema
 T = TypeVar("T")
 
 DESCRIPTION_KEYS: Final = ("summary", "description", "examples")
-NEEDS_USER = "it needs a user, and no user is available"
+NEEDS_USER_REASON = "it needs a user, and no user is available"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ async def offer_tools(
             configured = any(question.answer is not None for question in tool.questions.values())
             lacks_user = executor.needs_user and unavailable_reason is not None
             if lacks_user and not configured and not answered(name):
-                offered.missing[name] = NEEDS_USER
+                offered.missing[name] = NEEDS_USER_REASON
             else:
                 offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
 

@@ -228,7 +228,7 @@ class ToolSources:
 
         is_running = source.name in self._running
         if source.discovers and not is_running and not attempt.may_start:
-            attempt.failures[source.name] = SourceFailure(NOT_STARTED.format(source.name))
+            attempt.failures[source.name] = SourceFailure(NOT_STARTED_REASON.format(source.name))
             return None
 
         failed = "did not start"
@@ -279,7 +279,7 @@ class ToolSources:
         await asyncio.gather(*map(_close_one, running))
 
 
-NOT_STARTED: Final = "the tool source {!r} has not started. It starts with the next turn"
+NOT_STARTED_REASON: Final = "the tool source {!r} has not started. It starts with the next turn"
 
 
 async def _close_one(source: ToolSource) -> None:

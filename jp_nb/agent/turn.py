@@ -17,9 +17,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.appended_changes import DEFAULT_CONTEXT_TOKENS, find_excessive_changes
-from jp_nb.agent.batch import NEVER_RAN, Batch
+from jp_nb.agent.batch import NEVER_RAN_TEXT, Batch
 from jp_nb.agent.call import Call
-from jp_nb.agent.call_runner import RAN_BEFORE
+from jp_nb.agent.call_runner import RAN_BEFORE_TEXT
 from jp_nb.agent.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.effective_model import Resolved
@@ -48,14 +48,16 @@ from jp_nb.toolkit.base import CallInterrupted, is_cancelled
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS_PATH = "providers.llm"
-CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
+CHOOSE_MODEL_COMMAND = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 TOKENS_SETTING = "assistant.request.max_total_tokens"
-ALLOW_MORE = f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
-TOO_MANY_TOKENS = "This tool call did not run. The turn has reached its token limit."
-RUN_AGAIN = "Run the cell again, or `%jp resume`."
-REQUEST_FAILED = f"⚠ The request failed. {RUN_AGAIN}"
-REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {RUN_AGAIN}"
-NOT_KEPT = " Its options, such as `-m`, were not kept."
+ALLOW_MORE_TOKENS_HINT = (
+    f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
+)
+TOO_MANY_TOKENS_TEXT = "This tool call did not run. The turn has reached its token limit."
+RUN_AGAIN_HINT = "Run the cell again, or `%jp resume`."
+REQUEST_FAILED_NOTICE = f"⚠ The request failed. {RUN_AGAIN_HINT}"
+REQUEST_INTERRUPTED_NOTICE = f"⚠ Interrupted before an answer. {RUN_AGAIN_HINT}"
+OPTIONS_NOT_KEPT_NOTICE = " Its options, such as `-m`, were not kept."
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
 """The end of a cycle. `follow_up` and `config_changed` lead to another request."""
@@ -234,9 +236,9 @@ class TurnLoop:
             record.add(mark)  # tokens of a response without an entry, such as a refusal
 
         if failed and self._has_begun:
-            notice = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
+            notice = REQUEST_FAILED_NOTICE if status == "failed" else REQUEST_INTERRUPTED_NOTICE
             if reverted_count:
-                notice += NOT_KEPT
+                notice += OPTIONS_NOT_KEPT_NOTICE
             self.turn.display(Notice(notice))
 
     def _respond_to_open_calls(self) -> None:
@@ -244,7 +246,9 @@ class TurnLoop:
         may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
 
         for call in record.stream.open_tool_calls():
-            content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
+            content = (
+                RAN_BEFORE_TEXT.format(NEVER_RAN_TEXT) if call in may_have_run else NEVER_RAN_TEXT
+            )
             record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
 
     def interrupt(self) -> None:
@@ -384,7 +388,7 @@ class TurnLoop:
         text = str(error)
         setting = self._setting_changed_by_tools(error) if changed else ""
         if setting:
-            change = _describe_change(setting, CHOOSE_ANOTHER)
+            change = _describe_change(setting, CHOOSE_MODEL_COMMAND)
             error.args = (f"{text.rstrip('.')}; {change}",)
             return
 
@@ -470,11 +474,11 @@ class TurnLoop:
         open_calls = () if ran else calls
         for call in open_calls:
             self.turn.record.add(
-                ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
+                ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS_TEXT, is_error=True)
             )
 
         left = " The calls of the last answer did not run." if open_calls else ""
-        ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
+        ends = f". The turn ends here.{left} {ALLOW_MORE_TOKENS_HINT}" if calls else ""
         total = self.turn.tokens.total
         limit = self.turn.tokens.max_tokens
         reason = f"The turn took {total} tokens; the limit {TOKENS_SETTING} is {limit}{ends}"

@@ -14,7 +14,7 @@ from time import monotonic
 from pydantic import JsonValue
 
 from jp_nb.agent.display import Display, TokensSoFar
-from jp_nb.agent.exchanges import RecordedResult
+from jp_nb.agent.exchange_recorder import RecordedResult
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.permission_rules import KeptRules, SessionRules
 from jp_nb.agent.prepared_answers import PreparedAnswers

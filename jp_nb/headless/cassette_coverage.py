@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jp_nb.agent.exchanges import RequestNormalizer
 from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.key_search import Finding, KeySearch

@@ -20,15 +20,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exchanges import (
+from jp_nb.agent.exchange_recorder import (
     Exchange,
     ExchangeRecorder,
     FailedResponse,
-    Hide,
     IncompleteResponse,
-    NormalizedRequest,
     RecordedResult,
-    RequestNormalizer,
 )
 from jp_nb.agent.provider import (
     ModelList,
@@ -39,6 +36,7 @@ from jp_nb.agent.provider import (
     ProviderEvent,
     SentRequest,
 )
+from jp_nb.agent.request_normalizer import HideSecrets, NormalizedRequest, RequestNormalizer
 from jp_nb.config.tree.model_settings import Cassette as CassetteConfig
 from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError
@@ -202,7 +200,7 @@ class Cassettes:
         return CassetteChoice(mode, path, configured.tools, self._files.folder)
 
 
-def hide_key(variable: str | None, hide: Hide) -> Hide:
+def hide_key(variable: str | None, hide: HideSecrets) -> HideSecrets:
     """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
     from jp_nb.providers.http import get_current_redactor
 
@@ -452,7 +450,11 @@ class CassetteProvider:
     """
 
     def __init__(
-        self, name: str, make: Callable[[], Provider], cassette: OpenCassette, hide: Hide = str
+        self,
+        name: str,
+        make: Callable[[], Provider],
+        cassette: OpenCassette,
+        hide: HideSecrets = str,
     ) -> None:
         self._name = name
         self._make = make

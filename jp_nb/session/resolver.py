@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from jp_nb.agent.chat_model import ChatModel, make_model_parameters
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.exchanges import FindRecordedResults
+from jp_nb.agent.exchange_recorder import FindRecordedResults
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,

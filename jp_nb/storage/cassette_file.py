@@ -28,21 +28,23 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exchanges import (
-    NO_MESSAGE,
+from jp_nb.agent.exchange_recorder import (
     End,
     Exchange,
     FailedResponse,
     IncompleteResponse,
-    NormalizedRequest,
     RecordedResult,
-    RequestPart,
     event_from_json,
     event_to_json,
+)
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.request_normalizer import (
+    NO_MESSAGE,
+    NormalizedRequest,
+    RequestPart,
     make_digest,
     make_part,
 )
-from jp_nb.agent.provider import ProviderEvent
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, open_file, replace_file, resolve_write_target

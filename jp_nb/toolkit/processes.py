@@ -32,8 +32,8 @@ MAX_RUNNING_PROCESSES: Final = 16
 SIGTERM_GRACE: Final = 1.0
 """Seconds to wait at most after SIGTERM, and once more after SIGKILL.
 
-The agent waits two seconds for cancelled tools (`STOP_GRACE` in `jp_nb/agent/batch.py`), as long as
-both waits together: change the constants together.
+The agent waits two seconds for cancelled tools (`CLEANUP_GRACE_S` in `jp_nb/agent/batch.py`), as
+long as both waits together: change the constants together.
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.interrupts import STOP, stopped_call_text
+from jp_nb.agent.interrupts import STOP_VERDICT, stopped_call_text
 from jp_nb.toolkit.base import CallInterrupted
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
@@ -218,7 +218,10 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
     bench.use(cell=Cell())
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of("tool_call_response")
-    assert (response.content, response.is_error) == (stopped_call_text(STOP, ran=True), False)
+    assert (response.content, response.is_error) == (
+        stopped_call_text(STOP_VERDICT, ran=True),
+        False,
+    )
     assert bench.shown_of("tool_ends")[0].traceback is None
 
 

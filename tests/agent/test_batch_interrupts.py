@@ -244,7 +244,7 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
 
 
 async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jp_nb.agent.batch.STOP_GRACE", 0.02)
+    monkeypatch.setattr("jp_nb.agent.batch.CLEANUP_GRACE_S", 0.02)
     stale = asyncio.Event()
     runs = 0
 

@@ -152,7 +152,7 @@ async def test_cancellation_of_the_turn_ends_the_call() -> None:
 async def test_call_that_ignores_its_cancellation_has_ended_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch, "STOP_GRACE", 0.02)
+    monkeypatch.setattr(batch, "CLEANUP_GRACE_S", 0.02)
     keeper = Keeper()
     released = asyncio.Event()
 

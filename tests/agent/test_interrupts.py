@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from jp_nb.agent.interrupts import (
-    ESCALATED,
-    STOP,
-    USER_CONTINUED,
+    ESCALATED_VERDICT,
+    STOP_VERDICT,
+    USER_CONTINUED_VERDICT,
     Verdict,
     ask_menu,
     decide_without_menu,
@@ -31,13 +31,13 @@ def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     settings = InterruptConfig(escalation_cooldown_secs=2)
     assert decide_without_menu(turn, "streaming", settings) is None
     now = 1.5
-    assert decide_without_menu(turn, "tool_call", settings) == ESCALATED
+    assert decide_without_menu(turn, "tool_call", settings) == ESCALATED_VERDICT
     now = 3.5
     assert decide_without_menu(turn, "tool_call", settings) is None
     now = 40.0
-    assert decide_without_menu(turn, "tool_call", settings, in_menu=True) == ESCALATED
+    assert decide_without_menu(turn, "tool_call", settings, in_menu=True) == ESCALATED_VERDICT
     alone = Bench([], person=FakePrompter(away="headless")).loop.turn
-    assert decide_without_menu(alone, "streaming", settings) == STOP
+    assert decide_without_menu(alone, "streaming", settings) == STOP_VERDICT
 
 
 MENUS: list[tuple[list[str], str, str]] = [
@@ -58,11 +58,11 @@ def test_menu_names_the_interrupted_calls() -> None:
 
 
 ENDS: list[tuple[Any, Verdict]] = [
-    (CANCELLED, USER_CONTINUED),
-    (not_answered("declined", "form"), USER_CONTINUED),
-    (not_answered("timed_out", "form"), STOP),
-    (unavailable("gone"), STOP),
-    (not_answered("interrupted", "form"), ESCALATED),
+    (CANCELLED, USER_CONTINUED_VERDICT),
+    (not_answered("declined", "form"), USER_CONTINUED_VERDICT),
+    (not_answered("timed_out", "form"), STOP_VERDICT),
+    (unavailable("gone"), STOP_VERDICT),
+    (not_answered("interrupted", "form"), ESCALATED_VERDICT),
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.exchanges import Exchange
+from jp_nb.agent.exchange_recorder import Exchange
 from jp_nb.headless.execution import CellFailure
 from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.headless.run_report import RunReport, format_cassettes

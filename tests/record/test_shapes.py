@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.exchanges import RequestNormalizer
+from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.record.events import decode_event
 from jp_nb.record.shapes import add_shape
 from tests.kit.kinds import is_kind

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.exchanges import FailedResponse
+from jp_nb.agent.exchange_recorder import FailedResponse
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import read_cassette
 from tests.support.asked_requests import exchanges, requests, stored_exchanges, write_cassette

@@ -10,7 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.exchanges import Exchange, ExchangeRecorder, FailedResponse, make_part
+from jp_nb.agent.exchange_recorder import Exchange, ExchangeRecorder, FailedResponse
+from jp_nb.agent.request_normalizer import make_part
 from jp_nb.errors import UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.agent.exchanges import Exchange, FailedResponse, IncompleteResponse, RequestNormalizer
+from jp_nb.agent.exchange_recorder import Exchange, FailedResponse, IncompleteResponse
 from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.storage.cassette_file import CassetteWriter
 from tests.kit.models import model_event, request_value
 from tests.kit.records import new_event

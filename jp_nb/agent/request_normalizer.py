@@ -1,9 +1,7 @@
-"""Normalize model requests, and record responses, for cassettes.
+"""Normalize model requests, for the comparison with those of a cassette.
 
-An exchange is a request and its response. A normalized request has no address, header, key,
-limit, or conversation id. Positions replace tool call ids, and digests replace images and other
-bytes. Requests with the same digest are equivalent. A recorded response has no timing: keep-alives
-are omitted, and adjacent pieces of text are joined.
+A normalized request has no address, header, key, limit, or conversation id. Positions replace tool
+call ids, and digests replace images and other bytes. Requests with the same digest are equivalent.
 
 Source: `docs/cassettes.md`.
 """
@@ -13,32 +11,20 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cache, cached_property
-from typing import Any, Final, Literal, TypeVar
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Final, TypeVar
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue
 
 from jp_nb.agent.provider import (
     Attachment,
-    Finished,
-    Flush,
-    InputChange,
-    KeepAlive,
     ModelRequest,
-    ProviderEvent,
-    Retry,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
     ToolDefinition,
-    Usage,
 )
-from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
 from jp_nb.json_values import (
     JsonObject,
-    compact_json,
     encode_utf8,
     make_storable,
     map_texts,
@@ -61,7 +47,8 @@ _OWN_METADATA_KEYS: Final = frozenset(
 )
 """Metadata keys of `jp_nb` in responses, which are never sent to the model."""
 
-Hide = Callable[[str], str]
+HideSecrets = Callable[[str], str]
+"""Removes the known secrets from a text."""
 P = TypeVar("P")
 
 
@@ -131,7 +118,7 @@ class NormalizedRequest:
 class RequestNormalizer:
     """Normalizes requests to one provider without secrets, and reuses parts of earlier requests."""
 
-    def __init__(self, provider: str, hide: Hide = str) -> None:
+    def __init__(self, provider: str, hide: HideSecrets = str) -> None:
         self._provider = provider
         self._hide = hide
         self._contexts: list[tuple[RequestContext, _Messages]] = []
@@ -279,170 +266,3 @@ def _attachment(attachment: Attachment) -> JsonObject:
         return {**value, "text": content}
     sha256 = hashlib.sha256(content).hexdigest()
     return {**value, "bytes": len(content), "digest": f"sha256:{sha256}"}
-
-
-@dataclass(frozen=True, slots=True)
-class FailedResponse:
-    """A failed request or an incomplete response, with the attributes of `ProviderError`."""
-
-    message: str
-    kind: ProviderErrorKind = "other"
-    status: int | None = None
-    retry_after: float | None = None
-    is_protocol: bool = False
-
-    def error(self) -> ProviderError:
-        """Return the error. A replay retries without a pause, so `retry_after` is 0."""
-        made = ProtocolError if self.is_protocol else ProviderError
-        error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
-        if error.retryable:
-            error.retry_after = 0.0
-        return error
-
-
-@dataclass(frozen=True, slots=True)
-class IncompleteResponse:
-    """The response ended without `Finished` and without an error."""
-
-
-End = Finished | Retry | FailedResponse | IncompleteResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request, and its response: the events before its `end`, which may be a failure."""
-
-    request: NormalizedRequest
-    events: tuple[ProviderEvent, ...]
-    end: End
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the model did not respond completely."""
-        return isinstance(self.end, FailedResponse | IncompleteResponse)
-
-
-class ExchangeRecorder:
-    """Records one exchange while it happens, without secrets."""
-
-    def __init__(self, request: NormalizedRequest, hide: Hide = str) -> None:
-        self._asked = request
-        self._hide = hide
-        self._events: list[ProviderEvent] = []
-        self._texts: list[str] = []
-
-    def on_event(self, event: ProviderEvent) -> Exchange | None:
-        """Add one event; return the exchange if it is complete."""
-        if isinstance(event, Retry):
-            reason = self._hide(event.reason)
-            notice = self._hide(event.notice)
-            event = replace(event, reason=reason, notice=notice)
-
-        if isinstance(event, (Finished, Retry)):
-            return self._make_exchange(event)
-        if isinstance(event, KeepAlive):
-            return None
-
-        before = self._events[-1] if self._events else None
-        if isinstance(event, (TextPart, ToolCallArguments)):
-            if before is None or replace(event, text="") != before:
-                self._flush_text()
-                self._events.append(replace(event, text=""))
-            self._texts.append(event.text)
-        else:
-            self._flush_text()
-            self._events.append(event)
-        return None
-
-    def _flush_text(self) -> None:
-        """Put the collected text into the last event."""
-        last = self._events[-1] if self._events else None
-        if self._texts and isinstance(last, (TextPart, ToolCallArguments)):
-            self._events[-1] = replace(last, text="".join(self._texts))
-        self._texts.clear()
-
-    def failed(self, error: ProviderError) -> Exchange:
-        """Return the exchange of a request that failed with `error`."""
-        text = self._hide(error.without_address)
-        is_protocol = isinstance(error, ProtocolError)
-        end = FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
-        return self._make_exchange(end)
-
-    def incomplete(self) -> Exchange:
-        """Return the exchange of a response that ended without `Finished`."""
-        return self._make_exchange(IncompleteResponse())
-
-    def _make_exchange(self, end: End) -> Exchange:
-        self._flush_text()
-        return Exchange(self._asked, tuple(self._events), end)
-
-
-_EVENTS: Final[Mapping[str, type[Any]]] = {
-    "text": TextPart,
-    "call": ToolCallStart,
-    "arguments": ToolCallArguments,
-    "flush": Flush,
-    "usage": Usage,
-    "input-change": InputChange,
-}
-_ENDS: Final[Mapping[str, type[Any]]] = {
-    "finished": Finished,
-    "retry": Retry,
-    "failed": FailedResponse,
-    "broke-off": IncompleteResponse,
-}
-_TYPES: Final[Mapping[str, type[Any]]] = {**_EVENTS, **_ENDS}
-_NAMES: Final = {kind: name for name, kind in _TYPES.items()}
-
-
-def event_to_json(event: ProviderEvent | End) -> JsonObject:
-    """Return `event` as JSON: its name, and all values that are not the default."""
-    key = "event" if type(event) in _EVENTS.values() else "end"
-    name = _NAMES[type(event)]
-    attributes = _adapter(name).dump_python(event, exclude_defaults=True)
-    stored = make_storable({key: name, **attributes})
-    assert isinstance(stored, dict)
-    return stored
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_TYPES[name])
-
-
-def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]) -> Any:
-    """Return the event or the end of a response in `value`, whose name is at `key`.
-
-    Raises:
-        ValueError: `value` is not valid. The message says why.
-    """
-    table = _EVENTS if key == "event" else _ENDS
-    name = value.get(key)
-    kind = table.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ValueError(f"expected one of {', '.join(table)} at `{key}`")
-
-    attributes = {each: item for each, item in value.items() if each != key}
-    known = {field.name for field in fields(kind)}
-    unknown = sorted(attributes.keys() - known)
-    if unknown:
-        raise ValueError(f"unknown key `{unknown[0][:60]}` in `{name}`")
-
-    try:
-        return _adapter(str(name)).validate_json(compact_json(attributes), strict=True)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, (name, *first["loc"])))
-        raise ValueError(f"{place}: {first['msg']}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedResult:
-    """The recorded result of a tool call."""
-
-    content: str
-    is_error: bool
-
-
-FindRecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
-"""Returns the recorded results of the calls at the end of a context; None if the tools must run."""
