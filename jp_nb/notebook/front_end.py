@@ -26,8 +26,8 @@ from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.turn_display import DisplayPublisher, TurnDisplay
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
-from jp_nb.notebook.page.protocol import MALFORMED_CELLS
-from jp_nb.notebook.page.stores import is_headless
+from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
+from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.status import TurnCounts

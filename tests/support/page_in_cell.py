@@ -8,7 +8,7 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.notebook.page import stores
+from jp_nb.notebook.page import notebook_storage
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
@@ -23,7 +23,7 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
     """Load the extension as `%load_ext` does, with longer timeouts for a busy machine."""
     global home, opened, handshake
     started = time.perf_counter()
-    home = stores.find_storage(get_ipython(), timeout=timeout)
+    home = notebook_storage.find_storage(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
     opened = home.open(**options)
     opened.document.conversation.on_change = opened.store.changed

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.notebook.page.stores import is_headless
+from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks

@@ -16,8 +16,8 @@ from jp_nb.notebook.commands import (
 from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.commands.reports import describe_cassette
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.stores import find_surroundings, is_headless
-from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, running_kernel
+from jp_nb.notebook.page.surroundings import find_surroundings, is_headless
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute, get_running_kernel
 from jp_nb.packages import list_versions
 from jp_nb.providers.endpoint import find_dialect
 from jp_nb.providers.local_server import find_answering_address, forget_addresses, has_answered
@@ -31,7 +31,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
 
     One check requests the list of models from the current provider. No key is shown.
     """
-    kernel = running_kernel()
+    kernel = get_running_kernel()
     checks: dict[str, Callable[[Session], str]] = {
         "versions": lambda _: ", ".join(list_versions()),
         "kernel": lambda _: "none (a terminal)" if kernel is None else type(kernel).__name__,
@@ -61,7 +61,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
 
 
 def _describe_front_end(session: Session) -> str:
-    kernel = running_kernel()
+    kernel = get_running_kernel()
     store = session.store
     if kernel is not None and is_headless(kernel):
         return "headless: no user is available"

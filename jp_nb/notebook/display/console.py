@@ -21,7 +21,7 @@ from jp_nb.agent.display import (
     ToolEnds,
     Waits,
 )
-from jp_nb.notebook.prompt.presence import SeparateOutput
+from jp_nb.notebook.prompt.form_output import SeparateOutput
 from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.rendering.status import describe_interrupt, describe_retry
 from jp_nb.rendering.transcript import CallPiece, EventPiece, TextPiece, Transcript, render_call

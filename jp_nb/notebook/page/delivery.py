@@ -58,7 +58,7 @@ class _Snapshot:
     def head_text(self) -> str:
         # The document without entries as JSON, the same text for the same head. On demand: each
         # entry changes the signature, but a page gets ten messages a second.
-        return _head_text(self._head)
+        return _format_head(self._head)
 
     @property
     def head(self) -> JsonObject:
@@ -71,7 +71,7 @@ class _Snapshot:
         return {**document, "others": self.others} if self.others else document
 
 
-def _head_text(document: JsonObject) -> str:
+def _format_head(document: JsonObject) -> str:
     head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
     head.setdefault("base_config", {})
     return json.dumps(make_storable(head), sort_keys=True)
@@ -101,7 +101,7 @@ class _PageCopy:
             stream = get_conversation_id(other)
             # The conversation that is active in the page may be inactive here.
             was_active = stream == self.stream and len(get_events(other)) == self.length
-            if was_active and isinstance(other, dict) and _head_text(other) == self.head_text:
+            if was_active and isinstance(other, dict) and _format_head(other) == self.head_text:
                 held.add(id(other))
 
             if stream and stream not in seen and id(other) in held:
@@ -197,13 +197,13 @@ class PageDelivery:
         self._has_changes = self.replaces = True
         self.discard_transfer()
 
-    def page_holds_other(self, stream: str, stored: JsonObject | None = None) -> None:
+    def note_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
         self._page = _PageCopy(stream, len(get_events(stored or {})), "")
         if stored is not None and self._target is not None:
             self._page.others = _find_held(self._target.others, stored)
 
-    def page_holds(self, stored: JsonObject) -> bool:
+    def note_record(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`; return False if its entries differ from ours."""
         target = self._target
         events = get_events(stored)
@@ -212,7 +212,7 @@ class PageDelivery:
             # A page skips entries that it has, so the smallest length of all pages is safe.
             same = self._page is not None and self._page.stream == target.stream
             length = min(len(events), self._page.length) if same and self._page else len(events)
-            head_text = _head_text(stored) if self._has_changes else target.head_text
+            head_text = _format_head(stored) if self._has_changes else target.head_text
             others = _find_held(target.others, stored)
             self._page = _PageCopy(target.stream, length, head_text, others)
         elif self.replaces:  # repaired, and not yet sent
@@ -330,7 +330,7 @@ class PageDelivery:
             return None
         if self.replaces or page.stream != target.stream:
             copy = _PageCopy(target.stream, target.length, target.head_text, target.others)
-            return _Transfer(deque(self._exchange(target, page)), copy, replaces=True)
+            return _Transfer(deque(self._make_exchange(target, page)), copy, replaces=True)
         if now < self._next_batch_at and not self._skips_interval:
             return None
 
@@ -348,16 +348,16 @@ class PageDelivery:
         copy = _PageCopy(target.stream, length, target.head_text, page.others)
         return _Transfer(deque([message]), copy)
 
-    def _exchange(self, target: _Snapshot, page: _PageCopy) -> list[JsonObject]:
+    def _make_exchange(self, target: _Snapshot, page: _PageCopy) -> list[JsonObject]:
         """Return an `exchange` if the page holds other conversations of `target`, or a `switch`."""
         document = target.to_document()
         if not self.supports_exchange or self._exchange_failed or page.stream == target.stream:
-            return self._switch(document)
+            return self._make_switch(document)
 
         sent, kept = page.split(target.others)
         shorter = {**document, "others": sent}
         if not kept or len(to_ascii_json(shorter)) > MAX_BATCH_BYTES:
-            return self._switch(document)
+            return self._make_switch(document)
 
         fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
         message = self._numbering.message("exchange", **self._to, **fields)
@@ -365,7 +365,7 @@ class PageDelivery:
 
         return [message]
 
-    def _switch(self, document: JsonObject) -> list[JsonObject]:
+    def _make_switch(self, document: JsonObject) -> list[JsonObject]:
         message = self._numbering.message
         pieces = split_text(to_ascii_json(document))
         if len(pieces) == 1:

@@ -1,6 +1,6 @@
 """Storage backend for a notebook that is open in a page.
 
-`protocol.py` selects the page to follow, and `delivery.py` composes the messages that update it.
+`known_pages.py` selects the page to follow, and `delivery.py` composes the messages that update it.
 This module has the threads, their lock, and the port that the session uses. Conversations that only
 the page has are added to the document. Nothing is written to a page that is read-only or uses
 another protocol, nor while its record is unreadable or has other entries of the same conversation.
@@ -26,17 +26,16 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.cells import Collaborators, RunningCell, RunningCells, message_id
-from jp_nb.notebook.page import protocol
-from jp_nb.notebook.page.delivery import PageDelivery
-from jp_nb.notebook.page.protocol import (
-    PROTOCOL,
-    TARGET,
+from jp_nb.notebook.page.control_channel import (
     CellContext,
-    Hello,
-    Numbering,
-    PageCells,
-    Pages,
+    find_unsupported_reason,
+    receive_on_control,
+    stop_receiving,
 )
+from jp_nb.notebook.page.delivery import PageDelivery
+from jp_nb.notebook.page.known_pages import Pages
+from jp_nb.notebook.page.page_cells import PageCells
+from jp_nb.notebook.page.protocol import PROTOCOL, TARGET, Hello, Numbering, read_page_message
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     Document,
@@ -58,12 +57,12 @@ NOT_SAVED = "the page could not save the notebook"
 TEXT_FILE = "{} is a text notebook, which does not store conversations. Pair it with an .ipynb file"
 
 
-def in_memory(reason: str) -> str:
+def format_memory_location(reason: str) -> str:
     """Return the `location` of a record that no notebook keeps."""
     return f"kept in memory only: {reason}"
 
 
-def not_saved(reason: str) -> StorageError:
+def make_not_saved_error(reason: str) -> StorageError:
     """Return the error for a record that could not be saved."""
     return StorageError(f"The record is not saved: {reason}")
 
@@ -164,7 +163,7 @@ class LiveStore:
         self._delivery = PageDelivery(self._numbering, resend=resend)
         self._document: Document | None = None
         if no_page == NO_PAGE:
-            no_page = protocol.unsupported_reason(kernel) or NO_PAGE
+            no_page = find_unsupported_reason(kernel) or NO_PAGE
         self._refusal: PageRefusal | None = PageRefusal(no_page)
         self._urgent: deque[JsonObject] = deque()
         self._page_cells = PageCells()
@@ -181,12 +180,12 @@ class LiveStore:
 
         This may block the cell's thread, because the answer comes on the control channel.
         """
-        if protocol.unsupported_reason(self._kernel):
+        if find_unsupported_reason(self._kernel):
             return None
 
         from comm import create_comm
 
-        protocol.receive_on_control(self._kernel, self._comm_id, self._receive)
+        receive_on_control(self._kernel, self._comm_id, self._receive)
         RunningCells.of(self._kernel)
         Collaborators.of(self._kernel).find_input = self._find_input
         Collaborators.of(self._kernel).show_end = self._show_end
@@ -239,7 +238,7 @@ class LiveStore:
             self._in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += split_damaged(refusal.preserved)
-                self._delivery.page_holds_other(get_conversation_id(refusal.preserved))
+                self._delivery.note_other_record(get_conversation_id(refusal.preserved))
                 self._refusal = None
 
             self._delivery.replaced(document)
@@ -249,7 +248,7 @@ class LiveStore:
     def location(self) -> str:
         """The place of the record, for messages."""
         with self._state:
-            return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
+            return format_memory_location(self._refusal.reason) if self._refusal else IN_NOTEBOOK
 
     @property
     def unsaved_reason(self) -> str | None:
@@ -297,7 +296,7 @@ class LiveStore:
         if not self.flush(timeout):
             with self._state:
                 reason = self._refusal.reason if self._refusal else "the page does not answer"
-            raise not_saved(reason)
+            raise make_not_saved_error(reason)
 
         with self._state:
             hello = self._pages.hello
@@ -323,11 +322,11 @@ class LiveStore:
                 self._state.wait_for(find_answered, until - time.monotonic())
                 if seq := find_answered():
                     if why_not := self._save_answers.pop(seq):
-                        raise not_saved(why_not)
+                        raise make_not_saved_error(why_not)
                     self._in_file = has
                     return f"{IN_NOTEBOOK}, saved as {path}"
 
-        raise not_saved("the page did not answer in time")
+        raise make_not_saved_error("the page did not answer in time")
 
     def saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
@@ -465,7 +464,7 @@ class LiveStore:
             collaborators.show_end = lambda request, end: None
 
         if self._comm is not None:
-            protocol.stop_receiving(self._kernel, self._comm_id)
+            stop_receiving(self._kernel, self._comm_id)
             self._cell.run(self._comm.close)
 
     # --- sending -----------------------------------------------------------------------------
@@ -561,7 +560,7 @@ class LiveStore:
     # --- receiving, in the control thread ----------------------------------------------------
 
     def _receive(self, data: Any) -> None:
-        message = protocol.read_page_message(data)
+        message = read_page_message(data)
         if message is None:
             return
 
@@ -689,6 +688,6 @@ class LiveStore:
                     "It is kept: `%jp log` lists it."
                 )
 
-            self._delivery.page_holds_other(stream, stored)
-        elif not self._delivery.page_holds(stored):
+            self._delivery.note_other_record(stream, stored)
+        elif not self._delivery.note_record(stored):
             self._refusal = PageRefusal(DIVERGED, ours, as_other(stored))

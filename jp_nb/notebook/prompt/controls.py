@@ -170,7 +170,7 @@ SEND_NONE = f"No option is selected. Press the button again to answer: {NONE_OF_
 SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
-def _select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+def _make_select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     is_described = any(option.description for option in kind.options)
@@ -180,14 +180,14 @@ def _select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     can_be_cleared = in_form and not prompt.question.required
 
     if is_described or has_extras or is_long or can_be_cleared:
-        return _choice_list(prompt, kind)
+        return _make_choice_list(prompt, kind)
 
-    return _radio_buttons(prompt, kind)
+    return _make_radio_buttons(prompt, kind)
 
 
-def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+def _make_radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     values = kind.values
-    initial = _initial_picks(prompt, kind).indices
+    initial = _get_initial_picks(prompt, kind).indices
     index = initial[0] if initial else None
     listed = widgets.RadioButtons(options=spell_option_labels(kind.labels), index=index)
 
@@ -200,7 +200,7 @@ def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     return FormControl(listed, read=read, observe=_observe_traits(listed, "index"))
 
 
-def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+def _make_choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     options = []
     for label, option in zip(spell_option_labels(kind.labels), kind.options, strict=True):
         description = plain(spell_prose(option.description or "")).strip("\n")
@@ -217,7 +217,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         wanted=prompt_text.describe_expected_picks(kind),
         optional=not prompt.question.required,
     )
-    initial = _initial_picks(prompt, kind)
+    initial = _get_initial_picks(prompt, kind)
     listed.picks = [*initial.indices]
     listed.custom = initial.custom
     listed.draft = initial.custom or ""
@@ -238,7 +238,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     return FormControl(listed, read=read, in_use=in_use, observe=changes)
 
 
-def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
+def _get_initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
     # Without a default, a single choice starts with the recommended option. A multiple choice
     # starts empty.
     preset = prompt_text.get_preselected(prompt)
@@ -292,11 +292,11 @@ ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 """Reads a typed text. The second argument is True if the user confirmed an empty answer."""
 
 
-def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+def _make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
-        return _date_control(prompt, kind)
+        return _make_date_control(prompt, kind)
 
     draft = prompt_text.make_editable_text(prompt)
 
@@ -316,7 +316,7 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         return Answered(answer, "form")
 
     if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
-        return _text_box_control(_make_line_box(kind, draft.shown), read)
+        return _make_text_box_control(_make_line_box(kind, draft.shown), read)
 
     rows = draft.shown.count("\n") + 2
     # A taller box does not fit on the screen.
@@ -324,7 +324,7 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if prompt.is_code or rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")
 
-    return _text_box_control(area, read)
+    return _make_text_box_control(area, read)
 
 
 def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
@@ -332,7 +332,7 @@ def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
     return widgets.Text(value=value, placeholder=hint)
 
 
-def _number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
+def _make_number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.get_preselected(prompt)
@@ -351,7 +351,7 @@ def _number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
         box.add_class("jp-nb-integer")
     else:
         box.add_class("jp-nb-number")
-    return _text_box_control(box, read)
+    return _make_text_box_control(box, read)
 
 
 def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidAnswer:
@@ -360,7 +360,7 @@ def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidA
     return Answered(answer, "form")
 
 
-def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
+def _make_text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
     initial = box.value
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
@@ -386,7 +386,7 @@ def _is_one_line(text: str) -> bool:
     return not {"\n", "\r"} & set(text)
 
 
-def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
+def _make_date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     preset = prompt_text.get_preselected(prompt)
     initial = date.fromisoformat(preset) if isinstance(preset, str) else None
     # Browsers accept years of five digits, which `date` does not.
@@ -402,12 +402,12 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     return FormControl(picker, read=read, observe=_observe_traits(picker, "value"))
 
 
-def question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:
+def make_question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:
     """Return the control of a question. On a form page (`in_form`), no control answers at once."""
     return FORM_CONTROLS[type(prompt.question.answer_type)](prompt, in_form)
 
 
-def action_buttons(prompt: ActionPrompt) -> FormControl:
+def make_action_buttons(prompt: ActionPrompt) -> FormControl:
     """Return a button for each action that a form offers."""
     offered = [action for action in prompt.actions if action.on_form]
     labels = spell_option_labels(tuple(action.label for action in offered))
@@ -419,14 +419,14 @@ def action_buttons(prompt: ActionPrompt) -> FormControl:
     )
 
 
-def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+def _make_boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if in_form:  # a button would answer before the user fills in the other fields
         options = tuple(
             Option(value=each.value, label=each.label) for each in prompt_text.CHOICES_ONCE
         )
         kind = SelectAnswer(options=options)
         question = prompt.question.model_copy(update={"answer_type": kind})
-        return _select_control(replace(prompt, question=question), in_form)
+        return _make_select_control(replace(prompt, question=question), in_form)
 
     buttons = {}
     for choice in prompt_text.list_choices(prompt):
@@ -440,7 +440,7 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     return FormControl(buttons=buttons)
 
 
-def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
+def _make_secret_control(_: QuestionPrompt, __: bool) -> FormControl:
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         value = message.get("value")
         if not isinstance(value, str) or not value:
@@ -451,12 +451,12 @@ def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
 
 
 FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt, bool], FormControl]]] = {
-    BooleanAnswer: _boolean_control,
-    SelectAnswer: _select_control,
-    TextAnswer: _text_control,
-    SecretAnswer: _secret_control,
-    NumberAnswer: _number_control,
-    IntegerAnswer: _number_control,
+    BooleanAnswer: _make_boolean_control,
+    SelectAnswer: _make_select_control,
+    TextAnswer: _make_text_control,
+    SecretAnswer: _make_secret_control,
+    NumberAnswer: _make_number_control,
+    IntegerAnswer: _make_number_control,
     # The link is above, in the head of the question: no key but its own opens it.
     UrlAnswer: lambda _, __: FormControl(read=lambda _: Answered(True, "form")),
 }

@@ -1,8 +1,7 @@
 """Form for one question, permission or menu, and the base of all forms in the running cell.
 
 A form consists of ipywidgets, `FormBridge`, and the anywidgets of `controls.py`. `form.js` reports
-that a page shows the form, and turns keys into answers. Texts from models and tools are shown as
-escaped text or as sanitized Markdown, and a long text in parts.
+that a page shows the form, and turns keys into answers.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -10,23 +9,16 @@ Source: `docs/prompts.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import logging
-import re
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from html import escape
 from importlib.resources import files
-from typing import Any, Final
 
 import ipywidgets as widgets
 import traitlets
 from anywidget import AnyWidget
-from pygments.lexers import get_lexer_by_name  # IPython depends on Pygments
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
-from pygments.util import ClassNotFound
 
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -42,15 +34,25 @@ from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormMessage,
     NoValidAnswer,
-    action_buttons,
-    question_control,
+    make_action_buttons,
+    make_question_control,
 )
-from jp_nb.notebook.prompt.form_messages import guard_widgets, walk_widgets
-from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
-from jp_nb.notebook.prompt.pump import FORM_COMMS
+from jp_nb.notebook.prompt.deadlines import IdleClock
+from jp_nb.notebook.prompt.exact_text import show_exact_text
+from jp_nb.notebook.prompt.form_heads import make_question_head
+from jp_nb.notebook.prompt.form_messages import guard_widgets
+from jp_nb.notebook.prompt.form_output import FormOutput
+from jp_nb.notebook.prompt.form_widgets import (
+    close_widgets,
+    make_box,
+    make_button,
+    make_html,
+    make_outputs,
+    make_text,
+)
+from jp_nb.notebook.prompt.presence import find_sender, note_page
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.change_text import render_change_table
-from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.prompt_text import PromptSummary, format_without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import upper_first
@@ -107,149 +109,17 @@ class FormBridge(AnyWidget):
         self.send({"type": "focus", "field": field})
 
 
-def close_widgets(root: widgets.Widget) -> None:
-    """Close `root` and all widgets in it."""
-    for widget in [*walk_widgets(root)]:
-        if widget.comm is not None:
-            FORM_COMMS.discard(widget.comm.comm_id)
-            _LATE_MESSAGES.add(widget.comm.comm_id)
-        widget.close()
-
-
-class _LateMessages(logging.Filter):
-    """Drops log messages about the comms of closed forms.
-
-    Otherwise, each late message of a page writes `No such comm: …` to the cell.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ids: deque[str] = deque(maxlen=1000)
-        logging.getLogger("Comm").addFilter(self)
-
-    def add(self, comm_id: str) -> None:
-        self._ids.append(comm_id)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        args = record.args if isinstance(record.args, tuple) else ()
-        return not any(isinstance(arg, str) and arg in self._ids for arg in args)
-
-
-_LATE_MESSAGES = _LateMessages()
-
-
-def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
-    """Yield the widgets of the context, of the question, and of the hint."""
-    if context := prompt_text.format_context(prompt):
-        yield _background(prompt, context, "context")
-
-    yield text(prompt_text.format_question(prompt), "question")
-    if (address := prompt_text.find_address(prompt)) is not None:
-        yield html(prompt_text.render_address(address), "address")
-
-    if not isinstance(prompt, ActionPrompt) and (
-        hint := prompt_text.make_editable_text(prompt).hint
-    ):
-        yield text(hint, "hint")
-
-
-def _background(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
-    is_text = isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text
-    return text(context, name) if is_text else prose(context, name)
-
-
-def field_description(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
-    """Yield the widget of the description of a field, if it has one."""
-    if context := prompt_text.format_context(prompt):
-        yield _background(prompt, context, "about")
-
-
-def split_reports(message: FormMessage, count: int) -> Sequence[FormMessage]:
-    """Return the reported state of each of `count` controls; `{}` if the page sent none."""
-    if count == 1:
-        return [message]
-
-    fields = message.get("fields")
-    reported = fields if isinstance(fields, list) else []
-    known = list(map(_as_message, reported[:count]))
-    missing: list[FormMessage] = [{} for _ in range(count - len(known))]
-
-    return [*known, *missing]
-
-
-def _as_message(reported: object) -> FormMessage:
-    return reported if isinstance(reported, dict) else {}
-
-
-def text(words: str, name: str) -> widgets.HTML:
-    """Return a widget `jp-nb-<name>` that shows `words` as plain text."""
-    # HTML with escaped text, because Label and HTMLMath render mathematics.
-    return html(isolate_direction(words), name)
-
-
-def isolate_direction(words: str) -> str:
-    """Return `words` as HTML, isolated from the direction of the surrounding text."""
-    return f'<bdi dir="auto">{escape(words)}</bdi>' if words else ""
-
-
-def html(code: str, name: str) -> widgets.HTML:
-    """Return a widget `jp-nb-<name>` with trusted HTML."""
-    shown = widgets.HTML(code)
-    shown.add_class(f"jp-nb-{name}")
-    return shown
-
-
-def prose(source: str, name: str) -> widgets.Output:
-    """Return a widget `jp-nb-<name>` that shows `source` as sanitized Markdown."""
-    shown = widgets.Output(outputs=outputs({"text/markdown": sanitize_markdown(source)}))
-    shown.add_class(f"jp-nb-{name}")
-    return shown
-
-
-def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
-    """Return a value for `widgets.Output.outputs` that displays the MIME bundle `bundle`."""
-    if not any(bundle.values()):
-        return ()
-    return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
-
-
-def box(name: str, *children: widgets.Widget) -> widgets.VBox:
-    """Return a box `jp-nb-<name>` with `children`, one below the other."""
-    made = widgets.VBox(children)
-    made.add_class(f"jp-nb-{name}")
-    return made
-
-
-def button(
-    label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
-) -> widgets.Button:
-    """Return a button. With `does`, the page sends this message of `FormBridge` for a click.
-
-    It replaces the message of the button, so `press` is called only where `form.js` does not run.
-    """
-    made = widgets.Button(description=label, layout={"width": "auto"})
-    made.on_click(lambda _: press())
-    if does is not None:
-        made.add_class(f"jp-nb-do-{does}")
-
-    if primary:
-        made.button_style = "primary"
-        made.add_class("jp-nb-primary")
-
-    return made
-
-
-def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
+def make_action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
     """Return the row of `buttons`, with the name of the asking tool."""
     children = [*buttons]
     if by := prompt_text.format_origin(prompt):
-        children.append(text(by, "by"))
+        children.append(make_text(by, "by"))
     row = widgets.HBox(children)
     row.add_class("jp-nb-actions")
     return row
 
 
-def _button_group(buttons: Iterable[widgets.Button]) -> widgets.HBox:
+def _make_button_group(buttons: Iterable[widgets.Button]) -> widgets.HBox:
     group = widgets.HBox([*buttons])
     group.add_class("jp-nb-group")
     return group
@@ -296,13 +166,13 @@ class PromptForm(ABC):
         self._clock = IdleClock(
             self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
         )
-        self._note = text("", "note")
+        self._note = make_text("", "note")
         self._bridge = FormBridge(notify=settings.notify == "on", timed=settings.timeout_s > 0)
         self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
         self._so_far = widgets.Output()
         self._so_far.add_class("jp-nb-so-far")
-        self._form = box("form")
-        self.widget = box("waiting", self._so_far, self._form)
+        self._form = make_box("form")
+        self.widget = make_box("waiting", self._so_far, self._form)
         # The lab extension looks for the form by the id of the widget in its output.
         self._form.add_class(f"jp-nb-form-{self.widget.model_id}")
 
@@ -337,7 +207,7 @@ class PromptForm(ABC):
         self._patience = self._loop.call_after_idle(patience, on_unseen)
 
     def _show_so_far(self, bundle: dict[str, str]) -> None:
-        self._so_far.outputs = outputs(bundle)
+        self._so_far.outputs = make_outputs(bundle)
 
     def stay(self) -> None:
         """Keep the form while no page shows it. The time to answer starts anyway."""
@@ -407,8 +277,8 @@ class PromptForm(ABC):
             self._show_note(prompt_text.FAILED.format(type(exc).__name__))
 
     def _finish(self, end: AnyEnd) -> None:
-        # `who_sent` is None after a deadline, because no message of a page is handled then.
-        sent = with_sender(end, who_sent("comm_msg"))
+        # `find_sender` is None after a deadline, because no message of a page is handled then.
+        sent = with_sender(end, find_sender("comm_msg"))
         self._loop.post(lambda: self._context.on_end(sent))
 
     # --- deadlines -----------------------------------------------------------------------------
@@ -447,7 +317,9 @@ class Form(PromptForm):
         super().__init__(prompt, prompt_text.format_header(prompt), context)
         self._prompt = prompt
         self._control = (
-            action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_control(prompt)
+            make_action_buttons(prompt)
+            if isinstance(prompt, ActionPrompt)
+            else make_question_control(prompt)
         )
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: FormMessage = {}
@@ -462,20 +334,20 @@ class Form(PromptForm):
 
         entry = [] if self._control.widget is None else [self._control.widget]
         header = prompt_text.format_header(prompt)
-        head = [text(header, "header")] if header else []
-        head += question_head(prompt)
+        head = [make_text(header, "header")] if header else []
+        head += make_question_head(prompt)
         if isinstance(prompt, ActionPrompt):
             exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
             for detail, (caption, lines) in exhibits:
                 head += show_exact_text(caption, lines, detail.language)
 
             if prompt.changes:
-                head.append(html(render_change_table(prompt.changes), "table"))
+                head.append(make_html(render_change_table(prompt.changes), "table"))
                 self._form.add_class("jp-nb-wide")
 
         self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
-        row = action_row(prompt, self._buttons())
+        row = make_action_row(prompt, self._make_buttons())
         self._form.children = [*head, *entry, self._bridge, self._note, row]
         guard_widgets(self.widget)
 
@@ -485,24 +357,24 @@ class Form(PromptForm):
     def _expire(self) -> None:
         self._finish(NotAnswered("timed_out", "form"))
 
-    def _buttons(self) -> Iterator[widgets.Widget]:
+    def _make_buttons(self) -> Iterator[widgets.Widget]:
         groups: list[list[widgets.Button]] = [[]]
         for label, answer in (self._control.buttons or {}).items():
             if label in self._control.separated:
                 groups.append([])
-            groups[-1].append(button(label, partial(self._finish, answer)))
+            groups[-1].append(make_button(label, partial(self._finish, answer)))
 
         if len(groups) == 1:
             yield from groups[0]
         else:
-            yield from map(_button_group, groups)
+            yield from map(_make_button_group, groups)
 
         if isinstance(self._prompt, QuestionPrompt):
             if self._control.buttons is None:
                 submit = partial(self._press, "submit")
                 label = prompt_text.get_submit_label(self._prompt)
-                yield button(label, submit, does="submit", primary=True)
-            yield button(prompt_text.CANCEL_LABEL, partial(self._press, "cancel"))
+                yield make_button(label, submit, does="submit", primary=True)
+            yield make_button(prompt_text.CANCEL_LABEL, partial(self._press, "cancel"))
 
     def _submit(self, message: FormMessage) -> None:
         self._reported = message
@@ -527,158 +399,3 @@ class Form(PromptForm):
             self._confirmed = False
             self._show_note("")  # the note was about the previous content
         self._clock.restart()
-
-
-MAX_PART_LINES: Final = 1000
-"""Limit of lines of one part."""
-MAX_PART_CHARS: Final = 50_000
-"""Limit of characters of one part."""
-_UNFINISHED_ESCAPE: Final = re.compile(r"[⟨\\][^⟨⟩\\]{0,9}$")
-_STYLES: Final = (
-    (Comment, "comment"),
-    (String, "string"),
-    (Number, "number"),
-    (Keyword, "keyword"),
-    (Operator.Word, "keyword"),
-    (Name.Builtin, "builtin"),
-    (Name.Function, "name"),
-    (Name.Class, "name"),
-)
-_LEXERS: Final = {"python": ("ipython3", "python")}
-"""Names of lexers by language, best first. `ipython3` knows the magics of cells."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactPart:
-    """Consecutive lines of a text, from number `first` to `last`. A line that is too long is split.
-
-    Lines are counted from 1. Both numbers are 0 if the text has no lines. `continues` is
-    True if the first line starts in the previous part.
-    """
-
-    lines: tuple[str, ...]
-    first: int
-    last: int
-    continues: bool = False
-
-
-def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
-    """Yield `lines` in parts of at most `MAX_PART_LINES` lines and `MAX_PART_CHARS` characters."""
-    part: list[str] = []
-    chars = 0
-    first = 1
-    continues = False
-
-    for number, line in enumerate(lines, start=1):
-        rest = line
-        while part and (len(part) == MAX_PART_LINES or chars + len(rest) > MAX_PART_CHARS):
-            yield ExactPart(tuple(part), first, number - 1, continues)
-            part = []
-            chars = 0
-            first = number
-            continues = False
-
-        while len(rest) > MAX_PART_CHARS:
-            piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_PART_CHARS]) or rest[:MAX_PART_CHARS]
-            yield ExactPart((piece,), number, number, continues)
-            rest = rest[len(piece) :]
-            first = number
-            continues = True
-
-        part.append(rest)
-        chars += len(rest)
-
-    if not lines:
-        yield ExactPart((), 0, 0)
-    elif part:
-        yield ExactPart(tuple(part), first, len(lines), continues)
-
-
-def show_exact_text(
-    caption: str, lines: Sequence[str], language: str | None = None
-) -> Iterator[widgets.Widget]:
-    """Yield widgets that show `caption` and, below it, all of `lines`.
-
-    The caller has made invisible characters visible. Code of a known `language` is highlighted.
-    """
-    yield text(caption, "caption")
-    parts = list(split_parts(lines))
-    if len(parts) > 1:
-        yield from _PagedText(parts, language).widgets
-    else:
-        yield _text_box(parts[0], language)
-
-
-class _PagedText:
-    """A text in several parts, with buttons to turn the pages."""
-
-    def __init__(self, parts: Sequence[ExactPart], language: str | None) -> None:
-        self._parts = parts
-        self._language = language
-        self._at = 0
-        self._place = text("", "part")
-        self._text_box = box("exact-part")
-        back = button("Previous part", lambda: self._turn(-1))
-        pager = widgets.HBox([back, button("Next part", lambda: self._turn(1)), self._place])
-        pager.add_class("jp-nb-pager")
-        self.widgets = (self._text_box, pager)
-        self._turn(0)
-
-    def _turn(self, step: int) -> None:
-        self._at = (self._at + step) % len(self._parts)
-        old = self._text_box.children
-        # A new widget resets the scroll position.
-        self._text_box.children = (_text_box(self._parts[self._at], self._language),)
-        guard_widgets(self._text_box)
-
-        for each in old:
-            close_widgets(each)
-
-        part = self._parts[self._at]
-        total = self._parts[-1].last
-        which = f"lines {part.first} to {part.last}"
-        if part.first == part.last:
-            which = f"line {part.first}"
-            if part.continues:
-                which += ", continued"
-
-        self._place.value = f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
-
-
-def _text_box(part: ExactPart, language: str | None) -> widgets.HTML:
-    lines = highlight_code(part.lines, language) if language else map(escape, part.lines)
-    # `bdo` shows all characters in their logical order, also right-to-left text.
-    return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
-
-
-def highlight_code(lines: Sequence[str], language: str) -> list[str]:
-    """Return each line of code as HTML, without colors if `language` is unknown."""
-    lexer = _lexer(language)
-    code = "\n".join(lines)
-    tokens = [] if lexer is None else list(lexer.get_tokens(code))
-    if "".join(token for _, token in tokens) != code:
-        return [escape(line) for line in lines]
-
-    shown = [""]
-    # A token may contain line breaks, but each line needs complete HTML.
-    for kind, token in tokens:
-        first, *others = (_colored(kind, part) for part in token.split("\n"))
-        shown[-1] += first
-        shown += others
-
-    return shown
-
-
-@lru_cache
-def _lexer(language: str) -> Any:
-    for name in _LEXERS.get(language, (language,)):
-        with suppress(ClassNotFound):
-            return get_lexer_by_name(name, stripnl=False, ensurenl=False)
-    return None
-
-
-def _colored(kind: Any, code: str) -> str:
-    style = next((style for token, style in _STYLES if kind in token), None)
-    if style is None or not code:
-        return escape(code)
-    return f'<span class="jp-nb-code-{style}">{escape(code)}</span>'

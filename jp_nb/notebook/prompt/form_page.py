@@ -6,26 +6,18 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import ipywidgets as widgets
 from pydantic import JsonValue
 
 from jp_nb.agent.form_draft import PageDraft
 from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer, SecretField, question_control
-from jp_nb.notebook.prompt.form import (
-    box,
-    close_widgets,
-    field_description,
-    html,
-    isolate_direction,
-    question_head,
-    split_reports,
-    text,
-)
+from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer
+from jp_nb.notebook.prompt.form_field import FormField
+from jp_nb.notebook.prompt.form_heads import make_question_head
+from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text
 from jp_nb.rendering import prompt_text
 from jp_nb.text import upper_first
 from jp_nb.toolkit.question import REQUIRED, FormAnswer
@@ -51,89 +43,18 @@ class PageInput:
 NO_PROBLEMS: Final = PageInput(PageDraft())
 
 
-class FormField:
-    """A control with its error message. If it is `named`, its question is shown above it.
-
-    After each change it calls `changed`: with True, or with False if the last click reported it.
-    """
-
-    def __init__(
-        self, prompt: QuestionPrompt, changed: Callable[[bool], None], *, named: bool
-    ) -> None:
-        self.prompt = prompt
-        self.control = question_control(prompt, in_form=True)
-        self.problem = text("", "problem")
-        self.touched = False
-        self._changed = changed
-        self._confirmed = False  # whether the user confirmed an empty answer
-        self._reported: FormMessage = {}
-        self._secret: Answered | None = None
-        head = _make_field_head(prompt) if named else ()
-        entry = [] if self.control.widget is None else [self.control.widget]
-        self.widget = box("field", *head, *entry, self.problem)
-
-        if prompt.question.required:
-            self.widget.add_class("jp-nb-needed")
-
-        self._untouched = self.control.read({})
-        self.control.observe(self._on_change)
-
-    def read_and_keep(self, reported: FormMessage) -> Answered | NoValidAnswer:
-        """Return the reported value, and keep the report and a secret for later reads."""
-        self._reported = reported
-        found = self.control.read({**reported, "confirmed": self._confirmed})
-        widget = self.control.widget
-        if isinstance(widget, SecretField):
-            return self._keep_secret(widget, found)
-
-        return found
-
-    def _keep_secret(
-        self, widget: SecretField, found: Answered | NoValidAnswer
-    ) -> Answered | NoValidAnswer:
-        # An empty password field means the secret that was sent before.
-        if isinstance(found, Answered):
-            self._secret = found
-            widget.hint = prompt_text.SECRET_KEPT
-        elif found.blank and self._secret is not None:
-            return self._secret
-
-        return found
-
-    def read_as_empty(self, reported: FormMessage) -> Answered | None:
-        """Return the empty answer that the user could confirm; None if that is not valid."""
-        found = self.control.read({**reported, "confirmed": True})
-        return found if isinstance(found, Answered) else None
-
-    def is_touched(self, reported: FormMessage) -> bool:
-        """Return True if the user entered something, as the widget or `reported` shows."""
-        return self.touched or self.control.read(reported) != self._untouched
-
-    def show_problem(self, words: str, *, confirm: bool = False) -> None:
-        """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""
-        self.problem.value = isolate_direction(upper_first(words))
-        self._confirmed = confirm
-
-    def _on_change(self) -> None:
-        self.touched = True
-        is_new = not self.control.matches(self._reported)
-        if is_new:  # the message was about the previous content
-            self.show_problem("")
-        self._changed(is_new)
-
-
 class FormPage:
     """One page of a form. It keeps its content while other pages are visible."""
 
     def __init__(self, prompt: QuestionPrompt, changed: Callable[[bool], None]) -> None:
         kind = prompt.question.answer_type
         self._form = kind if isinstance(kind, FormAnswer) else None
-        self._problem = text("", "problem")  # of all fields together
+        self._problem = make_text("", "problem")  # of all fields together
         named = self._form is not None
         below = [self._problem] if named else []
         self.fields = [FormField(each, changed, named=named) for each in prompt.fields]
         inputs = [each.widget for each in self.fields]
-        self.widget = box("page", *question_head(prompt), *inputs, *below)
+        self.widget = make_box("page", *make_question_head(prompt), *inputs, *below)
 
     def is_touched(self, message: FormMessage) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
@@ -247,15 +168,18 @@ def _read_field(
     return None
 
 
-def _make_field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
-    name = isolate_direction(prompt_text.format_question(prompt))
-    if prompt.question.required:
-        name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
+def split_reports(message: FormMessage, count: int) -> Sequence[FormMessage]:
+    """Return the reported state of each of `count` controls; `{}` if the page sent none."""
+    if count == 1:
+        return [message]
 
-    yield html(name, "field-name")
-    if (address := prompt_text.find_address(prompt)) is not None:
-        yield html(prompt_text.render_address(address), "address")
+    fields = message.get("fields")
+    reported = fields if isinstance(fields, list) else []
+    known = list(map(_as_message, reported[:count]))
+    missing: list[FormMessage] = [{} for _ in range(count - len(known))]
 
-    yield from field_description(prompt)
-    if hint := prompt_text.make_editable_text(prompt).hint:
-        yield text(hint, "hint")
+    return [*known, *missing]
+
+
+def _as_message(reported: object) -> FormMessage:
+    return reported if isinstance(reported, dict) else {}

@@ -17,20 +17,17 @@ import ipywidgets as widgets
 from jp_nb.agent.form_draft import FormDraft
 from jp_nb.agent.prompts import FormPrompt, Unavailable
 from jp_nb.notebook.prompt.controls import FormMessage
-from jp_nb.notebook.prompt.form import (
-    FormAction,
-    FormContext,
-    PromptForm,
-    action_row,
-    box,
-    button,
-    close_widgets,
-    html,
-    isolate_direction,
-    text,
-)
+from jp_nb.notebook.prompt.form import FormAction, FormContext, PromptForm, make_action_row
 from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.notebook.prompt.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
+from jp_nb.notebook.prompt.form_widgets import (
+    close_widgets,
+    isolate_direction,
+    make_box,
+    make_button,
+    make_html,
+    make_text,
+)
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import SummaryLine
 from jp_nb.toolkit.tool_errors import error_summary
@@ -90,9 +87,9 @@ class PagedForm(PromptForm):
         self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._menu: widgets.VBox | None = None  # created on first use
-        self._top = html("", "progress")
-        self._body = box("body")
-        self._row = action_row(first, ())
+        self._top = make_html("", "progress")
+        self._body = make_box("body")
+        self._row = make_action_row(first, ())
         self._asked_by = self._row.children
         self._form.children = [self._top, self._body, self._bridge, self._note, self._row]
         self._draw()
@@ -146,12 +143,12 @@ class PagedForm(PromptForm):
         return reply_box
 
     def _make_menu(self) -> widgets.VBox:
-        label = text(prompt_text.REPLY_LABEL, "field-name")
-        return box(
+        label = make_text(prompt_text.REPLY_LABEL, "field-name")
+        return make_box(
             "page",
-            text(prompt_text.MENU_QUESTION, "question"),
-            text(prompt_text.MENU_HINT, "hint"),
-            box("field", label, self._reply_box),
+            make_text(prompt_text.MENU_QUESTION, "question"),
+            make_text(prompt_text.MENU_HINT, "hint"),
+            make_box("field", label, self._reply_box),
         )
 
     def _on_change(self, is_new: bool = True) -> None:
@@ -208,10 +205,10 @@ class PagedForm(PromptForm):
         draft = self._draft
         lines = enumerate(prompt_text.summarize_form(draft))
         rows = [_render_summary_row(number, line) for number, line in lines]
-        screen = box(
+        screen = make_box(
             "page",
-            text(prompt_text.get_summary_heading(draft), "question"),
-            html(f"<ol>{''.join(rows)}</ol>", "summary"),
+            make_text(prompt_text.get_summary_heading(draft), "question"),
+            make_html(f"<ol>{''.join(rows)}</ol>", "summary"),
         )
         buttons: dict[str, FormAction] = {
             "resume": self._resume,
@@ -243,7 +240,7 @@ class PagedForm(PromptForm):
         )
 
     def _draw_discard(self) -> None:
-        screen = box("page", text(prompt_text.DISCARD_WARNING, "question"))
+        screen = make_box("page", make_text(prompt_text.DISCARD_WARNING, "question"))
         buttons: dict[str, FormAction] = {
             "resume": self._resume,
             "discard": lambda _: self._draft.discard(),
@@ -287,7 +284,7 @@ class PagedForm(PromptForm):
 
     def _get_button(self, name: str, *, primary: bool) -> widgets.Button:
         if name not in self._buttons:
-            self._buttons[name] = button("", partial(self._press, name), does=name)
+            self._buttons[name] = make_button("", partial(self._press, name), does=name)
 
         made = self._buttons[name]
         made.description = self._get_label(name)

@@ -31,20 +31,19 @@ from jp_nb.agent.prompts import (
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
+from jp_nb.notebook.prompt.deadlines import Deadline, Expired
+from jp_nb.notebook.prompt.form_output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.presence import (
-    Deadline,
-    Expired,
-    FormOutput,
     FormRoute,
     Presence,
-    SeparateOutput,
     StdinRoute,
+    find_sender,
+    get_running_kernel,
     has_input,
-    running_kernel,
-    who_sent,
 )
 from jp_nb.notebook.prompt.pump import CommPump
-from jp_nb.notebook.prompt.stdin import InputConsole, StdinChannel, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.prompt_text import PromptSummary, summarize_prompt
@@ -259,7 +258,7 @@ class NotebookPrompter:
         reason = f"no page showed the form within {route.patience:g} s"
         try:
             if self._pump is None:
-                self._pump = CommPump(running_kernel(), self._loop)
+                self._pump = CommPump(get_running_kernel(), self._loop)
                 self._pump.open()
 
             from jp_nb.notebook.prompt.form import Form, FormContext
@@ -341,7 +340,7 @@ class NotebookPrompter:
         if self._place is not None:
             self._place.catch_up()
 
-        kernel = None if channel == "terminal" else running_kernel()
+        kernel = None if channel == "terminal" else get_running_kernel()
         prompt = waiting.prompt
         timeout_s = self._settings.timeout_s
         end: AnyEnd
@@ -356,7 +355,7 @@ class NotebookPrompter:
                         end = ask_on_stdin(prompt, InputConsole(kernel), channel)
 
             if channel == "stdin":  # the input box is in the page that ran the cell
-                end = with_sender(end, who_sent("execute_request"))
+                end = with_sender(end, find_sender("execute_request"))
         except Expired:
             if waiting.withdrawn:
                 end = NotAnswered("cancelled", channel)

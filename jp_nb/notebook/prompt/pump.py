@@ -6,7 +6,7 @@ reloaded page sends to restore its widgets. The cell's thread handles them. All 
 passed to the kernel in their order.
 
 Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. The module uses internals of
-ipykernel: call `missing_internals` first, which checks for each of them.
+ipykernel: call `find_missing_internals` first, which checks for each of them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _INTERNALS_OF_CHANNEL_THREAD = (
 )
 
 
-def missing_internals(kernel: Any) -> str | None:
+def find_missing_internals(kernel: Any) -> str | None:
     """Return the reason why `kernel` cannot receive clicks while a cell runs; None if it can."""
     needed: tuple[str, ...] = _INTERNALS
     if getattr(kernel, "shell_channel_thread", None):

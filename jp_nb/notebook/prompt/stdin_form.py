@@ -13,20 +13,20 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
-from jp_nb.notebook.prompt.presence import Expired
-from jp_nb.notebook.prompt.stdin import (
+from jp_nb.notebook.prompt.deadlines import Expired
+from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES
+from jp_nb.notebook.prompt.stdin_dialogue import (
     HELP_KEY,
     STDIN,
-    STDIN_DIALOGUES,
     Console,
     Parsed,
     StdinChannel,
     StdinDialogue,
     bar_lines,
     choose,
-    confirm_empty,
     converse,
-    key_dialogue,
+    make_empty_confirmation,
+    make_key_dialogue,
 )
 from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompt_text
@@ -83,7 +83,7 @@ class _StdinForm:
             self._write(f"{len(self._prompt.pages)} questions.")
 
         steps = {"page": self._ask_page, "summary": self._review}
-        steps |= {"menu": self._menu, "discard": self._discard}
+        steps |= {"menu": self._ask_menu, "discard": self._ask_discard}
 
         while draft.end is None:
             try:
@@ -110,7 +110,7 @@ class _StdinForm:
         draft = self._draft
         page = draft.question
         kind = page.question.answer_type
-        self._write(*self._page_lines(page))
+        self._write(*self._format_page(page))
 
         if isinstance(kind, FormAnswer) and kind.fields:
             typed: Answered | str = self._ask_fields(kind)
@@ -135,7 +135,7 @@ class _StdinForm:
         else:
             draft.submit()
 
-    def _page_lines(self, page: QuestionPrompt) -> Iterator[str]:
+    def _format_page(self, page: QuestionPrompt) -> Iterator[str]:
         if self._reviews:
             yield ""
 
@@ -151,7 +151,7 @@ class _StdinForm:
         if line := " · ".join(filter(None, title)):
             yield line
 
-        yield from _context_lines(page)
+        yield from _format_context(page)
         yield prompt_text.format_question(page)
         if self._draft.must_answer:
             problem = self._draft.pages[self._draft.page].problem
@@ -166,9 +166,9 @@ class _StdinForm:
             own = page.question.with_default(current.value).with_exclusive(False)
             proposed = replace(page, question=own)
 
-        dialogue = _dialogue_of(proposed)
+        dialogue = _make_dialogue(proposed)
         if isinstance(kind, TextAnswer):
-            dialogue = _confirm_empty_text(dialogue)
+            dialogue = _make_confirming_dialogue(dialogue)
 
         default = current or dialogue.default
         if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
@@ -263,7 +263,7 @@ class _StdinForm:
         self._write(
             f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
         )
-        self._write(*_context_lines(page))
+        self._write(*_format_context(page))
 
         if field.id in shown:
             self._write(f"  ✗ {upper_first(one_line(shown[field.id]))}")
@@ -342,7 +342,7 @@ class _StdinForm:
         else:
             self._resume()
 
-    def _menu(self) -> None:
+    def _ask_menu(self) -> None:
         ways = {
             "r": prompt_text.REPLY_BUTTON_LABEL,
             "s": prompt_text.STOP_TURN_LABEL,
@@ -358,7 +358,7 @@ class _StdinForm:
         else:
             self._resume()
 
-    def _discard(self) -> None:
+    def _ask_discard(self) -> None:
         ways = {"y": prompt_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
         above = [f"{prompt_text.DISCARD_WARNING} {prompt_text.DISCARD_LABEL}?"]
         if choose(self._console, above, ways) == "y":
@@ -378,25 +378,25 @@ def _has_fields(page: QuestionPrompt) -> bool:
     return isinstance(kind, FormAnswer) and bool(kind.fields)
 
 
-def _dialogue_of(page: QuestionPrompt) -> StdinDialogue:
+def _make_dialogue(page: QuestionPrompt) -> StdinDialogue:
     kind = page.question.answer_type
     if isinstance(kind, FormAnswer):  # without fields
-        return key_dialogue({"y": "yes"}, {"y": Answered({}, STDIN)})
+        return make_key_dialogue({"y": "yes"}, {"y": Answered({}, STDIN)})
     return STDIN_DIALOGUES[type(kind)](page)
 
 
-def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
+def _make_confirming_dialogue(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Parsed:
         typed = dialogue.parse(line)
         if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
-            return confirm_empty(typed, asked)
+            return make_empty_confirmation(typed, asked)
         return typed
 
     asked = replace(dialogue, parse=parse)
     return asked
 
 
-def _context_lines(page: QuestionPrompt) -> Iterator[str]:
+def _format_context(page: QuestionPrompt) -> Iterator[str]:
     context = prompt_text.format_context(page)
     lines = context.split("\n") if context else ()
     return bar_lines(lines)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jp_nb.notebook.page import stores
-from jp_nb.notebook.page.stores import CarrierStore
+from jp_nb.notebook.page import pageless_stores
+from jp_nb.notebook.page.pageless_stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
@@ -20,7 +20,7 @@ class Executor:
         self.sizes: list[int] = []
         self.deaf = False
 
-    def open(self, state: Any) -> stores.SendState:
+    def open(self, state: Any) -> pageless_stores.SendState:
         self.update(state)
         return self.update
 

@@ -18,9 +18,9 @@ from typing import Any
 import comm
 import pytest
 
-from jp_nb.notebook.page import stores
+from jp_nb.notebook.page import notebook_storage
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.stores import PageStorage
+from jp_nb.notebook.page.notebook_storage import PageStorage
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.stream import ConversationStream
@@ -79,7 +79,7 @@ class Pages:
         self.home: PageStorage | None = None
         self._comm: FakeComm | None = None
         patch.setattr(comm, "create_comm", self._create)
-        patch.setattr(stores, "LiveStore", partial(LiveStore, resend=RESEND_S))
+        patch.setattr(notebook_storage, "LiveStore", partial(LiveStore, resend=RESEND_S))
 
     @property
     def view(self) -> View:
@@ -97,7 +97,7 @@ class Pages:
 
     def begin(self, timeout: float = PATIENCE) -> str:
         """Open the notebook as `%load_ext` does; return where its record is kept."""
-        found = stores.find_storage(
+        found = notebook_storage.find_storage(
             SimpleNamespace(kernel=self.kernel, user_ns={}), timeout=timeout
         )
         assert isinstance(found, PageStorage)

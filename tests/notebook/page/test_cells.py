@@ -14,7 +14,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.notebook import front_end
 from jp_nb.notebook.front_end import read_cells
-from jp_nb.notebook.page.protocol import PageCells
+from jp_nb.notebook.page.page_cells import PageCells
 from jp_nb.toolkit.base import NotebookCell, NotebookCells
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jp_nb.notebook.page.delivery import PageDelivery
-from jp_nb.notebook.page.protocol import Hello, Numbering, Pages
+from jp_nb.notebook.page.known_pages import Pages
+from jp_nb.notebook.page.protocol import Hello, Numbering
 from jp_nb.record.document import Document
 from tests.kit.records import new_event
 from tests.support.entries import new_stream
@@ -32,7 +33,7 @@ def document() -> Document:
 def delivery(document: Document) -> PageDelivery:
     made = PageDelivery(Numbering(), resend=RESEND)
     made.keep(document)
-    made.page_holds_other("")  # an empty notebook
+    made.note_other_record("")  # an empty notebook
     return made
 
 
@@ -111,11 +112,11 @@ def test_page_with_other_entries_of_the_conversation_has_diverged(
     say(document, "one")
     delivery.changed(document)
     stored = document.to_json() | {"events": [{"type": "chat_request", "content": "another"}]}
-    assert not delivery.page_holds(stored)
-    assert delivery.page_holds(document.to_json() | {"events": []})
+    assert not delivery.note_record(stored)
+    assert delivery.note_record(document.to_json() | {"events": []})
     document.conversation.repair()
     delivery.replaced(document)  # then the page does not know yet
-    assert delivery.page_holds(stored)
+    assert delivery.note_record(stored)
 
 
 def test_answer_to_another_message_settles_nothing(
@@ -413,7 +414,7 @@ def test_conversation_that_a_page_reports_is_kept_if_it_is_the_same(
     say(document, "in jp-c2")
     delivery.keep(document)
     stored = json.loads(json.dumps(document.to_json()))
-    assert delivery.page_holds(stored)
+    assert delivery.note_record(stored)
     begin(document, "jp-c3")
     delivery.replaced(document)
     holder.view.jp = stored
@@ -421,7 +422,7 @@ def test_conversation_that_a_page_reports_is_kept_if_it_is_the_same(
     assert len(holder.view.of_type("exchange")[-1]["kept"]) == 2
     assert holder.view.jp == document.to_json()
     holder.view.jp["others"][1]["events"][0]["content"] = "changed elsewhere"
-    assert delivery.page_holds(holder.view.jp)
+    assert delivery.note_record(holder.view.jp)
     begin(document, "jp-c4")
     say(document, "in jp-c4")
     delivery.replaced(document)

@@ -11,13 +11,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.stores import (
-    HeadlessStorage,
-    begin_headless,
-    find_executed_path,
-    find_storage,
-    notebook_in_arguments,
-)
+from jp_nb.notebook.page.notebook_storage import HeadlessStorage, begin_headless, find_storage
+from jp_nb.notebook.page.surroundings import find_executed_path, find_path_in_arguments
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document, get_conversation_id
 
@@ -41,7 +36,7 @@ def test_command_line_of_a_runner_names_the_notebook(tmp_path: Path) -> None:
     for name in ("a.ipynb", "b.ipynb", "sub/c.ipynb"):
         (tmp_path / name).touch()
     for arguments, expected in COMMAND_LINES:
-        found = notebook_in_arguments(arguments.split(), tmp_path)
+        found = find_path_in_arguments(arguments.split(), tmp_path)
         assert found == (expected and (tmp_path / expected).resolve()), arguments
 
 
@@ -149,7 +144,7 @@ def test_conversations_begun_at_the_same_moment_have_different_ids() -> None:
 
 def test_modules_import_nothing_heavy() -> None:
     code = (
-        "import sys, jp_nb.notebook.page.stores, jp_nb.headless.pytest_plugin;"
+        "import sys, jp_nb.notebook.page.notebook_storage, jp_nb.headless.pytest_plugin;"
         "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"
         " if m in sys.modules])"
     )

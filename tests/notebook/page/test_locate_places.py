@@ -12,15 +12,15 @@ import pytest
 import jp_nb as jp
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.notebook.page import stores
-from jp_nb.notebook.page.stores import (
+from jp_nb.notebook.page import notebook_storage
+from jp_nb.notebook.page.surroundings import (
     COLAB,
     CONSOLE,
     PLAIN_PAGE,
     TERMINAL,
     VS_CODE,
+    find_notebook_path,
     find_surroundings,
-    notebook_path,
 )
 from jp_nb.session.session import Session
 from tests.support.sessions import FakeShell
@@ -56,7 +56,7 @@ class ColabKernel(Kernel):
 def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JPY_SESSION_NAME", "VSCODE_PID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(stores, "CONSOLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(notebook_storage, "CONSOLE_TIMEOUT_S", 0.0)
 
 
 def test_place_is_named_by_kernel_variables_and_environment(
@@ -81,13 +81,13 @@ def test_path_of_the_notebook_is_taken_from_the_front_end(
 ) -> None:
     path = tmp_path / "talk.ipynb"
     path.touch()
-    assert notebook_path({}) is None
-    assert notebook_path({VS_CODE_FILE: str(path)}) == path
-    assert notebook_path({VS_CODE_FILE: "talk.ipynb"}) is None
+    assert find_notebook_path({}) is None
+    assert find_notebook_path({VS_CODE_FILE: str(path)}) == path
+    assert find_notebook_path({VS_CODE_FILE: "talk.ipynb"}) is None
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    assert notebook_path({}) == path
+    assert find_notebook_path({}) == path
     path.unlink()
-    assert notebook_path({}) is None
+    assert find_notebook_path({}) is None
 
 
 @pytest.fixture
@@ -141,7 +141,9 @@ def test_record_of_a_program_is_kept_by_the_program(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(stores, "_parent_process", lambda: ([], folder))
+    monkeypatch.setattr(
+        "jp_nb.notebook.page.surroundings._read_parent_process", lambda: ([], folder)
+    )
     session = load(Kernel(allow_stdin=False))
     where = "kept in the notebook that the runner writes, if it writes one"
     assert session.format_status().endswith(where)

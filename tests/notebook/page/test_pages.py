@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jp_nb.notebook.page.protocol import Hello, Pages
+from jp_nb.notebook.page.known_pages import Pages
+from jp_nb.notebook.page.protocol import Hello
 
 
 def hello(page: str) -> Hello:

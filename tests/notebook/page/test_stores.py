@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.notebook.page import stores
-from jp_nb.notebook.page.stores import CarrierStore
+from jp_nb.notebook.page import pageless_stores
+from jp_nb.notebook.page.pageless_stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
@@ -44,13 +44,13 @@ def test_append_to_a_long_conversation_sends_one_chunk() -> None:
     document, _ = begin(executor)
     for i in range(2000):
         document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
-    assert max(executor.sizes) < 2 * stores.CARRIER_CHUNK_BYTES
+    assert max(executor.sizes) < 2 * pageless_stores.CARRIER_CHUNK_BYTES
 
 
 def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends() -> None:
     executor = Executor()
     document, store = begin(executor)
-    for i in range(2 * stores.BURST):
+    for i in range(2 * pageless_stores.BURST):
         executor.deaf = 100 < i < 150
         document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     assert read_carrier(executor.metadata()) is None
@@ -61,7 +61,7 @@ def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends()
 def test_last_entries_that_a_busy_executor_missed_are_sent_again() -> None:
     executor = Executor()
     document, store = begin(executor)
-    for i in range(2 * stores.BURST):
+    for i in range(2 * pageless_stores.BURST):
         executor.deaf = i > 350
         document.conversation.start_turn(new_event("chat_request", content=f"{i} " + "x" * 1000))
     document.conversation.head["title"] = "Bread"

@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.json_values import make_storable
-from jp_nb.notebook.page.stores import CarrierStore
+from jp_nb.notebook.page.pageless_stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (

@@ -128,7 +128,7 @@ def choices(bare_page: Page) -> OpenChoices:
     def shown(question: jp.Question) -> ChoicesPage:
         return ChoicesPage(
             bare_page,
-            controls.question_control(new_prompt("question_prompt", question), in_form=True),
+            controls.make_question_control(new_prompt("question_prompt", question), in_form=True),
         )
 
     return shown

@@ -12,8 +12,8 @@ import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import FormContext
+from jp_nb.notebook.prompt.form_output import SeparateOutput
 from jp_nb.notebook.prompt.form_pages import PagedForm
-from jp_nb.notebook.prompt.presence import SeparateOutput
 from tests.kit.questions import new_prompt
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.notebook.prompt import form
-from jp_nb.notebook.prompt.form import highlight_code, show_exact_text, split_parts
+from jp_nb.notebook.prompt import exact_text
+from jp_nb.notebook.prompt.exact_text import highlight_code, show_exact_text, split_parts
 from jp_nb.rendering.transcript import render_call
 from jp_nb.text import format_object
 from tests.kit.screens import display_event
@@ -57,8 +57,8 @@ def test_short_text_has_one_part_and_no_buttons() -> None:
 )
 def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(form, "MAX_PART_LINES", most)
-        patch.setattr(form, "MAX_PART_CHARS", chars)
+        patch.setattr(exact_text, "MAX_PART_LINES", most)
+        patch.setattr(exact_text, "MAX_PART_CHARS", chars)
         parts = list(split_parts(lines))
     found: list[str] = []
     for part in parts:
@@ -74,7 +74,7 @@ def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int
 
 
 def test_part_does_not_end_within_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "MAX_PART_CHARS", 10)
+    monkeypatch.setattr(exact_text, "MAX_PART_CHARS", 10)
     assert [part.lines for part in split_parts(["12345⟨U+200B⟩6"])] == [("12345",), ("⟨U+200B⟩6",)]
 
 

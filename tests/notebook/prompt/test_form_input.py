@@ -20,7 +20,7 @@ from jp_nb.notebook.prompt.controls import (
     Choices,
     FormControl,
     NoValidAnswer,
-    question_control,
+    make_question_control,
 )
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answer_type, answered, new_prompt
@@ -37,7 +37,7 @@ def select(**more: Any) -> jp.Question:
 
 
 def field(question: jp.Question) -> FormControl:
-    return question_control(new_prompt("question_prompt", question), in_form=True)
+    return make_question_control(new_prompt("question_prompt", question), in_form=True)
 
 
 def text(**more: Any) -> jp.Question:
@@ -78,14 +78,17 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
         (jp.Question.secret("q", "Key?"), "SecretField", "SecretField"),
     ]:
         with subtests.test(question=question):
-            found = [question_control(new_prompt("question_prompt", question)), field(question)]
+            found = [
+                make_question_control(new_prompt("question_prompt", question)),
+                field(question),
+            ]
             names = [type(each.widget).__name__ if each.widget else None for each in found]
             assert names == [alone, beside]
 
 
 def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     question = jp.Question.boolean("q", "Sure?")
-    alone = question_control(new_prompt("question_prompt", question))
+    alone = make_question_control(new_prompt("question_prompt", question))
     assert list(alone.buttons or {}) == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
@@ -334,7 +337,7 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
 
 
 def test_empty_text_alone_is_an_answer_as_ever() -> None:
-    alone = question_control(new_prompt("question_prompt", text()))
+    alone = make_question_control(new_prompt("question_prompt", text()))
     assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt import form_page, form_pages
+from jp_nb.notebook.prompt import form_field, form_page, form_pages
 from jp_nb.rendering import prompt_text
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answer_type, form_end, not_answered
@@ -206,7 +206,7 @@ def test_page_that_cannot_be_shown_ends_the_form_with_the_reason(
         raise LookupError("oops")
 
     user = FormUser(COLOUR, NAME)
-    monkeypatch.setattr(form_page, "question_control", broken)
+    monkeypatch.setattr(form_field, "make_question_control", broken)
     monkeypatch.setattr(form_pages.log, "exception", lambda *_: None)
     user.send("next")
     (end,) = user.ends

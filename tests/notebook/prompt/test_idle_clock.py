@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jp_nb.notebook.prompt.presence import IdleClock
+from jp_nb.notebook.prompt.deadlines import IdleClock
 from tests.notebook.prompt.paged_forms import ManualLoop
 
 

@@ -80,7 +80,7 @@ def test_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyP
         content={"allow_stdin": True},
         metadata={"cellId": "c1"},
     )
-    monkeypatch.setattr(presence, "running_kernel", lambda: kernel)
+    monkeypatch.setattr(presence, "get_running_kernel", lambda: kernel)
     there = Presence.here()
     assert (there.kernel, there.cell_runs, there.allow_stdin, there.cell_id) == (True,) * 4
     assert there.no_forms == (
@@ -93,11 +93,11 @@ def test_request_without_allow_stdin_has_no_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Kernel(header={"msg_type": "execute_request"})
-    monkeypatch.setattr(presence, "running_kernel", lambda: silent)
+    monkeypatch.setattr(presence, "get_running_kernel", lambda: silent)
     assert Presence.here().route(PromptConfig()) == unavailable(HEADLESS_REASON)
 
 
 def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "running_kernel", lambda: None)
+    monkeypatch.setattr(presence, "get_running_kernel", lambda: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     assert Presence.here() == TERMINAL

@@ -14,7 +14,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import prompter as prompter_module
-from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence
+from jp_nb.notebook.prompt.deadlines import Deadline, Expired
+from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
 from tests.kit.kinds import is_kind

@@ -14,11 +14,8 @@ from jp_nb.agent.inquiry import InquiryError, answer_schema, extract_answer
 from jp_nb.agent.question_entries import make_inquiry_request
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, NoValidAnswer
 from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.stdin import (
-    STDIN_DIALOGUES,
-    StdinDialogue,
-    ask_on_stdin,
-)
+from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES, ask_on_stdin
+from jp_nb.notebook.prompt.stdin_dialogue import StdinDialogue
 from jp_nb.record.events import RECORDED_KINDS, InquirySource, decode_event
 from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.toolkit.answer_types import AnswerType, TextAnswer

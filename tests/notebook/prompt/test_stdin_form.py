@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.notebook.prompt.presence import Expired
+from jp_nb.notebook.prompt.deadlines import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompt_text import summarize_prompt

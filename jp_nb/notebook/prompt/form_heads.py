@@ -1,0 +1,60 @@
+"""The widgets above the control of a question or of a field: context, text, address, and hint.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ipywidgets as widgets
+
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    QuestionPrompt,
+    SimplePrompt,
+)
+from jp_nb.notebook.prompt.form_widgets import (
+    isolate_direction,
+    make_html,
+    make_markdown,
+    make_text,
+)
+from jp_nb.rendering import prompt_text
+
+
+def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the context, of the question, and of the hint."""
+    if context := prompt_text.format_context(prompt):
+        yield _make_context(prompt, context, "context")
+
+    yield make_text(prompt_text.format_question(prompt), "question")
+    if (address := prompt_text.find_address(prompt)) is not None:
+        yield make_html(prompt_text.render_address(address), "address")
+
+    if not isinstance(prompt, ActionPrompt) and (
+        hint := prompt_text.make_editable_text(prompt).hint
+    ):
+        yield make_text(hint, "hint")
+
+
+def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
+    is_text = isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text
+    return make_text(context, name) if is_text else make_markdown(context, name)
+
+
+def make_field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
+    """Yield the widgets of the name of a field, of its description, and of its hint."""
+    name = isolate_direction(prompt_text.format_question(prompt))
+    if prompt.question.required:
+        name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
+
+    yield make_html(name, "field-name")
+    if (address := prompt_text.find_address(prompt)) is not None:
+        yield make_html(prompt_text.render_address(address), "address")
+
+    if context := prompt_text.format_context(prompt):
+        yield _make_context(prompt, context, "about")
+
+    if hint := prompt_text.make_editable_text(prompt).hint:
+        yield make_text(hint, "hint")

@@ -1,0 +1,261 @@
+"""Dialogues on stdin: lines that ask, keys, and the meaning of a typed line.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Protocol
+
+from jp_nb.agent.prompts import (
+    EMPTY_MARK,
+    Answered,
+)
+from jp_nb.text import BAR, force_left_to_right
+
+ATTEMPTS: Final = 5
+
+MAX_COLUMNS: Final = 100
+"""Width of an exactly shown line. `CONTINUATION` marks the rest of a longer one."""
+
+CONTINUATION: Final = "┊ "
+
+HELP_KEY: Final = "?"
+
+SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
+
+SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
+
+
+class Console(Protocol):
+    """Port for writing and reading lines."""
+
+    def write(self, text: str) -> None:
+        """Show `text` and a line break."""
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return one line typed after `prompt`, without echo if it is `secret`.
+
+        Raises:
+            EOFError: The user ended the input.
+        """
+
+
+class InputConsole:
+    """The input box of the front end of `kernel`; without a kernel, the terminal of IPython."""
+
+    def __init__(self, kernel: object | None) -> None:
+        self._kernel = kernel
+
+    def write(self, text: str) -> None:
+        """Print `text`."""
+        print(text, flush=True)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return the line typed, without echo if it is `secret`."""
+        if self._kernel is not None:
+            method = "getpass" if secret else "raw_input"
+            return str(getattr(self._kernel, method)(prompt))
+
+        try:
+            return getpass.getpass(prompt) if secret else input(prompt)
+        except KeyboardInterrupt:
+            # Otherwise the text typed before the interrupt would start the next answer.
+            with suppress(ImportError):  # Windows discards the text
+                import termios
+
+                with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
+                    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdinDialogue:
+    """The lines that ask one kind of prompt, and the meaning of the typed lines.
+
+    Attributes:
+        parse: Return the answer in a line, a dialogue that replaces this one, or the reason why the
+            line is no answer.
+        above: Lines between the question and the input, written once.
+        legend: Lines that explain the keys, written each time before the cursor.
+        key_help: Lines to show for keys that are no answer, such as `?` for help.
+        default: The answer that an empty line sends, if any.
+        inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
+            it is one of the `keys` of `converse`.
+    """
+
+    prompt: str
+    parse: Parse
+    above: Sequence[str] = ()
+    legend: Sequence[str] = ()
+    key_help: Mapping[str, Sequence[str]]
+    secret: bool = False
+    default: Answered | None = None
+    default_words: str = ""
+    inner: bool = False
+
+
+Parsed = Answered | str | StdinDialogue
+
+Parse = Callable[[str], Parsed]
+
+
+def converse(
+    console: Console,
+    dialogue: StdinDialogue,
+    *,
+    keys: Collection[str] = (),
+    help: Iterable[str] = (),  # noqa: A002 - named for the key
+) -> Answered | str:
+    """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
+
+    An empty line in `keys` is also a key. To answer with the text of a key, the user types it in
+    double quotes. Hidden input that looks like a key may be a secret, so the user is asked. `?`
+    shows the help of the dialogue, then `help`.
+
+    Raises:
+        EOFError: The input ended, or `ATTEMPTS` lines were no answer.
+    """
+    quoted = {f'"{key}"': key for key in (*keys, HELP_KEY) if key} if keys else {}
+    attempt = 0
+    explained = False
+    write_lines(console, dialogue.above)
+
+    while attempt < ATTEMPTS:
+        if not explained:
+            write_lines(console, dialogue.legend)
+
+        explained = False
+        line = console.read(dialogue.prompt, secret=dialogue.secret)
+        word = line if dialogue.secret else line.strip()
+        if not dialogue.secret or _is_meant_as_key(console, word, keys):
+            if word in keys and (word or not dialogue.inner):
+                return word
+
+            if (key_help := dialogue.key_help.get(word)) is not None:
+                more = () if dialogue.inner or word != HELP_KEY else help
+                write_lines(console, [*key_help, *more])
+                explained = word == HELP_KEY and not dialogue.secret
+                continue
+
+            if not word and dialogue.default is not None:
+                return dialogue.default
+
+            line = quoted.get(word, line)
+
+        parsed = dialogue.parse(line)
+        if isinstance(parsed, Answered):
+            return parsed
+
+        if isinstance(parsed, StdinDialogue):
+            dialogue = parsed
+            attempt = 0
+            write_lines(console, dialogue.above)
+            continue
+
+        attempt += 1
+        if attempt < ATTEMPTS:
+            console.write(parsed)
+
+    raise EOFError(f"no answer in {ATTEMPTS} lines")
+
+
+def _is_meant_as_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
+    if not keys or hidden not in (*keys, HELP_KEY):
+        return False
+    return not hidden or choose(console, [SECRET_OR_KEY], SECRET_OR_KEY_KEYS) == "n"
+
+
+def write_lines(console: Console, lines: Iterable[str]) -> None:
+    """Write each of `lines` at `console`."""
+    for line in lines:
+        console.write(line)
+
+
+def choose(
+    console: Console,
+    above: Iterable[str],
+    meanings: Mapping[str, str],
+    keys: Collection[str] | None = None,
+) -> str:
+    """Return the typed key, asked below `above`. `keys` replaces the keys of `meanings`."""
+    if keys is None:
+        keys = meanings
+    dialogue = make_key_dialogue(meanings, {}, above=above)
+    chosen = converse(console, dialogue, keys=keys)
+    assert isinstance(chosen, str)
+    return chosen
+
+
+def make_key_dialogue(
+    meanings: Mapping[str, str],
+    outcomes: Mapping[str, Answered | StdinDialogue],
+    *,
+    above: Iterable[str] = (),
+    hint: str = "",
+) -> StdinDialogue:
+    """Return a dialogue that is answered by one of the keys of `meanings`."""
+    legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
+    refusal = f"Please type one of {', '.join(meanings)}, or ? for help."
+    return StdinDialogue(
+        prompt=f"[{'/'.join(meanings)}/{HELP_KEY}]{hint} ",
+        parse=lambda line: outcomes.get(line.strip(), refusal),
+        above=[*above],
+        legend=legend,
+        key_help={HELP_KEY: legend},
+    )
+
+
+def bar_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
+    for line in lines:
+        mark = BAR
+        for part in _wrap_line(line):
+            yield mark + force_left_to_right(part)
+            mark = CONTINUATION
+
+
+def _wrap_line(line: str) -> Iterator[str]:
+    # Wrapped here, because the rest of a line that the terminal wraps would have no bar.
+    part = list[str]()
+    columns = 0
+
+    for char in line:
+        width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
+            yield "".join(part)
+            part = []
+            columns = 0
+
+        part.append(char)
+        columns += width
+
+    yield "".join(part)
+
+
+EMPTY_TEXT_KEY: Final = '""'
+"""Input for the empty text, which an empty line never means."""
+
+UNCHANGED: Final = "="
+"""Input that sends the proposed or earlier text unchanged."""
+
+StdinChannel = Literal["stdin", "terminal"]
+
+STDIN: Final[StdinChannel] = "stdin"
+"""Channel of an answer in a dialogue. The function that asks replaces it by its own channel."""
+
+
+def make_empty_confirmation(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
+    """Return a dialogue that leads to the empty `answer`, or back to the dialogue `otherwise`."""
+    confirmed = replace(answer, marks=answer.marks | EMPTY_MARK)
+    meanings = {"y": "send it empty", "n": "go back"}
+    above = ["Your text is empty. Send it?"]
+    dialogue = make_key_dialogue(meanings, {"y": confirmed, "n": otherwise}, above=above)
+    return replace(dialogue, inner=True)
