@@ -102,6 +102,14 @@ def split_json_objects(text: str) -> list[str]:
     return objects
 
 
+def is_json_object(text: str) -> bool:
+    """Return True if `text` is a complete JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _find_content(text: str, begin: int) -> int:
     match = _CONTENT.search(text, begin)
     return len(text) if match is None else match.start()

@@ -95,7 +95,7 @@ OTHER_OPENS: Final = {
     "notebook/prompt/form.py": "a file of the package",
     "notebook/prompt/controls.py": "a file of the package",
     "headless/mcp_server.py": "the null device, for the input of tools",
-    "providers/scripted.py": "a file of the package; reads others with the helper",
+    "providers/script_files.py": "a file of the package; reads others with the helper",
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
@@ -104,11 +104,11 @@ NOT_FILES: Final = {
     "notebook/prompt/prompter.py",
     "notebook/display/turn_display.py",
     "record/document.py",
-    "providers/models.py",
+    "providers/model_entries.py",
     "providers/own_metadata.py",
     "providers/anthropic.py",
     "providers/google_generate.py",
-    "providers/openai_responses.py",
+    "providers/openai_responses_rendering.py",
     "session/cassettes.py",
     "session/conversation.py",
 }

@@ -339,6 +339,7 @@ class Provider(Protocol):
         Raises:
             ProviderError: The request failed or the stream broke. `retryable` is True if the same
                 request may succeed later. Events already yielded stay valid.
+            ConfigError: The configuration has changed since `check_ready`, and cannot be used.
         """
 
     def preview(self, request: ModelRequest) -> SentRequest:

@@ -49,7 +49,7 @@ from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import CONTINUE_PROMPT, Rendering
-from jp_nb.providers.models import list_anthropic_models
+from jp_nb.providers.model_lists import list_anthropic_models
 from jp_nb.providers.own_metadata import read_own_text
 from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.request_body import (
@@ -59,7 +59,7 @@ from jp_nb.providers.request_body import (
     encode_json,
     omit_parameter,
 )
-from jp_nb.providers.streaming import WireObject
+from jp_nb.providers.stream_decoder import WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 

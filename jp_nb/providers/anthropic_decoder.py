@@ -20,11 +20,12 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.json_values import as_object
+from jp_nb.json_values import as_object, is_json_object
 from jp_nb.providers import schemas
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.parameter_names import ParameterNames
-from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
+from jp_nb.providers.stream_decoder import Decoder, WireObject
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
 ANTHROPIC_NAME: Final = "anthropic"

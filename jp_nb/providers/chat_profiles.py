@@ -21,7 +21,7 @@ from jp_nb.providers.call_rules import (
     CallRules,
 )
 from jp_nb.providers.endpoint import Level, ParsedReasoning
-from jp_nb.providers.models import Local
+from jp_nb.providers.local_server import Local
 from jp_nb.providers.request_body import WireMessage
 
 _ASSUMED_MAX_TOKENS: Final = 32_000

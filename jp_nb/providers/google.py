@@ -38,10 +38,11 @@ from jp_nb.providers.attachment_parts import (
 from jp_nb.providers.call_rules import GOOGLE_CALLS
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import Rendering
-from jp_nb.providers.models import list_google_models
+from jp_nb.providers.model_lists import list_google_models
 from jp_nb.providers.request_body import Omitted, RequestBody, WireMessage, encode_json
 from jp_nb.providers.schemas import (
     DROPPED,
@@ -51,7 +52,7 @@ from jp_nb.providers.schemas import (
     expand,
     get_all_of,
 )
-from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject
+from jp_nb.providers.stream_decoder import Decoder, WireObject
 
 GOOGLE_NAME: Final = "google"
 THOUGHT_SIGNATURE_KEY: Final = "google_thought_signature"

@@ -32,6 +32,7 @@ from jp_nb.images import Image
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.google import (
     GOOGLE_NAME,
     THOUGHT_SIGNATURE_KEY,
@@ -56,7 +57,7 @@ from jp_nb.providers.request_body import (
     omit_parameter,
 )
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
-from jp_nb.providers.streaming import EventBuffer, WireObject
+from jp_nb.providers.stream_decoder import WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 from jp_nb.record.context import ContextItem

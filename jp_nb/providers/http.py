@@ -67,6 +67,7 @@ def read_key(variable: str | None) -> str:
     return os.environ.get(variable, "").strip() if variable else ""
 
 
+NO_KEY: Final = KeyRedactor("")
 _make_redactor: Final = lru_cache(8)(KeyRedactor)
 
 
@@ -187,6 +188,24 @@ class HttpClient:
         """
         _ = self.endpoint.url
         self._check_key()
+
+    @asynccontextmanager
+    async def limit_time(self, seconds: float, task: str) -> AsyncGenerator[None, None]:
+        """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
+
+        Raises:
+            ProviderError: A request fails, or they take longer than `seconds`.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as exc:
+            late = f"{self.endpoint.provider} did not {task} within {seconds:g} s"
+            error = ProviderError(late, kind="timeout")
+            error.__cause__ = exc  # its frames contain the key's header
+            raise self.sanitize_error(error) from exc
+        except ProviderError as exc:
+            raise self.sanitize_error(exc) from exc.__cause__
 
     async def fetch(
         self, url: str, body: JsonValue = None, *, headers: Mapping[str, str] | None = None

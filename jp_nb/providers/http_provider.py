@@ -46,7 +46,8 @@ from jp_nb.providers.prompt_cuts import (
 )
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
 from jp_nb.providers.schemas import AnswerSchema
-from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
+from jp_nb.providers.streaming import stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.record.context import RequestContext
 from jp_nb.record.marks import LastHost

@@ -9,9 +9,11 @@ import re
 import socket
 from collections.abc import Sequence
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
+Local = Literal["llamacpp", "ollama"]
+"""A kind of local server."""
 PROBE_SECONDS: Final = 0.5
 """Limit for connecting to an address, and again for its answer."""
 SILENCE_SECONDS: Final = 5.0

@@ -42,7 +42,7 @@ from jp_nb.providers.messages import (
     RESULT_PDFS_INTRO,
     Rendering,
 )
-from jp_nb.providers.models import list_chat_completions_models
+from jp_nb.providers.model_lists import list_chat_completions_models
 from jp_nb.providers.openai_chat_decoder import REASONING_DETAILS_KEY, ChatDecoder
 from jp_nb.providers.own_metadata import rebuild_details
 from jp_nb.providers.request_body import (

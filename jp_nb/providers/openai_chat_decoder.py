@@ -14,9 +14,11 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
 from jp_nb.providers import schemas
+from jp_nb.providers.answer_text import ThinkSplitter
 from jp_nb.providers.chat_profiles import Profile
 from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.streaming import Decoder, EventBuffer, ThinkSplitter, WireObject
+from jp_nb.providers.event_buffer import EventBuffer
+from jp_nb.providers.stream_decoder import Decoder, WireObject
 from jp_nb.providers.tool_calls import CallAssembler, CallDelta
 
 REASONING_DETAILS_KEY: Final = "openrouter_reasoning_details"

@@ -24,11 +24,12 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import compact_json, read_json
+from jp_nb.json_values import compact_json, is_json_object, read_json
 from jp_nb.providers import schemas
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.request_body import encode_json
-from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
+from jp_nb.providers.stream_decoder import Decoder, WireObject
 from jp_nb.providers.tool_calls import (
     StreamedArguments,
     format_arguments_text,

@@ -6,28 +6,14 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
-import os
 import re
-import tomllib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from importlib import resources
-from importlib.resources.abc import Traversable
-from itertools import groupby, islice
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import JsonValue
 
 from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
@@ -42,251 +28,29 @@ from jp_nb.agent.provider import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
-    Usage,
 )
 from jp_nb.agent.summarizer import SUMMARY_KEY
 from jp_nb.config.tree.model_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.json_values import compact_json, encode_utf8
-from jp_nb.providers.errors import classify_response
 from jp_nb.providers.schemas import pass_schema
+from jp_nb.providers.script_files import (
+    SCRIPTED_NAME,
+    ReadScript,
+    Reply,
+    Script,
+    list_scripts,
+    load_script,
+    read_script,
+)
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
-SCRIPTED_NAME: Final = "scripted"
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
-
-MAX_SCRIPT_BYTES: Final = 10_000_000
-MAX_SCRIPTS: Final = 1_000
-"""Limit of the TOML files in a folder that are searched for scripts."""
 _PIECES: Final = 3
 _WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ScriptedCall(_Strict):
-    """A tool call of a reply."""
-
-    name: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-class ScriptedError(_Strict):
-    """HTTP error instead of an answer, or after its text, as a broken stream."""
-
-    status: int = Field(ge=400, le=599)
-    retry_after: float | None = Field(default=None, ge=0)
-    message: str | None = None
-
-    def to_error(self) -> ProviderError:
-        """Return the exception that a real server's response would raise."""
-        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
-        body = json.dumps({"error": {"message": self.message}}) if self.message else ""
-        return classify_response(self.status, headers, body, provider=SCRIPTED_NAME)
-
-
-class Reply(_Strict):
-    """One reply of the script.
-
-    The entries after the last response must contain the texts of `when`, else the reply is skipped.
-    The system texts, attachments, or context must contain those of `expect`, else the request is an
-    error.
-    """
-
-    when: tuple[str, ...] = ()
-    expect: tuple[str, ...] = ()
-    reasoning: str | None = None
-    text: str | None = None
-    data: JsonValue = None
-    tool_calls: tuple[ScriptedCall, ...] = ()
-    chunk_ms: float | None = Field(default=None, ge=0)  # between words; None: a few pieces at once
-    finish: Literal["completed", "max_tokens", "refused"] = "completed"
-    usage: Usage | None = None
-    error: ScriptedError | None = None
-
-    @field_validator("when", "expect", mode="before")
-    @classmethod
-    def _split_single_text(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _require_content(self) -> Self:
-        if not self.model_fields_set & {"reasoning", "text", "data", "tool_calls", "error"}:
-            raise ValueError("needs one of `text`, `reasoning`, `data`, `tool_calls`, `error`")
-        return self
-
-
-class Script(_Strict):
-    """Replies of a scripted model.
-
-    Attributes:
-        inquiries: Answers of the model to questions of tools, by `tool.question`.
-        requests: Texts of the accepted requests. Each turn must begin with a request that contains
-            one of them, and gets the replies from the first one. For other requests, `check_ready`
-            reports that no model is configured.
-        summary: Reply to each request for a summary. None: the next reply.
-    """
-
-    replies: tuple[Reply, ...] = ()
-    requests: tuple[str, ...] = ()
-    inquiries: dict[str, JsonValue] = Field(default_factory=dict)
-    summary: str | None = None
-    name: str = "script"
-
-    @classmethod
-    def load(cls, path: Path | Traversable) -> Self:
-        """Read a script from a TOML file.
-
-        Raises:
-            ConfigError: The file is missing or is not a script. The message names file and key.
-        """
-        try:
-            content = read_script(path) if isinstance(path, Path) else path.read_bytes()
-        except OSError as exc:
-            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
-        return cls.decode(content, path)
-
-    @classmethod
-    def decode(cls, content: bytes, path: Path | Traversable) -> Self:
-        """Parse the `content` of the script file at `path`.
-
-        Raises:
-            ConfigError: The content is not a script. The message names file and key.
-        """
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as exc:
-            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
-        return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
-
-    @classmethod
-    @lru_cache(maxsize=16)
-    def parse(cls, text: str, *, name: str = "script", source: str = "<script>") -> Self:
-        """Parse a script in TOML. `source` is its file, for messages.
-
-        Raises:
-            ConfigError: The text is not TOML or not a script. The message names the key.
-        """
-        try:
-            return cls.model_validate({"name": name, **tomllib.loads(text)})
-        except tomllib.TOMLDecodeError as exc:
-            raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=source) from exc
-        except ValidationError as exc:
-            raise ConfigError(_format_first_error(exc), kind="malformed", layer=source) from exc
-
-
-def _format_first_error(error: ValidationError) -> str:
-    first = error.errors()[0]
-    path = "".join(map(_format_key, first["loc"])).lstrip(".")
-    message = first["msg"].removeprefix("Value error, ")
-
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        key = str(first["loc"][-1])
-        known = [*Reply.model_fields, *ScriptedCall.model_fields, *Script.model_fields]
-        near = difflib.get_close_matches(key, known, n=1)
-        suggestion = f"; did you mean `{near[0]}`?" if near else ""
-        message = f"unknown key{suggestion}"
-
-    return f"{path}: {message}" if path else message
-
-
-def _format_key(key: int | str) -> str:
-    return f"[{key}]" if isinstance(key, int) else f".{key}"
-
-
-def find_script(
-    name: str, folders: Sequence[Path], *, packaged: Traversable | None = None
-) -> Path | Traversable:
-    """Return the file of a script. Searches `folders`, their `scripts/` folders, and the package.
-
-    Raises:
-        ConfigError: `name` is a path, or there is no such script.
-    """
-    return next(_find_scripts(name, folders, packaged=packaged))
-
-
-def _find_scripts(
-    name: str, folders: Sequence[Path], *, packaged: Traversable | None = None
-) -> Iterator[Path | Traversable]:
-    """Yield the files of a script, in the order of the places. There is at least one."""
-    path = "assistant.model.id.name"
-    if not name or "/" in name or "\\" in name or name.startswith("."):
-        raise ConfigError(f"{name!r} is not a script name", path=path)
-
-    places = _list_places(folders, packaged)
-    is_found = False
-    for place in places:
-        file = place.joinpath(f"{name}.toml")
-        if file.is_file():
-            is_found = True
-            yield file
-
-    if is_found:
-        return
-    raise ConfigError(
-        f"script {name}.toml not found in "
-        f"{', '.join(str(place) for place in places[:-1])} or in the package; "
-        f"available: {', '.join(_list_scripts(places)) or 'none'}",
-        path=path,
-    )
-
-
-def _list_places(
-    folders: Sequence[Path], packaged: Traversable | None = None
-) -> list[Path | Traversable]:
-    places: list[Path | Traversable] = []
-    for folder in folders:
-        places += [folder, folder / "scripts"]
-    return [*places, packaged or _packaged_scripts()]
-
-
-def _packaged_scripts() -> Traversable:
-    return resources.files("jp_nb").joinpath("scripts")
-
-
-def _list_scripts(places: Sequence[Path | Traversable]) -> list[str]:
-    names: set[str] = set()
-    for place in places:
-        if place.is_dir():
-            names.update(file.name.removesuffix(".toml") for file in _list_files(place))
-    return sorted(names)
-
-
-def _list_files(place: Path | Traversable) -> Iterator[Path | Traversable]:
-    """Yield the scripts in `place`. The folder of a notebook contains other TOML files."""
-    files = (file for file in place.iterdir() if file.name.endswith(".toml"))
-    for file in islice(files, MAX_SCRIPTS):
-        if not isinstance(file, Path) or _is_script(file, any_content=place.name == "scripts"):
-            yield file
-
-
-def _is_script(file: Path, *, any_content: bool) -> bool:
-    try:
-        with os.fdopen(open_regular(file), "rb") as content:
-            begin = content.read(64 * 1024)  # enough to recognize the file
-    except OSError:
-        return False
-    return any_content or b"[[replies]]" in begin
-
-
-ReadScript = Callable[[Path], bytes]
-"""Returns the content of a script file in a folder. It raises a `ConfigError` if the file must not
-be used, and an `OSError` if it cannot be read."""
-
-
-def read_script(path: Path) -> bytes:
-    """Return the content of the script file at `path`, of any owner.
-
-    Raises:
-        OSError: It cannot be read, is not a regular file, or has more than `MAX_SCRIPT_BYTES`.
-    """
-    return read_regular(path, max_bytes=MAX_SCRIPT_BYTES)
 
 
 class ScriptedProvider:
@@ -306,7 +70,6 @@ class ScriptedProvider:
         folders: Sequence[Path] = (),
         read: ReadScript = read_script,
     ) -> None:
-        self.requests: list[ModelRequest] = []  # for tests
         self._script = script
         self._folders = folders
         self._read_file = read
@@ -320,22 +83,7 @@ class ScriptedProvider:
         """
         if self._script is not None:
             return self._script
-
-        refused: ConfigError | None = None
-        for file in _find_scripts(model, self._folders):
-            if not isinstance(file, Path) or file.parent == _packaged_scripts():
-                return Script.load(file)
-            try:
-                content = self._read_file(file)
-            except ConfigError as exc:
-                refused = refused or exc
-            except OSError as exc:
-                raise ConfigError(f"cannot read the script: {exc}", layer=str(file)) from exc
-            else:
-                return Script.decode(content, file)
-
-        assert refused is not None
-        raise refused
+        return load_script(model, self._folders, read=self._read_file)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream the next reply; see `Provider`.
@@ -345,7 +93,6 @@ class ScriptedProvider:
             ProviderError: No reply is left, the reply expects another request, or is an error.
         """
         script = self.script(request.model)
-        self.requests.append(request)
 
         last = request.context.items[-1].entry if len(request.context) else None
         marks = last.metadata if isinstance(last, ChatRequest) else {}
@@ -443,9 +190,8 @@ class ScriptedProvider:
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the scripts; see `Provider`."""
-        places = _list_places(self._folders)
-        found = _list_scripts(places) if self._script is None else [self._script.name]
-        return ModelList(tuple(ModelInfo(name) for name in found))
+        names = list_scripts(self._folders) if self._script is None else [self._script.name]
+        return ModelList(tuple(map(ModelInfo, names)))
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Accept every schema; see `Provider`."""
@@ -591,7 +337,8 @@ def _find_answer(
     index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
 ) -> Iterator[ProviderEvent]:
     # As from a server that does not enforce the schema. The module loads httpx.
-    from jp_nb.providers.streaming import AnswerText, EventBuffer
+    from jp_nb.providers.answer_text import AnswerText
+    from jp_nb.providers.event_buffer import EventBuffer
 
     answer = AnswerText(pass_schema(schema))
     buffer = EventBuffer()

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.providers.http import HttpClient
-from jp_nb.providers.models import limit_time
 
 NO_COUNT: Final = "does not count tokens of a request. `%jp request next` shows an estimate"
 _TOO_MANY: Final = 2**53
@@ -46,7 +45,7 @@ async def fetch_token_count(
         ProtocolError: The answer has no number.
     """
     provider = http.endpoint.provider
-    async with limit_time(http, seconds, "count the tokens"):
+    async with http.limit_time(seconds, "count the tokens"):
         try:
             answer = await http.fetch(query.url, query.body, headers=query.headers)
         except ProviderError as exc:

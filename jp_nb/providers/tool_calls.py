@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from jp_nb.agent.provider import Flush, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import read_json, split_json_objects
-from jp_nb.providers.streaming import EventBuffer, is_json_object
+from jp_nb.json_values import is_json_object, read_json, split_json_objects
+from jp_nb.providers.event_buffer import EventBuffer
 
 _STRUCTURE: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 

@@ -13,7 +13,7 @@ from typing import Any
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.model_settings import Llm
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.scripted import SCRIPTED_NAME
+from jp_nb.providers.script_files import SCRIPTED_NAME
 from jp_nb.session.cassettes import CassetteProvider, Cassettes, OpenCassette, hide_key
 
 

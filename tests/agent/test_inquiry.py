@@ -24,7 +24,8 @@ from jp_nb.agent.inquiry import (
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.providers import create_provider
-from jp_nb.providers.scripted import Script, ScriptedProvider
+from jp_nb.providers.script_files import Script
+from jp_nb.providers.scripted import ScriptedProvider
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event, request_value

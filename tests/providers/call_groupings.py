@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from tests.kit.kinds import is_kind
 
 Wire = dict[str, Any]

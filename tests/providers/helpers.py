@@ -12,9 +12,10 @@ from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.streaming import Decoder, EventBuffer, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.record.events import Entry
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value

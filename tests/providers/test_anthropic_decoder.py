@@ -10,7 +10,7 @@ import jp_nb as jp
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.streaming import EventBuffer
+from jp_nb.providers.event_buffer import EventBuffer
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.providers.helpers import decode_messages

@@ -22,7 +22,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
-from jp_nb.providers.models import parse_models
+from jp_nb.providers.model_entries import parse_models
 from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import request_value
 from tests.providers.helpers import (

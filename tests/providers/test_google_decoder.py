@@ -14,7 +14,7 @@ from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.record.events import Entry
 from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import model_event

@@ -17,7 +17,7 @@ from jp_nb.providers.google_generate import GenerateDecoder, GenerateRendering
 from jp_nb.providers.google_interactions import InteractionsRendering
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.messages import Rendering
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.record.events import Entry
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value

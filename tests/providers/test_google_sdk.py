@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers import create_provider
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.providers.stream_decoder import StreamDecoder
 from tests.kit.models import request_value
 from tests.kit.records import new_event
 from tests.providers.helpers import (

@@ -13,8 +13,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.errors import ProtocolError
 from jp_nb.providers import create_provider, http
-from jp_nb.providers import models as models_module
-from jp_nb.providers.models import add_llamacpp_properties, add_ollama_details
+from jp_nb.providers import model_entries as models_module
+from jp_nb.providers.model_entries import add_llamacpp_properties, add_ollama_details
 from jp_nb.providers.scripted import ScriptedProvider
 from tests.kit.models import request_value
 from tests.providers.listed_models import (

@@ -14,10 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
-from jp_nb.providers.openai_responses import (
-    ResponsesRendering,
-    build_request_fields,
-)
+from jp_nb.providers.openai_responses_fields import build_request_fields
+from jp_nb.providers.openai_responses_rendering import ResponsesRendering
 from jp_nb.record.events import Entry
 from jp_nb.record.head import mark_head
 from tests.kit.kinds import is_kind, list_kinds, select_kind

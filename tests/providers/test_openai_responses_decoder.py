@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.agent.provider import ProviderEvent
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.streaming import EventBuffer
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.providers.helpers import decode_messages, text_of

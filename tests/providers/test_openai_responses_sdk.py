@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.providers import create_provider
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.providers.stream_decoder import StreamDecoder
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
 from tests.kit.records import new_event

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.providers import create_provider
-from jp_nb.providers.scripted import Script, ScriptedProvider, count_used_replies, find_script
+from jp_nb.providers.script_files import Script
+from jp_nb.providers.scripted import ScriptedProvider, count_used_replies
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event, request_value
 from tests.kit.records import new_event
@@ -234,30 +237,38 @@ def test_malformed_script_is_refused_with_file_and_place(
         with subtests.test(toml=toml, message=message):
             file = tmp_path / "broken.toml"
             file.write_text(toml)
+            provider = create_provider("scripted", {"folders": [str(tmp_path)]})
             with pytest.raises(jp.ConfigError, match=message) as caught:
-                Script.load(file)
+                provider.check_ready("broken", "Hello!")
             assert str(file) in str(caught.value)
 
 
-def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
-    shipped = tmp_path / "package" / "scripts"
+async def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     beside = tmp_path / "notebooks"
-    for folder in (beside, beside / "scripts", shipped):
-        folder.mkdir(parents=True)
-    (shipped / "a.toml").write_text("")
-    assert find_script("a", [beside], packaged=shipped) == shipped / "a.toml"
-    (beside / "scripts" / "a.toml").write_text("")
-    assert find_script("a", [beside], packaged=shipped) == beside / "scripts" / "a.toml"
-    (beside / "a.toml").write_text("")
-    assert find_script("a", [beside], packaged=shipped) == beside / "a.toml"
-    with pytest.raises(jp.ConfigError, match=r"script b\.toml not found in .*; available: a"):
-        find_script("b", [beside], packaged=shipped)
+    (beside / "scripts").mkdir(parents=True)
+    provider = create_provider("scripted", {"folders": [str(beside)]})
+
+    async def reply(conversation: str) -> str:
+        request = ask(
+            user("Hello! Who answers here?"), model="welcome", conversation_id=conversation
+        )
+        return text_of(await collect(provider, request))
+
+    assert "I am a **script**" in await reply("of the package")
+    for file in (beside / "scripts" / "welcome.toml", beside / "welcome.toml"):
+        file.write_text(f'[[replies]]\ntext = "{file}"\n')
+        assert await reply(str(file)) == str(file)
+
+    missing = r"script b\.toml not found in .*; available: .*welcome"
+    with pytest.raises(jp.ConfigError, match=missing):
+        provider.check_ready("b", "Hello!")
 
 
 def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
+    provider = create_provider("scripted")
     for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
         with subtests.test(name=name), pytest.raises(jp.ConfigError, match="not a script name"):
-            find_script(name, [])
+            provider.check_ready(name, "Hello!")
 
 
 async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path: Path) -> None:
@@ -269,6 +280,34 @@ async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path:
     assert provider.script("mine").inquiries == {"a.b": "c"}
     file.write_text('[[replies]]\ntext = "old"\n[[replies]]\ntext = "new"')
     assert text_of(await collect(provider, ask(model="mine"))) == "new"
+
+
+async def test_script_that_breaks_between_two_requests_is_named_in_the_error(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    provider = create_provider("scripted", {"folders": [str(tmp_path)]})
+    file = tmp_path / "mine.toml"
+
+    for content, message in ((b"[[replies", "not TOML"), (b"\xff", "utf-8"), (None, "not found")):
+        with subtests.test(message=message):
+            file.unlink(missing_ok=True)
+            if content is not None:
+                file.write_bytes(content)
+
+            with pytest.raises(jp.ConfigError, match=message) as caught:
+                await collect(provider, ask(model="mine"))
+            assert "mine.toml" in str(caught.value)
+
+
+async def test_requests_are_not_kept() -> None:
+    provider = provider_of(["Hello."])
+    last = user("Hi.")
+    await collect(provider, ask(last))
+
+    seen = weakref.ref(last)
+    del last
+    gc.collect()
+    assert seen() is None
 
 
 def test_scripted_provider_does_not_import_httpx() -> None:
@@ -311,7 +350,6 @@ async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
         seen = await collect(provider, make_question_request())
         assert json.loads(text_of(seen, "structured")) == {"inquiry_id": "id-1", "answer": True}
         assert [type(event).__name__ for event in seen] == ["TextPart", "Flush", "Finished"]
-    assert len(provider.requests) == 3
     request = ask(user("a"), called("c1"), result("c1", "sunny"))
     assert text_of(await collect(provider, request)) == "It will be sunny."
 

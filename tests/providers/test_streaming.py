@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers import create_provider, streaming
+from jp_nb.providers import create_provider, idle_watch, streaming
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.providers.helpers import (
@@ -172,8 +172,8 @@ async def collect_delayed(
 ) -> list[ProviderEvent]:
     """Return the events of a `body` with 0.9 s between its parts (None: silence). Timeout: 1 s."""
     now = 0.0
-    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
-    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
+    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.001)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         nonlocal now
@@ -250,7 +250,7 @@ async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         for chunk in [b": ping\n\n"] * 3:
@@ -268,9 +268,9 @@ async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPat
 
 async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection of a laptop that slept for an hour times out at the next check."""
-    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.02)
     readings = iter([0.0] * 6)
-    monkeypatch.setattr(streaming, "wall_clock", lambda: next(readings, 3600.0))
+    monkeypatch.setattr(idle_watch, "wall_clock", lambda: next(readings, 3600.0))
     with LoopbackServer([Reply(delay=5)]) as server:
         provider = create_provider("openai", {"base_url": server.url})
         _, error = await collect_failure(provider, ask(idle_timeout=60))
@@ -280,8 +280,8 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
-    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
+    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.001)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         nonlocal now

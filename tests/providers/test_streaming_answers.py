@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.response import ResponseBuilder
+from jp_nb.json_values import is_json_object
+from jp_nb.providers.answer_text import AnswerText, ThinkSplitter
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.schemas import adapt_for_openai, pass_schema
-from jp_nb.providers.streaming import AnswerText, EventBuffer, ThinkSplitter, is_json_object
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.providers.helpers import text_of

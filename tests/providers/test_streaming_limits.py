@@ -17,13 +17,13 @@ import jp_nb as jp
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError
-from jp_nb.providers import create_provider, http, streaming
+from jp_nb.providers import create_provider, http, idle_watch, sse, stream_decoder, streaming
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from tests.kit.kinds import is_kind, list_kinds
 from tests.kit.models import model_event
 from tests.providers.helpers import ask, collect, collect_failure, text_of
@@ -38,9 +38,9 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(streaming, "END_SECONDS", 0.2)
-    monkeypatch.setattr(streaming, "IDLE_TIMEOUTS", 2)
+    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(idle_watch, "END_SECONDS", 0.2)
+    monkeypatch.setattr(idle_watch, "IDLE_TIMEOUTS", 2)
     monkeypatch.setattr(http, "ERROR_BODY_SECONDS", 0.2)
 
 
@@ -78,7 +78,7 @@ async def collect_timed(
     The clock is fake. A piece that is None is silence.
     """
     now = 0.0
-    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         nonlocal now
@@ -212,7 +212,7 @@ async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.Mo
 async def test_flood_without_content_ends_before_the_idle_timeout(
     idle_timeout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_EMPTY_BYTES", 1 << 20)
+    monkeypatch.setattr(stream_decoder, "MAX_EMPTY_BYTES", 1 << 20)
     flood = endless(EMPTY * 1000, STREAM, HELLO)
     seen, error = await collect_outcome(
         lambda: flood, idle_timeout=idle_timeout, max_response_bytes=1 << 20
@@ -266,7 +266,7 @@ async def test_endless_headers_are_refused() -> None:
 def test_endless_event_is_refused_in_bounded_memory(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_EVENT_BYTES", 1 << 20)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1 << 20)
     much = b"x" * 65_536
     for kind, first, piece in [
         ("a line", b"data: ", much),
@@ -344,7 +344,7 @@ def test_signatures_count_toward_the_limit() -> None:
 def test_bytes_on_the_wire_are_limited_by_the_size_of_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_OVERHEAD_BYTES", 100_000)
+    monkeypatch.setattr(stream_decoder, "MAX_OVERHEAD_BYTES", 100_000)
     with pytest.raises(jp.ProviderError, match="bytes for an answer of 0") as caught:
         feed(chat_stream(max_response_bytes=100), [chat(content="")] * 10_000)
     assert caught.value.kind == "output_limit"

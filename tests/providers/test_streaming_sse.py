@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import ProtocolError
-from jp_nb.providers.streaming import SseDecoder
+from jp_nb.providers.sse import SseDecoder
 
 MAX_EVENT_BYTES = 16_777_216
 

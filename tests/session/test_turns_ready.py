@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,6 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.providers.scripted import Script, find_script
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHost
 from tests.support.notebook_runs import NOTEBOOKS
@@ -70,8 +71,8 @@ def test_packaged_script_answers_the_quickstart(session: Session) -> None:
     notebook = json.loads((NOTEBOOKS / "01-quickstart.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"]]
     asked = [cell.partition("\n")[2] for cell in cells if cell.startswith("%%jp")]
-    file = find_script("welcome", [])
-    wanted = Script.load(file).requests
+    script = resources.files("jp_nb").joinpath("scripts", "welcome.toml").read_text()
+    wanted = tomllib.loads(script)["requests"]
     assert len(asked) == len(wanted) == 5
     assert all(any(each in text for each in wanted) for text in asked)
 

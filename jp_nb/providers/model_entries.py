@@ -1,4 +1,4 @@
-"""List the models of a server.
+"""Read the entries of a server's list of models.
 
 A field that is missing, too long, or of another type is omitted. The rest of the model is kept.
 
@@ -10,21 +10,16 @@ https://docs.ollama.com/api, https://ai.google.dev/api/models, https://github.co
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal
-from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.errors import ProviderError
+from jp_nb.agent.provider import ModelInfo
 from jp_nb.json_values import as_object, replace_surrogates
-from jp_nb.providers.http import HttpClient
 
 MAX_MODELS: Final = 5_000
 MAX_ID_CHARS: Final = 200
@@ -152,6 +147,12 @@ def _parse_google_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     )
 
 
+def generates_text(entry: JsonValue) -> bool:
+    """Return True if a model of Google's list generates texts, as far as the list says it."""
+    known = _read_words(as_object(entry).get("supportedGenerationMethods"))
+    return known is None or bool(known & {"generateContent", "createInteraction"})
+
+
 def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     details = as_object(entry.get("details"))
     return ModelInfo(
@@ -208,9 +209,6 @@ def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
         tools=tools,
         reasoning=reasoning,
     )
-
-
-# --- fields that a server sends ------------------------------------------------------------------
 
 
 def _read_text(value: JsonValue) -> str:
@@ -275,171 +273,3 @@ def _read_timestamp(value: JsonValue) -> float | None:
 def _read_day(value: JsonValue) -> str:
     moment = _read_moment(value)
     return "" if moment is None else moment.date().isoformat()
-
-
-MAX_MODEL_PAGES: Final = 20
-MAX_OLLAMA_DETAILS: Final = 30
-"""Maximum number of models for which Ollama is asked for details."""
-_PAGE: Final = 1000
-_TASK: Final = "list its models"
-
-Local = Literal["llamacpp", "ollama"]
-
-
-async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
-    """List the models of a server with the Anthropic Messages API.
-
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
-    """
-    url = f"{http.endpoint.url.removesuffix('/messages')}/models"
-
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
-        after = ""
-        for _ in range(MAX_MODEL_PAGES):
-            page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
-            yield parse_models(page, "anthropic")
-
-            last = page.get("last_id")
-            if page.get("has_more") is not True or not isinstance(last, str):
-                return
-            after = f"&after_id={quote(last[:MAX_ID_CHARS], safe='')}"
-
-    async with limit_time(http, seconds, _TASK):
-        return await _collect_pages(pages())
-
-
-async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
-    """List the models of Google that generate texts.
-
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
-    """
-    root = http.endpoint.url.removesuffix("/interactions").removesuffix("/models")
-
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
-        after = ""
-        for _ in range(MAX_MODEL_PAGES):
-            page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
-            listed = page.get("models")
-            entries = listed if isinstance(listed, list) else []
-            chosen: list[JsonValue] = [
-                each
-                for each in entries
-                if _generates_text(as_object(each).get("supportedGenerationMethods"))
-            ]
-            yield parse_models({"models": chosen}, "google")
-
-            token = page.get("nextPageToken")
-            if not isinstance(token, str) or not token:
-                return
-            after = f"&pageToken={quote(token, safe='')}"
-
-    async with limit_time(http, seconds, _TASK):
-        return await _collect_pages(pages())
-
-
-def _generates_text(methods: JsonValue) -> bool:
-    known = _read_words(methods)
-    return known is None or bool(known & {"generateContent", "createInteraction"})
-
-
-async def list_chat_completions_models(
-    http: HttpClient, seconds: float, local: Local | None = None
-) -> ModelList:
-    """List the models of a server with the Chat Completions or the Responses API.
-
-    `local` selects further requests to a local server. This is not the list of a provider with the
-    Messages API: its pages and fields differ (`list_anthropic_models`).
-
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
-    """
-    root = http.endpoint.url.removesuffix("/chat/completions").removesuffix("/responses")
-    base = root.removesuffix("/v1")
-
-    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
-        page = await http.fetch(f"{root}/models")
-        seen = 0
-        for _ in range(MAX_MODEL_PAGES):
-            models = parse_models(page, "openai")
-            yield models
-            seen += len(models)
-
-            if not as_object(as_object(page).get("links")).get("next"):  # OpenRouter's
-                return
-            page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
-
-    async with limit_time(http, seconds, _TASK):
-        if local == "ollama":
-            tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
-            first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
-            return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
-
-        found = await _collect_pages(pages())
-        if local == "llamacpp" and len(found.models) == 1:
-            props = await _fetch_optional(http, f"{base}/props")
-            return ModelList((add_llamacpp_properties(found.models[0], props),))
-        return found
-
-
-@asynccontextmanager
-async def limit_time(http: HttpClient, seconds: float, task: str) -> AsyncGenerator[None, None]:
-    """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
-
-    Raises:
-        ProviderError: A request fails, or they take longer than `seconds`.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as exc:
-        late = f"{http.endpoint.provider} did not {task} within {seconds:g} s"
-        error = ProviderError(late, kind="timeout")
-        error.__cause__ = exc  # its frames contain the key's header
-        raise http.sanitize_error(error) from exc
-    except ProviderError as exc:
-        raise http.sanitize_error(exc) from exc.__cause__
-
-
-async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelList:
-    # A page without a new model ends the list: a server may repeat pages.
-    found: dict[str, ModelInfo] = {}
-    count = 0
-    async with aclosing(pages) as each:
-        async for page in each:
-            before = len(found)
-            found.update((model.id, model) for model in page if model.id not in found)
-            count += 1
-            if len(found) == before or len(found) > MAX_MODELS:
-                break
-
-    listed = _limit_models(found.values())
-    return ModelList(listed.models, is_cut=listed.is_cut or count == MAX_MODEL_PAGES)
-
-
-def _limit_models(models: Iterable[ModelInfo]) -> ModelList:
-    kept = tuple(models)
-    return ModelList(kept[:MAX_MODELS], is_cut=len(kept) > MAX_MODELS)
-
-
-async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) -> JsonValue:
-    try:
-        return await http.fetch(url, body)
-    except ProviderError:
-        return None
-
-
-async def _add_all_details(
-    http: HttpClient, base: str, models: Iterable[ModelInfo]
-) -> list[ModelInfo]:
-    semaphore = asyncio.Semaphore(4)  # a local server answers a few requests at once
-
-    async def add_details(model: ModelInfo) -> ModelInfo:
-        async with semaphore:
-            shown = await _fetch_optional(http, f"{base}/api/show", {"model": model.id})
-        return add_ollama_details(model, shown)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(add_details(model)) for model in models]
-    return [task.result() for task in tasks]

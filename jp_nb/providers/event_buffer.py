@@ -1,0 +1,154 @@
+"""Collect the events that a decoder finds in a response, without the key.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Final
+
+from jp_nb.agent.provider import (
+    Finished,
+    Flush,
+    InputChange,
+    KeepAlive,
+    ProviderEvent,
+    TextKind,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.config.secrets import RedactedStream
+from jp_nb.json_values import MAX_INTEGER, as_object
+from jp_nb.providers.http import NO_KEY, KeyRedactor
+
+MAX_FINISH_REASON_CHARS: Final = 40
+
+
+class EventBuffer:
+    """Events of one response that were decoded and not taken yet.
+
+    It joins adjacent pieces of a text, measures the content, and removes the key. Text above
+    `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, `add` drops events.
+    """
+
+    def __init__(self, redactor: KeyRedactor = NO_KEY, max_bytes: int = 0) -> None:
+        self.finished = False
+        self.open_calls: set[int] = set()  # indexes of the incomplete ones
+        self.keep_alives = 0
+        self.state_reports = 0
+        self.held_chars = 0  # received characters that are in no event yet
+        self.chars = 0  # of texts, arguments, and names of tools
+        self.bytes = 0  # of texts, arguments, tool calls, and metadata
+        self._events: list[ProviderEvent] = []
+        self._kind: TextKind | None = None  # of the text that grows; None: arguments
+        self._index = -1
+        self._pieces: list[str] = []
+        self._max_bytes = max_bytes
+        self._redactor = redactor
+        self._redacted: dict[int, tuple[RedactedStream, TextKind | None]] = {}
+
+    def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
+        """Add a piece of text of item `index`; of the arguments of its call if `kind` is None."""
+        size = len(text)
+        self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        self.chars += size
+        if 0 < self._max_bytes < self.bytes:
+            return
+
+        if index != self._index or kind is not self._kind:
+            self._end_text()
+            self._index = index
+            self._kind = kind
+
+        self._pieces.append(text)
+
+    def note_state(self) -> None:
+        """Note that a message reported only a state, which does not extend the idle timeout."""
+        self.state_reports += 1
+
+    def add(
+        self, event: ToolCallStart | Flush | KeepAlive | Usage | InputChange | Finished
+    ) -> None:
+        """Add an event that is not a text."""
+        if self.finished:
+            return
+
+        self._end_text()
+        match event:
+            case ToolCallStart(index=index, id=id_, name=name):
+                if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
+                    raise TypeError  # `StreamDecoder` reports it
+                self.open_calls.add(index)
+                self.bytes += len(name) + len(id_)
+                self.chars += len(name)
+            case KeepAlive():
+                self.keep_alives += 1
+            case Flush(index=index, metadata=metadata):
+                self.open_calls.discard(index)
+                self.bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
+                if metadata:
+                    event = Flush(index, as_object(self._redactor.hide_value(dict(metadata))))
+                self._end_redacted(index)
+            case Finished(reason=reason, detail=detail):
+                self.finished = True
+                # A finish detail is shown to the user.
+                word = None if detail is None else self._redactor.hide(str(detail))[:2000]
+                event = Finished(reason, word)
+                self._end_all_redacted()
+            case InputChange(reason=reason):
+                word = self._redactor.hide(reason)[:MAX_FINISH_REASON_CHARS]
+                event = replace(event, reason=word)
+                self.bytes += len(word)
+            case Usage():  # counts are added up and stored as JSON
+                counts = {
+                    name: count
+                    for name, count in asdict(event).items()
+                    if type(count) is int and 0 <= count <= MAX_INTEGER
+                }
+                event = Usage(**counts)
+
+        self._events.append(event)
+
+    def take(self) -> list[ProviderEvent]:
+        """Return the events since the last call."""
+        self._end_text()
+        events = self._events
+        self._events = []
+        return events
+
+    def take_held_texts(self) -> list[ProviderEvent]:
+        """Return the ends of texts that were held back."""
+        self._end_all_redacted()
+        return self.take()
+
+    def _end_text(self) -> None:
+        if not self._pieces:
+            return
+        text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
+        self._pieces.clear()
+
+        if self._redactor.applies_to_responses:
+            known = self._redacted.get(self._index)
+            stream = known[0] if known else self._redactor.stream()
+            self._redacted[self._index] = stream, self._kind
+            text = stream.feed(text)
+
+        self._add_piece(self._index, self._kind, text)
+
+    def _end_redacted(self, index: int) -> None:
+        known = self._redacted.pop(index, None)
+        if known and (text := known[0].finish()):
+            self._add_piece(index, known[1], text)
+
+    def _end_all_redacted(self) -> None:
+        for index in [*self._redacted]:
+            self._end_redacted(index)
+
+    def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
+        if kind is None:
+            self._events.append(ToolCallArguments(index, text))
+        else:
+            self._events.append(TextPart(index, kind, text))

@@ -1,0 +1,115 @@
+"""Decode server-sent events.
+
+Source: `docs/providers.md`, https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from jp_nb.errors import ProtocolError
+from jp_nb.providers.http import NO_KEY, KeyRedactor
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
+
+
+class SseDecoder:
+    """Decoder for one stream of server-sent events. Returns the data of each event.
+
+    Only `data` is used, because the messages of the protocols contain their types. It must be
+    UTF-8: a replacement would change the answer without notice. Comments are only counted. Lines
+    end in LF, CR LF, or CR. The key of `redactor` is removed, which cannot contain a line end.
+    """
+
+    def __init__(self, redactor: KeyRedactor = NO_KEY) -> None:
+        self.comments = 0
+        self._redactor = redactor
+        self._tail = bytearray()
+        self._data: list[str] = []
+        self._size = 0
+        self._skip_newline = False
+        self._at_start = True
+        self._is_utf8 = True
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """Yield the events that `chunk` completes. Exhaust the iterator before the next call.
+
+        Raises:
+            ProtocolError: The text is not UTF-8, or an event is longer than 16 MiB.
+        """
+        if self._skip_newline or b"\r" in chunk:
+            chunk = self._normalize_line_ends(chunk)
+        self._size += len(chunk)
+        data = self._data
+        end = chunk.rfind(b"\n")
+        lines: list[str] = []
+
+        if end >= 0:
+            whole = self._tail + chunk[:end] if self._tail else chunk[:end]
+            lines = self._split_lines(whole)
+            self._tail.clear()
+        self._tail += chunk[end + 1 :]
+
+        for line in lines:
+            if line.startswith("data: "):
+                data.append(line[6:])
+            elif line:
+                self._process_field(line)
+            elif len(data) == 1 and self._is_utf8:  # the usual event
+                self._size = 0
+                yield data.pop()
+            elif data:
+                yield self._dispatch()
+
+        if not data:
+            self._size = len(self._tail)
+        if self._size > MAX_EVENT_BYTES:
+            raise ProtocolError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
+
+    def finish(self) -> Iterator[str]:
+        """Yield the last event if only its blank line is missing."""
+        for line in self._split_lines(self._tail):
+            self._process_field(line)
+        if self._data:
+            with suppress(ProtocolError):  # the stream ended inside a character
+                yield self._dispatch()
+
+    def _normalize_line_ends(self, chunk: bytes) -> bytes:
+        if self._skip_newline and chunk:
+            self._skip_newline = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            # `\r` ends the line at once. A `\n` at the start of the next chunk belongs to it.
+            self._skip_newline = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+    def _split_lines(self, lines: bytes | bytearray) -> list[str]:
+        try:
+            text = lines.decode()
+        except UnicodeDecodeError:  # may be outside the data, or after other events
+            self._is_utf8 = False
+            text = lines.decode(errors="surrogateescape")
+        return self._redactor.hide_in_lines(text)
+
+    def _process_field(self, line: str) -> None:
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix("\ufeff")
+        name, separator, value = line.partition(":")
+        if separator and not name:
+            self.comments += 1
+        elif name == "data":
+            self._data.append(value.removeprefix(" "))
+
+    def _dispatch(self) -> str:
+        data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
+        self._data.clear()
+        self._size = 0
+        if self._is_utf8 or _UNDECODED.search(data) is None:
+            return data
+        raise ProtocolError("the stream is not UTF-8")
