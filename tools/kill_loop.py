@@ -34,7 +34,7 @@ from pydantic import JsonValue
 import jp_nb
 from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
-from jp_nb.record.turn_view import find_interrupted_turn, list_open_calls
+from jp_nb.record.interrupted_turn import find_interrupted_turn, list_open_calls
 from jp_nb.session import set_current
 from jp_nb.session.host import OpenedConversation
 from jp_nb.session.resume import TurnResumption

@@ -12,7 +12,7 @@ from jp_nb.agent.call import Call
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entry_images import make_image_entry
 from jp_nb.record.events import Entry, ToolCallResponse
-from jp_nb.record.turn_view import CallProgress, CallStage
+from jp_nb.record.interrupted_turn import CallProgress, CallStage
 
 
 class ProgressWriter:

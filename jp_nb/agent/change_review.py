@@ -51,9 +51,9 @@ from jp_nb.config.schema import (
     parse_path,
 )
 from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import NOT_IN_TIME
-from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.text import spell_invisible
 from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.outcome import Success

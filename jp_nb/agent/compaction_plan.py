@@ -18,12 +18,11 @@ from jp_nb.config.tree.compaction_settings import (
     TurnBound,
     parse_bound,
 )
-from jp_nb.record.compaction import (
+from jp_nb.record.compaction import list_active_compactions, list_turn_treatments
+from jp_nb.record.compaction_range import (
     CompactionBounds,
     TurnRange,
-    list_active_compactions,
     list_summary_ranges,
-    list_turn_treatments,
     widen_to_summaries,
 )
 from jp_nb.record.context import build_context

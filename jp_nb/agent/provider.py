@@ -18,7 +18,7 @@ from jp_nb.record.context import RequestContext
 from jp_nb.record.head import Attachment as Attachment
 from jp_nb.record.head import AttachmentMark, RequestHead, mark_attachment
 from jp_nb.record.head import ToolDefinition as ToolDefinition
-from jp_nb.record.marks import Usage as Usage
+from jp_nb.record.token_usage import Usage as Usage
 
 
 @dataclass(frozen=True, slots=True)

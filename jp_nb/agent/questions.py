@@ -46,7 +46,6 @@ from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
 from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
-from jp_nb.record.marks import ModelUsage, with_usage
 from jp_nb.record.outcomes import (
     END_WORDS,
     AnswerMark,
@@ -54,6 +53,7 @@ from jp_nb.record.outcomes import (
     QuestionOutcome,
     read_question_outcome,
 )
+from jp_nb.record.token_usage import ModelUsage, with_usage
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import is_cancelled
 from jp_nb.toolkit.outcome import NeedsInput

@@ -9,7 +9,7 @@ from typing import Final
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
-from jp_nb.record.document import make_title
+from jp_nb.record.conversation_list import make_title
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, read_words
 from jp_nb.record.stream import ConversationStream
 

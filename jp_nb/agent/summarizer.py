@@ -16,10 +16,8 @@ from jp_nb.agent.compaction_plan import (
 from jp_nb.agent.provider import ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
 from jp_nb.errors import ProviderError
-from jp_nb.record.compaction import (
-    TurnRange,
-    mark_as_one_step,
-)
+from jp_nb.record.compaction import mark_as_one_step
+from jp_nb.record.compaction_range import TurnRange
 from jp_nb.record.context import ContextItem, RequestContext, build_turns_context
 from jp_nb.record.events import (
     ChatRequest,

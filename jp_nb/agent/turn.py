@@ -30,6 +30,7 @@ from jp_nb.agent.refusals import explain_refusal
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
+from jp_nb.record.change_marks import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -40,9 +41,8 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
+from jp_nb.record.interrupted_turn import OpenCall
 from jp_nb.record.marks import find_missing_tool, make_request_marks
-from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
-from jp_nb.record.turn_view import OpenCall
 from jp_nb.text import one_line
 from jp_nb.toolkit.base import CallInterrupted, is_cancelled
 

@@ -28,8 +28,8 @@ from jp_nb.record.events import (
     Entry,
     InquiryQuestion,
 )
-from jp_nb.record.marks import ModelUsage, with_usage
-from jp_nb.record.turn_view import CallProgress
+from jp_nb.record.interrupted_turn import CallProgress
+from jp_nb.record.token_usage import ModelUsage, with_usage
 from jp_nb.toolkit.base import CellThread, SharedContext
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.secret_answers import SecretAnswers

@@ -38,7 +38,7 @@ from jp_nb.config.tree.model_settings import (
 from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
-from jp_nb.record.document import ConversationInfo, list_conversations
+from jp_nb.record.conversation_list import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import CONFIG_SUFFIXES

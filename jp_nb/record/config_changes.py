@@ -30,9 +30,10 @@ from jp_nb.config.schema import (
     format_path,
     parse_path,
 )
+from jp_nb.record.change_marks import is_tool_change, select_effective_deltas
 from jp_nb.record.config_history import Projection, Step
 from jp_nb.record.events import ConfigDelta, TurnStart
-from jp_nb.record.stream import ConversationStream, is_tool_change, select_effective_deltas
+from jp_nb.record.stream import ConversationStream
 
 NEVER = -1
 

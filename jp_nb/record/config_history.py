@@ -5,8 +5,7 @@ each delta is applied in order. A path that a delta unsets stays unset, whatever
 set. A path in its `uncovers` has the value of the layers below again. Invalid settings of the
 result are a `ConfigError`.
 
-`Budget` limits the work for an untrusted record. Its unit is one value that is read or copied:
-lists are compared item by item, and an object with a changed member is copied.
+`Budget` limits the work for an untrusted record (`change_budget.py`).
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -35,9 +33,11 @@ from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
+from jp_nb.record.change_budget import Budget
+from jp_nb.record.change_marks import ProposedBy, RevertedChanges, read_proposed_by
 from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, read_proposed_by
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import to_shown_turn
 
 
@@ -71,66 +71,6 @@ def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return True if one path contains the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
-
-
-CHANGE_UNITS = 20  # units of each change
-UNSET_UNITS = 5
-CHARS_PER_UNIT = 100  # characters with the cost of one unit
-
-
-class Budget:
-    """Limit of work. Once it is exceeded, no further change is allowed."""
-
-    def __init__(self, units: int) -> None:
-        self.left = units
-
-    def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
-        """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
-        self.left -= CHANGE_UNITS
-
-        for path in unsets:
-            if self.left < 0:
-                break
-            self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
-            value: Any = now
-            for key in try_parse_path(path) or ():  # all that contains it is copied
-                if not isinstance(value, Mapping):
-                    break
-                self.left -= len(value)
-                value = value.get(key)
-            if isinstance(value, list) or _is_list(value):
-                self._spend_value(value)
-
-        self._spend_value(delta)
-        pending: list[tuple[Any, Any]] = [(now, delta)]
-
-        while pending and self.left >= 0:
-            value, over = pending.pop()
-            if isinstance(value, Mapping) and isinstance(over, Mapping) and not _is_list(value):
-                self.left -= len(value)
-                pending += [(value[key], inner) for key, inner in over.items() if key in value]
-            else:
-                self._spend_value(value)
-
-        return self.left >= 0
-
-    def _spend_value(self, value: Any) -> None:
-        pending = [value]
-        while pending and self.left >= 0:
-            value = pending.pop()
-            self.left -= 1
-            if isinstance(value, str):
-                self.left -= len(value) // CHARS_PER_UNIT
-            elif isinstance(value, Mapping):
-                self.left -= sum(map(len, value)) // CHARS_PER_UNIT
-                pending += value.values()
-            elif isinstance(value, list):
-                pending += value
-
-
-def _is_list(value: Any) -> bool:
-    # A list may be stored with its merge strategy.
-    return isinstance(value, Mapping) and isinstance(value.get("value"), list)
 
 
 MODEL_KEYS = ("assistant", "model", "id")

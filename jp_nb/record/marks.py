@@ -1,7 +1,6 @@
-"""Read and write the metadata of a turn's entries, such as tool choice, host, and token usage.
+"""Read and write the metadata of a turn's entries, such as tool choice, host, and edited arguments.
 
-Providers never receive these keys. If a response has no entry, an empty configuration change at the
-end of the turn has its usage.
+Providers never receive these keys.
 
 Source: `docs/record.md`.
 """
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Self
 
@@ -20,7 +19,6 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import MAX_INTEGER, JsonObject, as_object
 from jp_nb.record.document import Document, get_events
 from jp_nb.record.events import (
-    USAGE_KEY,
     ChatRequest,
     ChatResponse,
     Entry,
@@ -214,81 +212,6 @@ def is_skipped(response: ToolCallResponse) -> bool:
     return response.content in declined or response.content.startswith("Tool skipped by user")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Numbers of tokens; None if the provider did not report one.
-
-    During a response, a provider may report several times. Each report counts from the beginning of
-    the request, so its numbers replace earlier ones. The field names are also the keys in records
-    and in the reports of `jp-nb run`.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return the sums. A sum is None only if neither number was reported."""
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in USAGE_FIELDS}
-        known = {name: pair for name, pair in pairs.items() if pair != (None, None)}
-        return Usage(**{name: (one or 0) + (more or 0) for name, (one, more) in known.items()})
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """Return the reported numbers as records and reports store them."""
-        counts = {name: getattr(self, name) for name in USAGE_FIELDS}
-        return {name: count for name, count in counts.items() if count is not None}
-
-
-USAGE_FIELDS: Final = tuple(each.name for each in fields(Usage))
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUsage:
-    """Tokens of one model, which is `provider/name`, or "" if unknown."""
-
-    model: str
-    tokens: Usage = field(default_factory=Usage)
-
-
-def with_usage(entry: EntryT, *used: ModelUsage) -> EntryT:
-    """Return `entry` with usage in its metadata, or `entry` itself if no number was reported."""
-    stored: list[JsonValue] = []
-    for each in used:
-        if each.tokens != Usage():
-            model: JsonObject = {"model": each.model} if each.model else {}
-            stored.append(model | each.tokens.to_json())
-
-    if not stored:
-        return entry
-
-    usage = stored[0] if len(stored) == 1 else stored
-    return entry.with_metadata(**{USAGE_KEY: usage})
-
-
-def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
-    """Return the valid usage in the `metadata` of an entry."""
-    stored = metadata.get(USAGE_KEY) if isinstance(metadata, Mapping) else None
-    several = stored if isinstance(stored, list) else [stored]
-    return tuple(_read(one) for one in several if isinstance(one, dict))
-
-
-def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
-    model = stored.get("model")
-
-    # A longer text is no name of a model.
-    named = model if isinstance(model, str) and len(model) <= 300 else ""
-
-    counts: dict[str, int] = {}
-    for name in USAGE_FIELDS:
-        count = stored.get(name)
-        if type(count) is int and 0 <= count <= MAX_INTEGER:
-            counts[name] = count
-
-    return ModelUsage(named, Usage(**counts))
-
-
 def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -> EntryT:
     """Return `entry` with the counts of input changes by reason, and by True if it was dropped."""
     if not changes:
@@ -312,13 +235,3 @@ def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, 
             if type(count) is int and 0 < count <= MAX_INTEGER:
                 found[reason, is_dropped] += count
     return found
-
-
-def sum_usage(entries: Iterable[Entry]) -> Usage:
-    """Return the tokens of the `entries` of a turn."""
-    total = Usage()
-    for entry in entries:
-        if USAGE_KEY in entry.metadata:
-            for one in read_usage(entry.metadata):
-                total += one.tokens
-    return total

@@ -1,7 +1,4 @@
-"""Read model of a conversation: `Turn`, tool calls, questions, and interrupted turns.
-
-After a crash, the progress of tool calls in the journal tells calls that never ran from calls that
-may have run. It also has the results of finished calls.
+"""Read model of a conversation: `Turn`, its tool calls, questions, and changes.
 
 Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.md`.
 """
@@ -12,53 +9,45 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.images import Image, count_images
 from jp_nb.json_values import copy_json, copy_nested_json
+from jp_nb.record.change_marks import (
+    NoAnswer,
+    ProposedBy,
+    is_unanswered,
+    read_no_answer,
+    read_proposed_by,
+)
 from jp_nb.record.entry_images import NO_ENTRY_IMAGES, EntryImages, RecordedImages
 from jp_nb.record.events import (
-    CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
     Entry,
-    ImageEntry,
     InquiryRequest,
     InquiryResponse,
     RawEntry,
     ToolCallRequest,
     ToolCallResponse,
-    TurnStart,
-    decode_event,
     is_usage_mark,
     read_recorded_by,
     read_typed,
 )
-from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import (
     EDITED_ARGUMENTS_KEY,
-    Usage,
     find_missing_call,
     is_continuation,
     is_schema_retry,
     is_skipped,
     read_rule,
-    sum_usage,
 )
 from jp_nb.record.outcomes import ANSWER_MARKS, OPEN, QuestionOutcome, read_question_outcome
-from jp_nb.record.stream import (
-    ConversationStream,
-    NoAnswer,
-    ProposedBy,
-    RevertedChanges,
-    is_unanswered,
-    read_no_answer,
-    read_proposed_by,
-)
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.token_usage import Usage, sum_usage
 from jp_nb.record.turn_numbers import to_shown_turn
 
 if TYPE_CHECKING:  # the schema loads slowly
@@ -493,195 +482,3 @@ class Conversation:
         return cls(
             stream.id, stream.title, tuple(turns), tuple(copy_nested_json(stream.raw)), config
         )
-
-
-CallStage = Literal["asked", "permitted", "started", "finished"]
-"""The last step of a call: permission asked, permission given, tool started, or tool finished."""
-_STAGES: Final = get_args(CallStage)
-
-
-@dataclass(frozen=True, slots=True)
-class CallProgress:
-    """The last known step of a tool call.
-
-    The `entries` of a finished call are the stored images of its result, and the response.
-    """
-
-    stage: CallStage
-    entries: tuple[RawEntry, ...] = ()
-
-    def to_json(self, call: str) -> dict[str, JsonValue]:
-        """Return the JSON object for the call with the event id `call`."""
-        found: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
-        return {**found, "entries": list(self.entries)} if self.entries else found
-
-
-def read_progress(value: Any) -> tuple[str, CallProgress] | None:
-    """Return the event id and the progress in `value`, or None if it is malformed."""
-    match value:
-        case {
-            "event_id": str() as call,
-            "stage": ("asked" | "permitted" | "started" | "finished") as stage,
-            **rest,
-        }:
-            entries = rest.get("entries", [])
-            if isinstance(entries, list) and all(isinstance(each, dict) for each in entries):
-                return call, CallProgress(stage, tuple(entries))
-    return None
-
-
-def pick_latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
-    """Return the progress with the later stage."""
-    return max(one, other, key=lambda each: _STAGES.index(each.stage))
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCall:
-    """A tool call without a response, the event id of its request, and its last known step."""
-
-    request: ToolCallRequest
-    event_id: str
-    stage: CallStage | None = None
-
-    @property
-    def may_have_run(self) -> bool:
-        """False if the tool certainly did not start."""
-        return self.stage not in ("asked", "permitted")
-
-
-def list_open_calls(
-    stream: ConversationStream, progress: Mapping[str, CallProgress]
-) -> list[OpenCall]:
-    """Return the calls of the current turn without a response, in call order."""
-    found = []
-
-    for index in stream.open_tool_call_indexes():
-        request = stream.entries[index]
-        event_id = stream.event_id(index)
-        assert isinstance(request, ToolCallRequest)
-        known = progress.get(event_id)
-        stage = known.stage if known else None
-        found.append(OpenCall(request, event_id, stage))
-    return found
-
-
-def make_finished_entries(
-    stream: ConversationStream, progress: Mapping[str, CallProgress]
-) -> list[Entry]:
-    """Return the entries of open calls that have finished, ready to be appended.
-
-    In a record, a response belongs to the first open call with its id. If two calls have the same
-    id, the response of the later one is omitted while the earlier one is open.
-
-    Raises:
-        StorageError: An entry is malformed.
-    """
-    found: list[Entry] = []
-    blocked: set[str] = set()
-    digests: set[str] = set()
-
-    for call in list_open_calls(stream, progress):
-        entries: list[Entry] = []
-
-        if call.stage == "finished" and call.request.id not in blocked:
-            entries = [decode_event(raw, len(stream)) for raw in progress[call.event_id].entries]
-        if not any(isinstance(e, ToolCallResponse) and e.id == call.request.id for e in entries):
-            blocked.add(call.request.id)
-            continue
-
-        for entry in entries:
-            if isinstance(entry, ImageEntry):
-                if entry.digest in digests or stream.images.find(entry.digest) is not None:
-                    continue
-                digests.add(entry.digest)
-            found.append(entry)
-
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class InterruptedTurn:
-    """The last turn, if it can continue.
-
-    Attributes:
-        finished: Finished calls of the same response as the open calls.
-        is_unanswered: True if the model sent no text and no call in the turn.
-        taken_back: Configuration changes for the turn, which were reverted as it failed.
-        untrusted_changes: Number of such changes in the untrusted part of the record.
-    """
-
-    turn: int
-    request: ChatRequest
-    open_calls: tuple[OpenCall, ...]
-    finished: tuple[ToolCallRequest, ...]
-    is_unanswered: bool
-    taken_back: tuple[ConfigDelta, ...] = ()
-    untrusted_changes: int = 0
-
-
-def find_interrupted_turn(
-    stream: ConversationStream,
-    *,
-    ended_early: bool = False,
-    untrusted_count: int = 0,
-    progress: Mapping[str, CallProgress] = MappingProxyType({}),
-) -> InterruptedTurn | None:
-    """Return the last turn of `stream` if it is incomplete, or None.
-
-    With `ended_early`, the text of the response is incomplete, which the record does not show. The
-    first `untrusted_count` configuration changes are from someone else. `progress` of open calls is
-    by their event ids.
-    """
-    turn = stream.current_turn()
-    request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
-
-    if request is None or not (ended_early or _awaits_model(turn)):
-        return None
-
-    calls = tuple(list_open_calls(stream, progress))
-    is_silent = is_unanswered(turn)
-    numbers = _reverted_changes(stream) if is_silent else []
-    own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
-    finished = _find_finished_calls(turn) if calls else []
-
-    return InterruptedTurn(
-        stream.turn_count - 1,
-        request,
-        calls,
-        tuple(finished),
-        is_silent,
-        own,
-        len(numbers) - len(own),
-    )
-
-
-def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
-    pairs, _, _ = match_pairs(enumerate(turn))
-    last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
-    first = last
-    while isinstance(turn[first - 1], ToolCallRequest):
-        first -= 1
-    calls = (turn[i] for i in range(first, last + 1) if i in pairs)
-    return [call for call in calls if isinstance(call, ToolCallRequest)]
-
-
-def _reverted_changes(stream: ConversationStream) -> list[int]:
-    """Return the numbers of the changes that the mark of the last turn reverts."""
-    number = len(stream.deltas)
-
-    for entry in reversed(stream.entries):
-        if isinstance(entry, ChatRequest):
-            break
-        number -= isinstance(entry, ConfigDelta)
-        if read_no_answer(entry) is not None:
-            reverted = RevertedChanges()
-            reverted.follow(stream.deltas[:number])
-            return sorted(reverted.follow(stream.deltas[: number + 1]))
-    return []
-
-
-def _awaits_model(turn: Sequence[Entry]) -> bool:
-    events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
-    last = events[-1] if events else None
-    is_answer = isinstance(last, ChatResponse) and last.kind != "reasoning"
-    return not (is_answer or isinstance(last, TurnStart | None))

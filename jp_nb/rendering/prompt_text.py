@@ -27,7 +27,8 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     get_outcome,
 )
-from jp_nb.record.outcomes import NONE_OF_THESE, REFUSED, end_in_words
+from jp_nb.record.outcomes import REFUSED, end_in_words
+from jp_nb.record.recorded_answers import NONE_OF_THESE
 from jp_nb.rendering.change_text import summarize_changes
 from jp_nb.rendering.markdown import escape_markup
 from jp_nb.rendering.question_text import (

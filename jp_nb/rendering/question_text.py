@@ -23,17 +23,9 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.outcomes import (
-    CHANNEL_WORDS,
-    CONFIRMED_ANSWER,
-    DONE_ANSWER,
-    EMPTY,
-    END_WORDS,
-    NONE_OF_THESE,
-    LoggedAnswer,
-    QuestionOutcome,
-    end_in_words,
-)
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, QuestionOutcome, end_in_words
+from jp_nb.record.question_history import LoggedAnswer
+from jp_nb.record.recorded_answers import CONFIRMED_ANSWER, DONE_ANSWER, EMPTY, NONE_OF_THESE
 from jp_nb.rendering.markdown import escape_markup, make_code_block, quote_markdown
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,

@@ -22,10 +22,11 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
-from jp_nb.record.compaction import find_compactions, format_compactions
+from jp_nb.record.compaction import find_compactions
+from jp_nb.record.compaction_text import format_compactions
 from jp_nb.record.document import Document, get_conversation_head, get_events
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
-from jp_nb.record.marks import read_usage
+from jp_nb.record.token_usage import read_usage
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,

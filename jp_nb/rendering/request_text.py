@@ -41,7 +41,7 @@ from jp_nb.images import MEDIA_TYPES, Image, format_bytes
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.marks import read_usage
+from jp_nb.record.token_usage import read_usage
 from jp_nb.rendering.report import (
     Report,
     join_reports,

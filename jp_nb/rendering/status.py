@@ -28,8 +28,8 @@ from jp_nb.agent.display import (
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import PathKeys, format_path, mask_secrets, node_at, parse_path
+from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
 from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.record.turn_view import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.text import MAX_FEW_NAMES, MAX_ITEMS_IN_LINE, one_line, pluralize

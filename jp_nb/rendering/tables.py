@@ -18,11 +18,14 @@ from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks
 from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.json_values import as_object, compact_json
-from jp_nb.record.compaction import SENT_WHOLE, TurnRange, format_treatment, list_turn_treatments
+from jp_nb.record.compaction import list_turn_treatments
+from jp_nb.record.compaction_range import TurnRange
+from jp_nb.record.compaction_text import SENT_WHOLE, format_treatment
 from jp_nb.record.document import Document, get_events
 from jp_nb.record.events import USAGE_KEY, ChatRequest, Compaction, read_words
-from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
+from jp_nb.record.marks import read_input_changes
 from jp_nb.record.stream import ConversationStream, TurnEntries
+from jp_nb.record.token_usage import ModelUsage, Usage, read_usage, sum_usage
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.report import (

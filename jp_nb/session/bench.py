@@ -37,6 +37,7 @@ from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json
+from jp_nb.record.change_marks import read_proposed_by
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
@@ -48,7 +49,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.stream import ConversationStream, TurnEntries, read_proposed_by
+from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall, read_turn
 from jp_nb.rendering.prompt_text import spell_name

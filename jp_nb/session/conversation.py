@@ -22,9 +22,9 @@ from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, ReproducibleClock
 from jp_nb.record.document import list_notices as notices_of
+from jp_nb.record.interrupted_turn import CallProgress, list_open_calls, make_finished_entries
 from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.record.turn_view import CallProgress, list_open_calls, make_finished_entries
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
 from jp_nb.session.turn_line import TurnLine, is_inside_tool
@@ -357,7 +357,7 @@ class ActiveConversation:
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
         """Add a notice if the last turn can be resumed, with the state of its tool calls."""
-        from jp_nb.record.turn_view import find_interrupted_turn
+        from jp_nb.record.interrupted_turn import find_interrupted_turn
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError, UsageError
+from jp_nb.record.change_marks import is_unanswered
 from jp_nb.record.config_changes import (
     select_changes_before_first_turn,
     select_changes_for_rerun,
     select_changes_since_last_turn,
 )
-from jp_nb.record.document import (
+from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.conversation_list import (
     ConversationInfo,
     drop_conversation,
-    fork_conversation,
     list_conversations,
     switch_conversation,
 )
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
-from jp_nb.record.stream import ConversationStream, is_unanswered
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, list_inherited_notices

@@ -28,9 +28,9 @@ from jp_nb.record.document import (
     get_others,
 )
 from jp_nb.record.events import RawEntry
+from jp_nb.record.interrupted_turn import CallProgress, pick_latest_progress
 from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import CallProgress, pick_latest_progress
 from jp_nb.storage.journal_file import (
     EntriesDigest,
     JournalContents,

@@ -19,11 +19,11 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
 from jp_nb.record.compaction import (
     find_last_step,
-    format_compaction_line,
     list_active_compactions,
     make_revert,
     mark_as_one_step,
 )
+from jp_nb.record.compaction_text import format_compaction_line
 from jp_nb.record.config_draft import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark

@@ -28,7 +28,7 @@ from jp_nb.errors import JpNbError, StorageError, UsageError
 from jp_nb.json_values import sorted_json
 from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.document import Document
-from jp_nb.record.outcomes import (
+from jp_nb.record.question_history import (
     ENTRY_VERSION,
     LoggedAnswer,
     QuestionHistory,

@@ -31,7 +31,7 @@ from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import sync_folder
 from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
 from jp_nb.record.events import RawEntry
-from jp_nb.record.turn_view import CallProgress, read_progress
+from jp_nb.record.interrupted_turn import CallProgress, read_progress
 from jp_nb.storage.files import get_data_folder, try_lock
 
 JOURNAL_SUFFIX: Final = ".jsonl"

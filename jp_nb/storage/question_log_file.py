@@ -1,7 +1,7 @@
 """Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
 
-Each line is one entry of `record.outcomes.make_entry`. Answers have a permanent number, counted
-from 1. Entries of older logs have three fields, and their position is their number.
+Each line is one entry of `record.question_history.make_entry`. Answers have a permanent number,
+counted from 1. Entries of older logs have three fields, and their position is their number.
 
 A writer holds a lock until its lines are on the disk, so a killed process leaves at most one
 incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
@@ -42,7 +42,8 @@ from jp_nb.json_values import (
     read_json,
     sorted_json,
 )
-from jp_nb.record.outcomes import SEEN_ENDS, is_answered, read_entry_time
+from jp_nb.record.outcomes import SEEN_ENDS
+from jp_nb.record.question_history import is_answered, read_entry_time
 from jp_nb.storage.files import (
     LOCK_TIMEOUT_S,
     MAX_OWNED_FILE_BYTES,
@@ -372,7 +373,7 @@ class QuestionLogFile:
         An entry with a `row` is not written if the log already contains this row.
 
         Args:
-            entries: Entries of `record.outcomes.make_entry`.
+            entries: Entries of `record.question_history.make_entry`.
             key: Signs the entries.
             if_new: Skip an entry if the newest answer to the same question is equal.
 

@@ -36,8 +36,8 @@ from pydantic import (
 )
 
 from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.outcomes import DONE_ANSWER
-from jp_nb.record.outcomes import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.record.recorded_answers import DONE_ANSWER
+from jp_nb.record.recorded_answers import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.toolkit.misfits import is_linear_pattern, matches_pattern
 from jp_nb.toolkit.parameters import TextFormat, has_format, has_type

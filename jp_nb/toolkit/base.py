@@ -19,7 +19,8 @@ from pydantic import JsonValue
 from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode, ToolConfig
 from jp_nb.images import Image
 from jp_nb.record.events import InquirySource
-from jp_nb.record.outcomes import QuestionHistory, QuestionOutcome
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.question_history import QuestionHistory
 from jp_nb.toolkit.outcome import Failure, Outcome
 from jp_nb.values.base import DEFAULT_SIDE
 

@@ -33,7 +33,7 @@ from pydantic_core import PydanticCustomError
 
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.errors import UsageError
-from jp_nb.record.outcomes import CONFIRMED_ANSWER, EMPTY
+from jp_nb.record.recorded_answers import CONFIRMED_ANSWER, EMPTY
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import (
     MAX_FIELDS,

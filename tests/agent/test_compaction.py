@@ -13,10 +13,10 @@ import jp_nb as jp
 from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.compactor import CompactionSettings
 from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
+from jp_nb.record.change_marks import is_unanswered
 from jp_nb.record.compaction import list_active_compactions
 from jp_nb.record.context import build_context
-from jp_nb.record.marks import read_usage
-from jp_nb.record.stream import is_unanswered
+from jp_nb.record.token_usage import read_usage
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
 from tests.kit.kinds import is_kind

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from jp_nb.record.change_marks import ProposedBy, read_proposed_by
 from jp_nb.record.document import Document
-from jp_nb.record.stream import ProposedBy, read_proposed_by
 from jp_nb.rendering.log import format_proposing_tools
 from tests.agent.proposers import (
     APPLY,

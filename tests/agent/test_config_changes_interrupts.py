@@ -9,7 +9,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.partial import merge_partials
-from jp_nb.record.stream import read_proposed_by
+from jp_nb.record.change_marks import read_proposed_by
 from tests.agent.proposers import (
     APPLY,
     FULL,

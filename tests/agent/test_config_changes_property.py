@@ -27,9 +27,9 @@ from jp_nb.config.partial import (
     strip_strategies,
 )
 from jp_nb.config.schema import parse_path
+from jp_nb.record.change_marks import read_no_answer, read_proposed_by
 from jp_nb.record.document import Document
 from jp_nb.record.events import Entry
-from jp_nb.record.stream import read_no_answer, read_proposed_by
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.kit.kinds import is_kind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.stream import NoAnswer, read_no_answer
+from jp_nb.record.change_marks import NoAnswer, read_no_answer
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
     CuttingCell,

@@ -13,8 +13,9 @@ from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.providers import create_provider
-from jp_nb.record.marks import ModelUsage, read_usage
-from jp_nb.record.stream import ConversationStream, read_no_answer
+from jp_nb.record.change_marks import read_no_answer
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.token_usage import ModelUsage, read_usage
 from jp_nb.record.turn_view import read_turn
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool

@@ -15,7 +15,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.record.turn_view import list_open_calls
+from jp_nb.record.interrupted_turn import list_open_calls
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import (
     BROKEN,

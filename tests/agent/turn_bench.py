@@ -29,8 +29,9 @@ from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.events import Entry
+from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import CallProgress, read_turn
+from jp_nb.record.turn_view import read_turn
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.python import PythonTool

@@ -18,9 +18,10 @@ from jp_nb.cli import main
 from jp_nb.headless.files import write_notebook
 from jp_nb.json_values import copy_nested_json
 from jp_nb.record import document, merge
+from jp_nb.record.change_marks import NoAnswer, make_no_answer
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import Entry, decode_event
-from jp_nb.record.stream import ConversationStream, NoAnswer, make_no_answer
+from jp_nb.record.stream import ConversationStream
 from tests.kit.records import new_event
 
 Write = Callable[..., Path]

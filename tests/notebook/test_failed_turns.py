@@ -12,7 +12,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
-from jp_nb.record.stream import NoAnswer, read_no_answer
+from jp_nb.record.change_marks import NoAnswer, read_no_answer
 from jp_nb.rendering import log as log_module
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files

@@ -9,7 +9,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.record.clock import DEFAULT_CLOCK, ReproducibleClock, make_epoch_clock, parse_timestamp
-from jp_nb.record.document import fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.stream import ConversationStream
 from tests.kit.records import new_event
 

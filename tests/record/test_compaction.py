@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from jp_nb.config.tree.compaction_settings import TurnBound, parse_bound
 from jp_nb.interop.jp_head import convert_for_head
 from jp_nb.record.compaction import (
-    TurnRange,
     find_compactions,
     find_last_step,
     is_revert,
@@ -20,8 +19,9 @@ from jp_nb.record.compaction import (
     make_revert,
     mark_as_one_step,
 )
+from jp_nb.record.compaction_range import TurnRange
 from jp_nb.record.context import build_context, build_turns_context
-from jp_nb.record.document import fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.events import Summary, ToolCallPolicy
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import is_kind

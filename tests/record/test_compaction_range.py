@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jp_nb.config.tree.compaction_settings import TurnBound, parse_bound
-from jp_nb.record.compaction import CompactionBounds, TurnRange, make_revert, widen_to_summaries
+from jp_nb.record.compaction import make_revert
+from jp_nb.record.compaction_range import CompactionBounds, TurnRange, widen_to_summaries
 from tests.record.hourly_turns import summarized, turns
 from tests.support.entries import ASKED, START, called, new_stream, result
 

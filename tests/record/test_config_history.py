@@ -24,7 +24,7 @@ from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.config_draft import Draft
 from jp_nb.record.config_history import Projection
-from jp_nb.record.document import fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.events import decode_event
 from jp_nb.record.stream import ConversationStream
 from tests.config.config_strategies import partials

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.context import build_context, find_requests
+from jp_nb.record.context import build_context
+from jp_nb.record.request_spans import find_requests
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, new_stream, raw, result
 from tests.support.record_strategies import records
 

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import (
+from jp_nb.record.conversation_list import (
     ConversationInfo,
-    Document,
-    NewerVersionError,
     drop_conversation,
     list_conversations,
     switch_conversation,
 )
+from jp_nb.record.document import Document, NewerVersionError
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
 from tests.support.record_strategies import STAMP, json_values

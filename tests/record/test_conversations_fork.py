@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.record.document import fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.stream import ConversationStream
 from tests.kit.records import new_event
 from tests.support.entries import (

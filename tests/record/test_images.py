@@ -14,7 +14,8 @@ from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallPolicy
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import read_turn

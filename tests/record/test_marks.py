@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.record.change_marks import select_effective_deltas
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.events import is_usage_mark
-from jp_nb.record.marks import ModelUsage, read_usage, with_usage
-from jp_nb.record.stream import select_effective_deltas
+from jp_nb.record.token_usage import ModelUsage, read_usage, with_usage
 from tests.kit.models import model_event
 from tests.kit.records import new_event
 from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw

@@ -13,7 +13,8 @@ from pydantic import SecretBytes
 import jp_nb as jp
 from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
 from jp_nb.record.events import InquirySource, decode_event
-from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_logged_answer
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.question_history import make_entry, read_logged_answer
 from jp_nb.storage.question_log_file import (
     LogLine,
     decode_log_entry,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.outcomes import format_recorded_answer
+from jp_nb.record.recorded_answers import format_recorded_answer
 from tests.support.record_strategies import json_values
 
 SIZES = {

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.record import outcomes
-from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory
+from jp_nb.record.question_history import (
+    LoggedAnswer,
+    QuestionHistory,
+    list_ended_questions,
+    list_recorded_answers,
+)
 from tests.kit.records import parse_event
 from tests.support.entries import new_stream
 
@@ -31,11 +35,11 @@ def pair(name: str, answer: Any, *, text: str = "Which?", **more: Any) -> list[d
 
 
 def recorded_answers(raw: list[dict[str, Any]]) -> tuple[LoggedAnswer, ...]:
-    return outcomes.list_recorded_answers(new_stream(*raw))
+    return list_recorded_answers(new_stream(*raw))
 
 
 def ended_answers(raw: list[dict[str, Any]], start: int = 0) -> list[Any]:
-    return [entry["answer"] for entry in outcomes.list_ended_questions(new_stream(*raw), start)]
+    return [entry["answer"] for entry in list_ended_questions(new_stream(*raw), start)]
 
 
 def turn(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,7 +90,7 @@ def test_records_with_and_without_outcomes_are_read() -> None:
     assert [x.words for x in recorded_answers(raw)] == ["Postgres"]
     stream = new_stream(*turn())
     stream.append(*(parse_event(raw) for raw in pair("c.a.1", "pg")))
-    assert [x.words for x in outcomes.list_recorded_answers(stream)] == ["Postgres"]
+    assert [x.words for x in list_recorded_answers(stream)] == ["Postgres"]
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")

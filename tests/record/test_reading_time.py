@@ -17,7 +17,9 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import make_inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, fork_conversation, list_conversations, list_notices
+from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.conversation_list import list_conversations
+from jp_nb.record.document import Document, list_notices
 from jp_nb.record.turn_view import read_turn
 from tests.support.images import figure
 

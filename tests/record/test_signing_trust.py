@@ -12,7 +12,8 @@ from pydantic import JsonValue, SecretBytes
 
 import jp_nb
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, switch_conversation
+from jp_nb.record.conversation_list import switch_conversation
+from jp_nb.record.document import Document
 from jp_nb.record.signing import NoKeyError, Trust, is_signature
 from jp_nb.record.stream import ConversationStream
 from tests.kit.records import new_event

@@ -9,6 +9,13 @@ import pytest
 
 import jp_nb
 from jp_nb.interop.files import read_directory, write_directory
+from jp_nb.record.change_marks import (
+    NoAnswer,
+    RevertedChanges,
+    is_unanswered,
+    make_no_answer,
+    read_no_answer,
+)
 from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import (
     select_changes_before_first_turn,
@@ -16,15 +23,9 @@ from jp_nb.record.config_changes import (
 )
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, fork_conversation
-from jp_nb.record.stream import (
-    ConversationStream,
-    NoAnswer,
-    RevertedChanges,
-    is_unanswered,
-    make_no_answer,
-    read_no_answer,
-)
+from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.document import Document
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import read_turn
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event

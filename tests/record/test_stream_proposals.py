@@ -9,15 +9,12 @@ import pytest
 
 from jp_nb.config.layers import Layer
 from jp_nb.interop.files import Directory, write_directory
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata, read_proposed_by
 from jp_nb.record.config_history import Projection
-from jp_nb.record.document import Document, fork_conversation
+from jp_nb.record.conversation_fork import fork_conversation
+from jp_nb.record.document import Document
 from jp_nb.record.events import decode_event
-from jp_nb.record.stream import (
-    ConversationStream,
-    ProposedBy,
-    make_proposal_metadata,
-    read_proposed_by,
-)
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import ConfigChange, read_turn
 from tests.interop.jp_directories import imported
 from tests.kit.kinds import is_kind

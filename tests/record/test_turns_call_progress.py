@@ -9,14 +9,14 @@ import pytest
 import jp_nb as jp
 from jp_nb.record.entry_images import make_image_entry, make_images_metadata
 from jp_nb.record.events import Entry
-from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import (
+from jp_nb.record.interrupted_turn import (
     CallProgress,
     list_open_calls,
     make_finished_entries,
     pick_latest_progress,
     read_progress,
 )
+from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
 from tests.support.entries import ASKED, START, T, called, new_stream, raw

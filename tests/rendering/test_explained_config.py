@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.stream import ProposedBy, make_proposal_metadata
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from tests.kit.records import new_event
 from tests.support.sessions import Notebook
 

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.marks import read_usage
+from jp_nb.record.token_usage import read_usage
 from jp_nb.rendering.status import format_tokens
 from jp_nb.rendering.tables import render_input_changes, render_usage
 from tests.kit.models import model_event

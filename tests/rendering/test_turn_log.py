@@ -11,10 +11,10 @@ import pytest
 
 import jp_nb
 from jp_nb.cli import main
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, TurnText, read_turn
 from jp_nb.rendering import log as log_module
 from jp_nb.toolkit.base import DataSection, frame_sections, remove_frame

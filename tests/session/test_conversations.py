@@ -15,9 +15,9 @@ import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.notebook.commands import run_subcommand
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.stream import ProposedBy, make_proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.session.turn_retry import TurnRetry

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.directives import Directive
-from jp_nb.record.turn_view import CallProgress, list_open_calls
+from jp_nb.record.interrupted_turn import CallProgress, list_open_calls
 from jp_nb.session.session import Session
 from tests.kit.records import new_event
 from tests.session.journals import entry_types, journal_files, open_session, read_lines

@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
-from jp_nb.record.stream import ProposedBy, make_proposal_metadata
+from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.session.base_config import base_config
 from jp_nb.session.settings import Settings
 from jp_nb.storage import config_files

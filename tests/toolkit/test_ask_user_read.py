@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory, QuestionOutcome
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.toolkit.builtin import BUILTINS
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure

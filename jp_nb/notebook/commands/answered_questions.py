@@ -14,7 +14,7 @@ from jp_nb.notebook.commands import (
     Invocation,
     suggest_name,
 )
-from jp_nb.record.outcomes import (
+from jp_nb.record.question_history import (
     DEFAULT_LIMIT,
     NO_HISTORY,
     LoggedAnswer,

@@ -18,9 +18,10 @@ from jp_nb.interop.directories import find_folder, load_directory, save_director
 from jp_nb.interop.files import Dialect
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.clock import utc_now
-from jp_nb.record.compaction import format_compactions
+from jp_nb.record.compaction_text import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
-from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
+from jp_nb.record.conversation_list import ConversationInfo, list_conversations, make_title
+from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, read_words
 from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
 from jp_nb.rendering.log import render_conversations

@@ -28,7 +28,7 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     make_empty_confirmation,
     make_key_dialogue,
 )
-from jp_nb.record.outcomes import EMPTY
+from jp_nb.record.recorded_answers import EMPTY
 from jp_nb.rendering import prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
 from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json
-from jp_nb.record.outcomes import (
+from jp_nb.record.question_history import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     NO_HISTORY,

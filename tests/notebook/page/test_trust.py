@@ -15,13 +15,12 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.pageless_stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.document import (
-    Document,
-    count_entries,
+from jp_nb.record.conversation_list import (
     drop_conversation,
     list_conversations,
     switch_conversation,
 )
+from jp_nb.record.document import Document, count_entries
 from jp_nb.record.signing import Trust, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.trust import KeyFile

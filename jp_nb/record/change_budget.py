@@ -1,0 +1,73 @@
+"""`Budget`: limit of the work for the configuration changes of an untrusted record.
+
+Its unit is one value that is read or copied: lists are compared item by item, and an object with a
+changed member is copied.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jp_nb.config.schema import try_parse_path
+
+CHANGE_UNITS = 20  # units of each change
+UNSET_UNITS = 5
+CHARS_PER_UNIT = 100  # characters with the cost of one unit
+
+
+class Budget:
+    """Limit of work. Once it is exceeded, no further change is allowed."""
+
+    def __init__(self, units: int) -> None:
+        self.left = units
+
+    def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
+        """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
+        self.left -= CHANGE_UNITS
+
+        for path in unsets:
+            if self.left < 0:
+                break
+            self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
+            value: Any = now
+            for key in try_parse_path(path) or ():  # all that contains it is copied
+                if not isinstance(value, Mapping):
+                    break
+                self.left -= len(value)
+                value = value.get(key)
+            if isinstance(value, list) or _is_list(value):
+                self._spend_value(value)
+
+        self._spend_value(delta)
+        pending: list[tuple[Any, Any]] = [(now, delta)]
+
+        while pending and self.left >= 0:
+            value, over = pending.pop()
+            if isinstance(value, Mapping) and isinstance(over, Mapping) and not _is_list(value):
+                self.left -= len(value)
+                pending += [(value[key], inner) for key, inner in over.items() if key in value]
+            else:
+                self._spend_value(value)
+
+        return self.left >= 0
+
+    def _spend_value(self, value: Any) -> None:
+        pending = [value]
+        while pending and self.left >= 0:
+            value = pending.pop()
+            self.left -= 1
+            if isinstance(value, str):
+                self.left -= len(value) // CHARS_PER_UNIT
+            elif isinstance(value, Mapping):
+                self.left -= sum(map(len, value)) // CHARS_PER_UNIT
+                pending += value.values()
+            elif isinstance(value, list):
+                pending += value
+
+
+def _is_list(value: Any) -> bool:
+    # A list may be stored with its merge strategy.
+    return isinstance(value, Mapping) and isinstance(value.get("value"), list)

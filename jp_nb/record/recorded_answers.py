@@ -1,0 +1,88 @@
+"""The recorded answers of questions as text.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject, as_object, is_deeper, sorted_json
+
+NONE_OF_THESE: Final = "none of these"
+EMPTY: Final = "(empty)"
+DONE_ANSWER: Final = "done"
+"""The answer to a question with a URL, for the user."""
+CONFIRMED_ANSWER: Final = "confirmed"
+"""The answer to a form without fields, for the user."""
+MAX_ANSWER_LEVELS: Final = 8
+"""Maximum nesting of forms and answers. Deeper values are shown as JSON."""
+
+
+def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
+    """Return `answer` as text. `answer_type` is the recorded kind of the question.
+
+    >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
+    >>> format_recorded_answer(sizes, [2, 1])
+    '2, small'
+    >>> format_recorded_answer(sizes, {"selected": 1, "custom": "or less"})
+    'small, "or less"'
+    >>> format_recorded_answer({"type": "boolean"}, True), format_recorded_answer(sizes, [])
+    ('Yes', 'none of these')
+    """
+    levels = 0 if is_deeper(answer, MAX_ANSWER_LEVELS) else MAX_ANSWER_LEVELS
+    return _Formatter(answer_type).format(answer, levels)
+
+
+class _Formatter:
+    def __init__(self, answer_type: JsonValue) -> None:
+        kind = as_object(answer_type)
+        self._labels: dict[str, str] = {}
+        for option in _objects(kind.get("options")):
+            label = option.get("label")
+            if isinstance(label, str) and label.strip() and "value" in option:
+                # As JSON: `true` and 1 are different values.
+                self._labels[sorted_json(option["value"])] = label
+
+        self._fields = {str(field.get("id")): field for field in _objects(kind.get("fields"))}
+        self._is_form = kind.get("type") == "form" or isinstance(kind.get("fields"), list)
+        self._yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
+        self._no_answer = CONFIRMED_ANSWER if self._is_form and kind.get("fields") == [] else EMPTY
+
+    def format(self, answer: JsonValue, levels: int) -> str:
+        key = sorted_json(answer)
+
+        if levels == 0 or key in self._labels:
+            return self._labels[key] if levels else key
+
+        match answer:
+            case bool():
+                return self._yes if answer else "No"
+            case str():
+                return answer if answer.strip() else EMPTY
+            case None:
+                return EMPTY
+            case list():
+                return ", ".join(self.format(each, levels - 1) for each in answer) or NONE_OF_THESE
+            case {"selected": picked, **rest} if not self._is_form and set(rest) <= {"custom"}:
+                texts = [self.format(picked, levels - 1)] if picked not in (None, []) else []
+                texts += [f'"{custom}"' for custom in rest.values() if isinstance(custom, str)]
+                return ", ".join(texts) or NONE_OF_THESE
+            case dict():
+                texts = [self._format_field(*each, levels - 1) for each in answer.items()]
+                return "; ".join(texts) or self._no_answer
+        return key
+
+    def _format_field(self, name: str, answer: JsonValue, levels: int) -> str:
+        field = self._fields.get(name, {})
+        text = field.get("text")
+        title = text if isinstance(text, str) and text.strip() else name
+        return f"{title}: {_Formatter(field.get('answer_type')).format(answer, levels)}"
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    if not isinstance(value, list):
+        return []
+    return [each for each in value if isinstance(each, dict)]
