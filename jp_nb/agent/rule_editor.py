@@ -62,6 +62,7 @@ _OTHERS: Final = "other arguments"
 _FORMS: Final = (
     "expected `inside:FOLDER`, `glob:PATTERN`, or a condition in TOML, such as `{ max = 10 }`"
 )
+_SHORTEN_HINT: Final = 'Write shorter conditions, or choose "any value" for an argument'
 _WORDS_FOR_FILES: Final = ("path", "file", "folder", "dir")
 
 
@@ -126,14 +127,16 @@ class RuleEditor:
     def change(self, rule: KeptRule, answer: JsonValue) -> KeptRule:
         """Return `rule` with the conditions in the `answer`."""
         answers = as_object(answer)
+        when = check_conditions(self._read_all(answers))
+        return replace(rule, when=when, only_these=_covers_only_these(answers))
+
+    def _read_all(self, answers: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         when = {
             each.argument: self._read(each, answers.get(each.question.id)) for each in self._fields
         }
-
-        only_these = answers.get(_OTHERS) != _ANY
-        if not only_these:
-            when = {name: condition for name, condition in when.items() if condition != ANY}
-        return replace(rule, when=check_conditions(when), only_these=only_these)
+        if _covers_only_these(answers):
+            return when
+        return {name: condition for name, condition in when.items() if condition != ANY}
 
     def _check(self, answers: Mapping[str, JsonValue]) -> Mapping[str, str]:
         problems: dict[str, str] = {}
@@ -145,7 +148,15 @@ class RuleEditor:
             except ValueError as exc:
                 problems[each.question.id] = str(exc)
 
-        return problems
+        if problems:
+            return problems
+
+        # Each condition may be short enough, but not all of them together.
+        try:
+            check_conditions(self._read_all(answers))
+        except ValueError as exc:
+            return {"": f"{exc}. {_SHORTEN_HINT}"}
+        return {}
 
     def _read(self, each: _ArgumentChoice, answer: JsonValue) -> JsonValue:
         """Return the condition that the user chose.
@@ -182,6 +193,10 @@ class RuleEditor:
             label = f"a path inside the folder {escape_invisible(compact_json(folder))}"
             yield Option(value=f"{INSIDE_PREFIX}{folder}", label=label)
         yield Option(value=_ANY, label="any value")
+
+
+def _covers_only_these(answers: Mapping[str, JsonValue]) -> bool:
+    return answers.get(_OTHERS) != _ANY
 
 
 def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:

@@ -239,23 +239,55 @@ async def test_user_changes_the_conditions_before_the_rule_is_kept() -> None:
     ],
 )
 async def test_own_condition_is_checked(custom: str, problem: str) -> None:
-    forms: list[Any] = []
+    answer: JsonValue = {
+        "argument path": {"selected": [], "custom": custom},
+        "other arguments": "none",
+    }
+    misfit = await find_problem_in_form({"path": "a"}, answer)
+    assert problem in misfit
+    assert bool(problem) == bool(misfit)
+
+
+HALF_OF_A_RULE = f"{{ one_of = ['a', '{'x' * 5_000}'] }}"
+
+
+@pytest.mark.parametrize("others", ["none", "any"])
+@pytest.mark.parametrize(
+    ("custom", "is_valid"), [(HALF_OF_A_RULE, False), ("{ one_of = ['a'] }", True), (None, True)]
+)
+async def test_form_refuses_conditions_that_are_too_long_together(
+    custom: str | None, is_valid: bool, others: str
+) -> None:
+    answer: dict[str, Any] = {
+        "argument path": {"selected": [], "custom": HALF_OF_A_RULE},
+        "argument method": "any",
+        "other arguments": others,
+    }
+    if custom is not None:
+        answer["argument method"] = {"selected": [], "custom": custom}
+
+    problem = await find_problem_in_form({"path": "a", "method": "a"}, answer)
+    assert (problem == "") is is_valid
+    if not is_valid:
+        assert "a rule has at most 50 conditions and 10000 characters" in problem
+        assert 'Write shorter conditions, or choose "any value" for an argument' in problem
+
+
+async def find_problem_in_form(arguments: dict[str, Any], answer: JsonValue) -> str:
+    """Return the problem of `answer` in the form for the conditions of a rule, or ""."""
 
     async def look() -> Any:
         return CANCELLED
 
     ends = (yes("always"), yes("change"), look, yes("back"), yes("skip"))
-    turn = await Fetch({"path": "a"}, run="ask", ends=ends).run()
-    forms = [each for each in turn.asked if is_kind(each, "form_prompt")]
-    page: Any = forms[0].pages[0]
-    answer: JsonValue = {
-        "argument path": {"selected": [], "custom": custom},
-        "other arguments": "none",
-    }
-    kind = page.question.answer_type
-    misfit = kind.format_problem(answer) if page.question.misfit(answer) else ""
-    assert problem in misfit
-    assert bool(problem) == bool(misfit)
+    turn = await Fetch(arguments, run="ask", ends=ends).run()
+    [form] = [each for each in turn.asked if is_kind(each, "form_prompt")]
+    question: jp.Question = form.pages[0].question
+
+    if not question.misfit(answer):
+        return ""
+    assert is_kind(question.answer_type, "form_answer")
+    return str(question.answer_type.format_problem(answer))
 
 
 async def test_going_back_keeps_nothing(subtests: pytest.Subtests) -> None:
