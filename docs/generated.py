@@ -30,7 +30,8 @@ from jp_nb import cli
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_groups
+from jp_nb.notebook.magic_help import list_groups
+from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -78,7 +79,7 @@ def magics() -> str:
     groups = [
         f"## {title}\n\n"
         + _table(("`%jp …`", "effect"), [(_code(how), does) for how, does in rows])
-        for title, rows in subcommand_groups()
+        for title, rows in list_groups()
     ]
     return "\n\n".join([f"```text\n{ASK_USAGE}\n```\n\n{options}", *groups])
 

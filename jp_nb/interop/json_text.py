@@ -82,11 +82,11 @@ def read_value(text: str, file: str) -> JsonText:
     """
     start = _find_start(text)
 
-    value, end = _scan(text, start, file)
+    value, end = _scan_value(text, start, file)
     if _skip_space(text, end) != len(text):
-        raise _not_json(file, text, end, "expected the end of the file")
+        raise _make_syntax_error(file, text, end, "expected the end of the file")
 
-    return _source(text[start:end], value, "", file)
+    return _make_json_text(text[start:end], value, "", file)
 
 
 def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
@@ -98,7 +98,7 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     start = _find_start(text)
 
     if text[start : start + 1] != "[":
-        raise _not_json(file, text, start, "expected a list")
+        raise _make_syntax_error(file, text, start, "expected a list")
 
     found: list[JsonText] = []
     last = 0
@@ -106,19 +106,19 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     closed = text[place : place + 1] == "]"
 
     while not closed:
-        value, end = _scan(text, place, file)
-        found.append(_source(text[place:end], value, text[last:place], file))
+        value, end = _scan_value(text, place, file)
+        found.append(_make_json_text(text[place:end], value, text[last:place], file))
         last = end
         place = _skip_space(text, end)
         closed = text[place : place + 1] == "]"
 
         if not closed:
             if text[place : place + 1] != ",":
-                raise _not_json(file, text, place, "expected `,` or `]`")
+                raise _make_syntax_error(file, text, place, "expected `,` or `]`")
             place = _skip_space(text, place + 1)
 
     if _skip_space(text, place + 1) != len(text):
-        raise _not_json(file, text, place + 1, "expected the end of the file")
+        raise _make_syntax_error(file, text, place + 1, "expected the end of the file")
     return found, text[last:]
 
 
@@ -133,24 +133,24 @@ def _find_start(text: str) -> int:
     return _skip_space(text, begin)
 
 
-def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
+def _scan_value(text: str, place: int, file: str) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, place)
     except json.JSONDecodeError as exc:
-        raise _not_json(file, text, exc.pos, exc.msg) from exc
+        raise _make_syntax_error(file, text, exc.pos, exc.msg) from exc
     except ValueError as exc:
-        raise _not_json(file, text, place, str(exc)) from exc
+        raise _make_syntax_error(file, text, place, str(exc)) from exc
     except RecursionError as exc:
         raise StorageError(_TOO_DEEP, place=file) from exc
 
 
-def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
+def _make_syntax_error(file: str, text: str, place: int, why: str) -> StorageError:
     line = text.count("\n", 0, place) + 1
     column = place - text.rfind("\n", 0, place)
     return StorageError(f"not valid JSON: {why} (line {line}, column {column})", place=file)
 
 
-def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
+def _make_json_text(text: str, scanned: Any, gap: str, file: str) -> JsonText:
     if is_deeper(
         scanned, MAX_STORED_LEVELS
     ):  # the parser's own limit depends on the Python version
@@ -158,15 +158,15 @@ def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
 
     numbers: dict[str, str] = {}
     try:
-        return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
+        return JsonText(text, _convert_numbers(scanned, "", numbers), numbers, gap)
     except (ValueError, OverflowError) as exc:
         raise StorageError(f"a value cannot be stored: {exc}", place=file) from exc
 
 
-def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
+def _convert_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
     match value:
         case _NumberText():
-            number = _number(value)
+            number = _parse_number(value)
             if isinstance(number, float):
                 is_exact = not number.is_integer()
             else:
@@ -175,13 +175,15 @@ def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
                 numbers[pointer] = str(value)
             return number
         case dict():
-            return {k: _plain(v, join_pointer(pointer, k), numbers) for k, v in value.items()}
+            return {
+                k: _convert_numbers(v, join_pointer(pointer, k), numbers) for k, v in value.items()
+            }
         case list():
-            return [_plain(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
+            return [_convert_numbers(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
     return value  # type: ignore[no-any-return]  # the decoder returns no other types
 
 
-def _number(token: str) -> int | float:
+def _parse_number(token: str) -> int | float:
     # `1e5` and `1.0` equal integers, but JP writes them as floats.
     number = float(token) if token.strip("-0123456789") else int(token)
     if not math.isfinite(number):
@@ -194,7 +196,7 @@ def join_pointer(pointer: str, key: str) -> str:
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
-def _replace(value: JsonValue, pointer: str, token: str) -> None:
+def _replace_number(value: JsonValue, pointer: str, token: str) -> None:
     # The spelling may come from someone else: it replaces only a number of equal value.
     *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
     holder: JsonValue = look_up(value, keys)
@@ -210,7 +212,7 @@ def _replace(value: JsonValue, pointer: str, token: str) -> None:
 
 def _is_number(token: str, number: int | float) -> bool:
     try:
-        return bool(_NUMBER.fullmatch(token)) and same_json(_number(token), number)
+        return bool(_NUMBER.fullmatch(token)) and same_json(_parse_number(token), number)
     except ValueError:  # too large, or too long
         return False
 
@@ -251,13 +253,13 @@ def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
 
     order = how.get("order")
     places = order if isinstance(order, list) else []
-    value = _ordered(usual, iter(places))
+    value = _reorder(usual, iter(places))
     numbers = how.get("numbers")
 
     if isinstance(numbers, dict):
         for pointer, token in numbers.items():
             if isinstance(token, str) and pointer:
-                _replace(value, pointer, token)
+                _replace_number(value, pointer, token)
 
     parts: list[str] = []
     _render(value, pad, parts)
@@ -278,16 +280,16 @@ def _add_order(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
             _add_order(item, other, found)
 
 
-def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
+def _reorder(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
     if isinstance(usual, dict):
         keys = list(usual)
         said = next(order, 0) if len(keys) > 1 else 0
 
         if isinstance(said, list) and _is_permutation(said, len(keys)):
             keys = [keys[place] for place in said]  # type: ignore[index]  # integers, see above
-        return {key: _ordered(usual[key], order) for key in keys}
+        return {key: _reorder(usual[key], order) for key in keys}
     if isinstance(usual, list):
-        return [_ordered(item, order) for item in usual]
+        return [_reorder(item, order) for item in usual]
     return usual
 
 
@@ -363,8 +365,8 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
     """
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():
-            one = _whole_keys(one)
-            other = _whole_keys(other)
+            one = _clean_keys(one)
+            other = _clean_keys(other)
         return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_json, one, other))
@@ -377,7 +379,7 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
     return one == other
 
 
-def _whole_keys(value: JsonObject) -> JsonObject:
+def _clean_keys(value: JsonObject) -> JsonObject:
     return {replace_surrogates(key): item for key, item in value.items()}
 
 

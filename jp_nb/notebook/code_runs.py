@@ -19,8 +19,9 @@ from contextlib import ExitStack, contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Final
 
-from jp_nb.notebook.cells import CODE_FILE
-from jp_nb.notebook.display.capture import OutputCapture, capturing, open_figures, show_figures
+from jp_nb.notebook.display.capture import OutputCapture, capture_cell
+from jp_nb.notebook.display.pending_output import list_open_figures, show_figures
+from jp_nb.notebook.executed_cells import CODE_FILE
 from jp_nb.text import plain
 from jp_nb.toolkit.base import CodeRun
 from jp_nb.toolkit.tool_errors import error_summary
@@ -39,13 +40,13 @@ def run_code(
     Raises:
         KeyboardInterrupt: If the kernel is interrupted.
     """
-    figures = open_figures()
+    figures = list_open_figures()
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     name = f"{CODE_FILE}{digest}>"
     _cache_lines(name, code)
     error: BaseException | None = None
 
-    with capturing(shell) as capture:
+    with capture_cell(shell) as capture:
         try:
             _run(shell, code, name, capture)
         except KeyboardInterrupt:
@@ -53,7 +54,7 @@ def run_code(
         except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
             error = exc
 
-        if open_figures() - figures:
+        if list_open_figures() - figures:
             show_figures()
 
     if error is None:

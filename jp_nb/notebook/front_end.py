@@ -19,12 +19,13 @@ from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.images import MEDIA_TYPES, Image
-from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.code_runs import run_code
-from jp_nb.notebook.display.capture import ToolOutput
+from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
-from jp_nb.notebook.display.turn_display import DisplayPublisher, TurnDisplay
+from jp_nb.notebook.display.tool_output import ToolOutput
+from jp_nb.notebook.display.turn_display import TurnDisplay
+from jp_nb.notebook.display.turn_outputs import DisplayPublisher
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
 from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
 from jp_nb.notebook.page.surroundings import is_headless

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jp_nb.notebook.cells import Collaborators, ExecutedCells, LastErrors
+from jp_nb.notebook.collaborators import Collaborators
+from jp_nb.notebook.executed_cells import ExecutedCells, LastErrors
 from jp_nb.notebook.page.notebook_storage import find_storage
 from jp_nb.session.host import CellRun, LastError, NotebookStorage
 from jp_nb.text import plain

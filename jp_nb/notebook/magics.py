@@ -20,7 +20,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.notebook.subcommands import format_ask_help, format_subcommands_help
+from jp_nb.notebook.magic_help import format_ask_help, format_subcommands_help
 from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
@@ -114,9 +114,7 @@ def complete_magic(context: Any) -> Any:
     """Return IPython's completions for the magics."""
     if "%jp" not in context.full_text:
         return {"completions": []}
-    from jp_nb.notebook.completion import (
-        match_completions,  # not loaded before the first Tab in a magic
-    )
+    from jp_nb.notebook.completion import match_completions
 
     return match_completions(get_session(), context)
 

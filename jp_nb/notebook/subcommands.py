@@ -8,7 +8,6 @@ Source: `docs/guide.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -266,7 +265,7 @@ _TABLE: Final = (
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
     Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
-               "of an earlier kernel", "commands.manage:resume_turn", "[ID]",
+               "of an earlier kernel", "commands.conversation_commands:resume_turn", "[ID]",
                "the id of a conversation in a journal"),
     Subcommand(
         "code", "insert a code block of the last answer as a new cell, without running it",
@@ -285,15 +284,16 @@ _TABLE: Final = (
         ),
     ),
     Subcommand("new", "start a new conversation in this notebook",
-               "commands.manage:start_conversation",
+               "commands.conversation_commands:start_conversation",
                options=(MagicOption(("--keep-config",), "start it with the settings of this "
                                     "conversation"),)),
     Subcommand("fork", "copy the conversation up to a turn, and continue in the copy",
-               "commands.manage:fork_at_turn", "[TURN]", "the number of the last turn to keep",
+               "commands.conversation_commands:fork_at_turn",
+               "[TURN]", "the number of the last turn to keep",
                "turn"),
     Subcommand(
         "compact", "make the context smaller; the record keeps every entry",
-        "commands.manage:compact_context", takes_description="only options",
+        "commands.compact_command:compact_context", takes_description="only options",
         options=(
             MagicOption(("--undo",), "undo the last compaction"),
             MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
@@ -313,27 +313,33 @@ _TABLE: Final = (
                     "compaction only", "X", "change"),
         ),
     ),
-    Subcommand("undo", "continue without the last turn", "commands.manage:undo_turn"),
+    Subcommand("undo", "continue without the last turn",
+               "commands.conversation_commands:undo_turn"),
     Subcommand("switch", "switch to another conversation; without an id, list all",
-               "commands.manage:switch_to_conversation", "[ID]", "the id of a conversation",
+               "commands.conversation_commands:switch_to_conversation",
+               "[ID]", "the id of a conversation",
                "conversation"),
     Subcommand("drop", "delete a conversation from this notebook permanently",
-               "commands.manage:drop_stored_conversation", "ID", "the full id of a conversation",
+               "commands.conversation_commands:drop_stored_conversation",
+               "ID", "the full id of a conversation",
                "stored conversation"),
-    Subcommand("save", "save the record now", "commands.manage:save_record",
+    Subcommand("save", "save the record now", "commands.conversation_commands:save_record",
                takes_description="no arguments (`%jp export DIR` writes a conversation to a "
                "directory)"),
     Subcommand(
         "export", "write the conversation to a directory in JP's format",
-        "commands.manage:export_to_directory", "DIR", "the name of a directory", "folder",
+        "commands.conversation_commands:export_to_directory",
+        "DIR", "the name of a directory", "folder",
         options=(MagicOption(("--dialect",), "write `native`, the format of jp_nb, or `jp-head`, "
                         "which JP reads", "native|jp-head", choices=("native", "jp-head")),),
     ),
     Subcommand("import", "continue with a conversation from a JP directory",
-               "commands.manage:import_from_directory", "DIR", "a JP conversation directory",
+               "commands.conversation_commands:import_from_directory",
+               "DIR", "a JP conversation directory",
                "folder"),
     Subcommand(
-        "trust", "trust the settings in this notebook's record", "commands.manage:trust_record",
+        "trust", "trust the settings in this notebook's record",
+        "commands.trust_command:trust_record",
         options=(MagicOption(("--workspace",),
                              "trust the configuration files of this folder, and a moved project"),
                  MagicOption(("--yes",), "skip the confirmation"),
@@ -346,88 +352,3 @@ _TABLE: Final = (
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}
 """Subcommands by name, in the order of the help."""
 ASK_USAGE: Final = f"%%jp {' '.join(x.usage for x in ASK_OPTIONS)}   and the request below"
-
-
-# --- help --------------------------------------------------------------------------------------
-
-
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "First steps": ("models", "log", "undo", "new", "doctor"),
-    "Asking": ("q", "retry", "why", "resume", "code"),
-    "Conversations": (
-        "switch", "fork", "compact", "drop", "save", "qna", "usage", "request", "export", "import",
-    ),
-    "Tools and configuration": (
-        "tools", "call", "replay", "mcp", "config", "trust", "cassette",
-    ),
-}  # fmt: skip
-"""Names of all subcommands, by the titles of their groups in the help."""
-
-
-def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the title and the help rows of each group."""
-    groups = []
-    for title, names in GROUPS.items():
-        rows: list[tuple[str, str]] = []
-        for name in names:
-            rows += SUBCOMMANDS[name].rows
-        groups.append((title, rows))
-
-    return groups
-
-
-ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Model and configuration": ("-m", "-c", "-C"),
-    "Tools": ("-t", "-T", "-u", "-U"),
-    "Data": ("-a", "-s", "-o"),
-    "Conversation": ("-n", "-k", "--strict"),
-}
-"""First flags of all options of `%%jp`, by the titles of their groups in the help."""
-_HELP_COLUMNS: Final = 100
-
-
-def format_ask_help() -> str:
-    """Return the text of `%%jp?`."""
-    options = {option.flags[0]: option for option in ASK_OPTIONS}
-    width = max(len(option.spellings) for option in ASK_OPTIONS)
-    parts = ["Send the text below `%%jp [options]` to the model.", "%%jp [options]\nTEXT"]
-
-    for title, flags in ASK_GROUPS.items():
-        rows = [_format_option(options[flag], width) for flag in flags]
-        parts.append("\n".join([f"{title}:", *rows]))
-
-    parts.append("In the text, `{{name}}` is replaced by the value of that variable.")
-    parts.append("`%jp?` lists the other commands.")
-    return "\n\n".join(parts)
-
-
-def _format_option(option: MagicOption, width: int) -> str:
-    return textwrap.fill(
-        option.help,
-        _HELP_COLUMNS,
-        initial_indent=f"  {option.spellings:<{width}}  ",
-        subsequent_indent=" " * (width + 4),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def format_subcommands_help() -> str:
-    """Return the text of `%jp?`."""
-    lists = "`%jp` without arguments lists the subcommands; `%jp SUBCOMMAND?` describes one."
-    asks = "Write a request below `%%jp`; `%%jp?` lists its options."
-    return "\n\n".join([lists, _format_groups(), asks])
-
-
-def _format_groups() -> str:
-    groups = subcommand_groups()
-    width = 0
-    for _, rows in groups:
-        width = max(width, *(len(f"%jp {syntax}") for syntax, _ in rows))
-
-    parts = []
-    for title, rows in groups:
-        lines = [f"  {f'%jp {syntax}':<{width}}  {text}" for syntax, text in rows]
-        parts.append("\n".join([f"{title}:", *lines]))
-
-    return "\n\n".join(parts)

@@ -12,7 +12,7 @@ import jp_nb
 from jp_nb.config.partial import get_path as value_at
 from jp_nb.config.partial import merge_partials
 from jp_nb.interop.files import Directory, write_directory
-from jp_nb.interop.jp_head import JP_PROVIDERS, JP_SHAPE, TOOL_SHAPE
+from jp_nb.interop.jp_settings import JP_PROVIDERS, JP_SHAPE, TOOL_SHAPE
 from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
 
 MODEL = {"provider": "anthropic", "name": "m-1"}

@@ -31,7 +31,7 @@ BESIDE = f"""window.jupyterapp.serviceManager.kernels.connectTo({{ model: {OPENE
 JP = f"{MODEL}.getMetadata('jp')"
 REQUESTS = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
 LONG = "'ä😀' * 400_000 + 'x' * 3_500_000"
-SHOWS = """from jp_nb.notebook.display.turn_display import DisplayPublisher
+SHOWS = """from jp_nb.notebook.display.turn_outputs import DisplayPublisher
 ip = get_ipython()
 show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()
 show({'text/plain': 'shown'}, update=False, final=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import with_sender
-from jp_nb.notebook.cells import Collaborators, read_name
+from jp_nb.notebook.collaborators import Collaborators, read_user_name
 from jp_nb.notebook.page.protocol import Hello
 from tests.kit.questions import answered, form_end, not_answered, unavailable
 
@@ -52,7 +52,7 @@ def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subte
         ({"name": "Ada"}, None),
     ]:
         with subtests.test(said=said):
-            assert read_name(said) == name
+            assert read_user_name(said) == name
             assert Hello.read({"user": said}).user == name
 
 

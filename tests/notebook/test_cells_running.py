@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.cells import RunningCells, message_id
 from jp_nb.notebook.published import Published
+from jp_nb.notebook.running_cells import RunningCells, get_message_id
 
 
 def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     found: list[Any] = []
     cells.for_each_cell(found.append)
     [cell] = found
-    assert (message_id(cell.request), cell.session) == ("first", "")
+    assert (get_message_id(cell.request), cell.session) == ("first", "")
     assert (cell.cell_id, cell.code) == ("cell of first", "1")
     assert cell.outputs.to_json(with_printed=True) == outputs
     kernel._publish_status("idle", "shell")

@@ -14,7 +14,9 @@ import pytest
 import jp_nb
 from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.model_settings import PROVIDER_NAMES
-from jp_nb.notebook.completion import OFFERED, Names, complete_cell, complete_line
+from jp_nb.notebook.completion import complete_cell, complete_line
+from jp_nb.notebook.completion_names import Names
+from jp_nb.notebook.completion_offers import OFFERED
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
 from tests.notebook.ipython_shell import IPythonShell, ipython
 from tests.support.setting_paths import list_field_paths

@@ -13,7 +13,7 @@ import zmq
 from ipykernel import iostream
 from jupyter_client.session import Session
 
-from jp_nb.notebook.display.capture import flush_streams
+from jp_nb.notebook.display.pending_output import flush_streams
 from tests.support.iopub import IOPubThreadWithoutTask
 
 kernels: Any = iostream  # it has no types

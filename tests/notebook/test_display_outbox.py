@@ -11,7 +11,7 @@ import pytest
 import zmq
 from jupyter_client.session import Session
 
-from jp_nb.notebook.display.capture import Outbox
+from jp_nb.notebook.display.outbox import Outbox
 from tests.support.iopub import IOPubThreadWithoutTask
 
 PATIENCE_MS = 30_000

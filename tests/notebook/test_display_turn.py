@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.display import turn_display as displayed_turn
+from jp_nb.notebook.display import update_clock
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.rendering import markdown
 from jp_nb.rendering import transcript as rendered_turn
@@ -42,7 +42,7 @@ def test_text_above_a_form_is_updated_less_often_the_longer_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(displayed_turn, "monotonic", lambda: now)
+    monkeypatch.setattr(update_clock, "monotonic", lambda: now)
     display = TurnDisplay(Transcript(), CellLoop(), lambda: lambda *_, **__: None, interval=0.1)
     display.show({"text/plain": ""}, lambda _: None)
     display(display_event("show_text", "message", "x" * 9 * CHARS_PER_INTERVAL))
@@ -93,7 +93,7 @@ class Watched:
         self.now = 0.0
         self.rendered = self.sent = 0
         self.outputs: list[str] = []
-        monkeypatch.setattr(displayed_turn, "monotonic", lambda: self.now)
+        monkeypatch.setattr(update_clock, "monotonic", lambda: self.now)
         sanitize_markdown = markdown.sanitize_markdown
 
         def counted(text: str, **settings: Any) -> str:

@@ -11,8 +11,9 @@ import pytest
 import jp_nb
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
+from jp_nb.notebook.magic_help import ASK_GROUPS, list_groups
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
-from jp_nb.notebook.subcommands import ASK_GROUPS, ASK_OPTIONS, subcommand_groups
+from jp_nb.notebook.subcommands import ASK_OPTIONS
 from jp_nb.session.turn_line import TurnLine
 from tests.notebook.ipython_shell import IPythonShell, ipython
 
@@ -163,7 +164,7 @@ def test_question_mark_after_a_magic_shows_its_options(
         paged.clear()
         ipython.run(code)
         (shown,) = paged
-        for how, does in chain.from_iterable(rows for _, rows in subcommand_groups()):
+        for how, does in chain.from_iterable(rows for _, rows in list_groups()):
             assert how in shown
             assert does in shown
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.completion import Names, complete_cell
+from jp_nb.notebook.completion import complete_cell
+from jp_nb.notebook.completion_names import Names
 from jp_nb.session.model_catalog import ModelCatalog
 from tests.kit.models import request_value
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.completion import Names, complete_line
+from jp_nb.notebook.completion import complete_line
+from jp_nb.notebook.completion_names import Names
 from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes

@@ -8,7 +8,8 @@ import pytest
 
 import jp_nb
 from jp_nb.notebook.commands import load_action
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, subcommand_groups
+from jp_nb.notebook.magic_help import list_groups
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
 
 def test_every_subcommand_has_an_action_and_its_options_are_listed(
@@ -28,12 +29,10 @@ def test_every_subcommand_has_an_action_and_its_options_are_listed(
 
 
 def test_groups_begin_with_the_commands_of_the_first_day() -> None:
-    titles = [title for title, _ in subcommand_groups()]
+    titles = [title for title, _ in list_groups()]
     places = [titles.index(text) for text in ("First steps", "Asking", "Conversations")]
     assert places == sorted(places)
-    assert {how.split()[0] for _, rows in subcommand_groups() for how, _ in rows} >= set(
-        SUBCOMMANDS
-    )
+    assert {how.split()[0] for _, rows in list_groups() for how, _ in rows} >= set(SUBCOMMANDS)
 
 
 def test_query_takes_the_options_of_the_cell_magic() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.notebook.completion import Names, complete_line
+from jp_nb.notebook.completion import complete_line
+from jp_nb.notebook.completion_names import Names
 from tests.support.sessions import Notebook, bare_folder, configure, write
 from tests.support.tiers import mostly_deep
 

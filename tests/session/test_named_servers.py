@@ -20,7 +20,8 @@ from jp_nb.config.tree.model_settings import (
     ProviderTable,
 )
 from jp_nb.config.validation import validate_config
-from jp_nb.notebook.completion import Names, complete_line
+from jp_nb.notebook.completion import complete_line
+from jp_nb.notebook.completion_names import Names
 from jp_nb.providers.chat_profiles import SERVER_PROFILES
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook

@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
 )
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.cells import Collaborators
+from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop

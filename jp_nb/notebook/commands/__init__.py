@@ -18,14 +18,8 @@ from typing import Any, Final, NoReturn
 
 from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
-from jp_nb.notebook.subcommands import (
-    ASK_OPTIONS,
-    ASK_USAGE,
-    SUBCOMMANDS,
-    MagicOption,
-    Subcommand,
-    subcommand_groups,
-)
+from jp_nb.notebook.magic_help import list_groups
+from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, SUBCOMMANDS, MagicOption, Subcommand
 from jp_nb.record.turn_view import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
@@ -202,7 +196,7 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
             report.join_reports(
                 [report.make_heading(title), report.make_table(COMMANDS_HEAD, rows)]
             )
-            for title, rows in subcommand_groups()
+            for title, rows in list_groups()
         ]
         display(shell, report.join_reports([*groups, _TO_ASK], between="\n\n"))
     elif described is not None and described.name != name and not text:  # `%jp config?`

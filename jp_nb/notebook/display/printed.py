@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from jp_nb.notebook.display.capture import is_ours
+from jp_nb.notebook.display.output_origin import is_ours
 from jp_nb.notebook.published import BoundedText
 from jp_nb.toolkit.base import CURRENT_RUN
 

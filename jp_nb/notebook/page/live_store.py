@@ -25,7 +25,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.cells import Collaborators, RunningCell, RunningCells, message_id
+from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.page.control_channel import (
     CellContext,
     find_unsupported_reason,
@@ -36,6 +36,7 @@ from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.known_pages import Pages
 from jp_nb.notebook.page.page_cells import PageCells
 from jp_nb.notebook.page.protocol import PROTOCOL, TARGET, Hello, Numbering, read_page_message
+from jp_nb.notebook.running_cells import RunningCell, RunningCells, get_message_id
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     Document,
@@ -407,7 +408,7 @@ class LiveStore:
             if self._pages.is_of_other_notebook(session):
                 return None
 
-            message = self._numbering.message("input", request=message_id(request))
+            message = self._numbering.message("input", request=get_message_id(request))
             self._input_asked = self._numbering.last
             self._input_answers = 0
             self._input_found = False
@@ -430,7 +431,7 @@ class LiveStore:
             if self._pages.is_of_other_notebook(cell.session):
                 return
 
-            fields: JsonObject = {"request": message_id(request), "cell": cell.cell_id}
+            fields: JsonObject = {"request": get_message_id(request), "cell": cell.cell_id}
             fields |= {"seconds": end.seconds, "sent": end.sent, "received": end.received}
             message = self._numbering.message("ended", **fields)
 
@@ -526,7 +527,7 @@ class LiveStore:
     def _send_outputs_of(
         self, page: str, cell: RunningCell, *, lacks: bool, over: bool = False
     ) -> None:
-        request = message_id(cell.request)
+        request = get_message_id(cell.request)
         fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
         if over:
             fields["over"] = True

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import MAX_INTEGER, make_storable, make_storable_with_size
-from jp_nb.notebook.cells import read_name
+from jp_nb.notebook.collaborators import read_user_name
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
@@ -100,7 +100,7 @@ class Hello:
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
         client: The same, for each page.
-        user: Name of the page's user if the document is shared, cleaned by `read_name`.
+        user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
     """
 
     page: str
@@ -138,7 +138,7 @@ class Hello:
             supports_printed="printed" in supported,
             session=str(data.get("session", "")),
             client=str(data.get("client", "")),
-            user=read_name(data.get("user")),
+            user=read_user_name(data.get("user")),
             protocol=data.get("v"),
         )
 

@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import (
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.display.capture import show_figures
+from jp_nb.notebook.display.pending_output import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormMessage,
     NoValidAnswer,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jp_nb.notebook.display.turn_display import DisplayPublisher
+from jp_nb.notebook.display.turn_outputs import DisplayPublisher
 from jp_nb.notebook.prompt.presence import get_running_kernel
 from jp_nb.rendering.prompt_text import PromptSummary
 

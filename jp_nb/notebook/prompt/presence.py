@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.cells import Collaborators
+from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.prompt.pump import find_missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5

@@ -22,7 +22,7 @@ from math import ceil
 from threading import Event, current_thread, main_thread
 from typing import Any, Final
 
-from jp_nb.notebook.cells import RunningCells
+from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.session.cell_loop import CellLoop
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.cells import Collaborators, RunningCells
+from jp_nb.notebook.collaborators import Collaborators
+from jp_nb.notebook.running_cells import RunningCells
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View
 
@@ -142,7 +143,7 @@ def test_outputs_of_a_cell_that_ended_unseen_are_sent_to_the_next_page_until_it_
 def test_only_the_last_run_of_a_cell_and_a_bounded_number_of_cells_are_kept(
     cells: RunningCells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jp_nb.notebook.cells.MAX_ENDED", 2)
+    monkeypatch.setattr("jp_nb.notebook.running_cells.MAX_ENDED", 2)
     again = {**request("r1 again", "s"), "metadata": {"cellId": "cell r1"}}
     kept: list[str] = []
 

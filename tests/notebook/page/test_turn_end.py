@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.cells import Collaborators
+from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.rendering.status import TurnCounts
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View

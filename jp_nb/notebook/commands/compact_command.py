@@ -1,0 +1,132 @@
+"""Run `%jp compact`: compact the context of the conversation.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from pydantic import ValidationError
+
+from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound, parse_bound
+from jp_nb.config.validation import make_unexpected_value_error
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands.conversation_commands import count_turns
+from jp_nb.record.compaction_text import format_compactions
+from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
+from jp_nb.rendering.tables import render_compaction_preview, render_compactions
+from jp_nb.session.manual_compaction import CompactionOptions, ManualCompaction
+
+NOTHING_TO_COMPACT = (
+    "Nothing to compact: the selected turns contain nothing that would be omitted. "
+    "By default, the first and the last turn are kept: `--keep-first 0 --keep-last 0` selects "
+    "them as well. `--summarize` has a model summarize the selected turns."
+)
+
+
+def compact_context(call: Invocation) -> None:
+    """Run `%jp compact`: compact the context, preview that, or undo it."""
+    compaction = ManualCompaction(call.session.active, call.session.turns)
+    if call.options.undo:
+        _undo_compaction(call, compaction)
+        return
+
+    options = read_compaction_options(call.options)
+    plan = compaction.plan(options)
+    if not plan.steps:
+        first = options.first
+        count = compaction.stream.turn_count
+        message = NOTHING_TO_COMPACT
+        if first is not None and first.kind == "turn" and first.amount >= count:
+            wanted = to_shown_turn(int(first.amount))
+            message = f"There is no turn {wanted}. This conversation has {count_turns(count)}."
+
+        print(f"jp_nb: {message}")
+    elif call.options.dry_run:
+        call.show(render_compaction_preview(plan))
+    else:
+        entries = compaction.carry_out(plan, options)
+        tokens = compaction.tokens()
+        call.show(render_compactions(plan, compaction.stream, entries, now=tokens))
+
+
+def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
+    others = {name for name, value in vars(call.options).items() if value}
+    if others - {"undo", "dry_run", "words"}:
+        raise UsageError(
+            "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
+        )
+
+    found = compaction.find_last() if call.options.dry_run else compaction.undo()
+    words = format_compactions(found)
+    if not found:
+        print("jp_nb: There is no compaction to undo. All turns are sent in full.")
+    elif call.options.dry_run:
+        print(f"jp_nb: This would undo the last compaction ({words}).")
+    else:
+        tokens = f"{compaction.tokens():,} tokens"
+        print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
+
+
+def read_compaction_options(options: Namespace) -> CompactionOptions:
+    """Convert the parsed options of `%jp compact`, or raise `UsageError`."""
+    for one, other in (("first", "keep_first"), ("last", "keep_last")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            flag = {"first": "--from", "last": "--to"}[one]
+            raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
+
+    rules = _read_rules(options)
+    _read_bound("--keep-first", options.keep_first)
+    _read_bound("--keep-last", options.keep_last, may_be_last=False)
+
+    return CompactionOptions(
+        rules=rules,
+        keep_first=options.keep_first,
+        keep_last=options.keep_last,
+        first=_read_turn("--from", options.first),
+        last=_read_turn("--to", options.last),
+        directives=tuple(options.directives),
+    )
+
+
+def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
+    """Return the rule of the options; None applies the configured rules."""
+    if options.model is not None and not options.summarize:
+        raise UsageError("`-m` names the model that writes a summary. Add `--summarize`.")
+    if not (options.reasoning or options.tools or options.summarize):
+        return None
+
+    rule: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
+    if options.tools:
+        rule["tool_calls"] = options.tools[-1]
+
+    if options.summarize:
+        rule["summary"] = {"model": {"id": options.model}} if options.model else {}
+
+    try:
+        return (CompactionRule.model_validate(rule),)
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        if error["type"] == "literal_error":
+            raise UsageError(str(make_unexpected_value_error(error))) from exc
+        raise UsageError(error["msg"].removeprefix("Value error, ")) from exc
+
+
+def _read_turn(flag: str, text: str | None) -> TurnBound | None:
+    bound = _read_bound(flag, text)
+    # A plain number is the number of a turn in `%jp log`.
+    if bound is None or bound.kind != "count":
+        return bound
+    if not bound.amount:
+        raise UsageError(f"`{flag}`: there is no turn 0. Turns are counted from 1, as in `%jp log`")
+
+    return TurnBound("turn", to_stored_turn(int(bound.amount)))
+
+
+def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> TurnBound | None:
+    try:
+        return None if text is None else parse_bound(text, may_be_last=may_be_last)
+    except ValueError as exc:
+        raise UsageError(f"`{flag}`: {exc}") from exc

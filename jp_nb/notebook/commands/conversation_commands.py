@@ -1,0 +1,162 @@
+"""Subcommands of `%jp` that start, change, save, or exchange conversations.
+
+Source: `docs/guide.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.errors import StorageError
+from jp_nb.interop.directories import find_folder, load_directory, save_directory
+from jp_nb.interop.files import Dialect
+from jp_nb.notebook.commands import Invocation, report_cancellation
+from jp_nb.record.clock import utc_now
+from jp_nb.record.conversation_list import ConversationInfo, list_conversations, make_title
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest, read_words
+from jp_nb.record.turn_numbers import to_stored_turn
+from jp_nb.rendering.log import render_conversations
+from jp_nb.session.resume import TurnResumption
+from jp_nb.text import one_line, plain
+
+
+def resume_turn(call: Invocation) -> None:
+    """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
+    with report_cancellation():
+        if TurnResumption(call.session).run(call.word or "") is None:
+            print(f"jp_nb: {plain(call.session.format_status())}")
+
+
+def start_conversation(call: Invocation) -> None:
+    """Run `%jp new`: start a conversation."""
+    left = _get_active(call)
+    call.session.conversations.new(keep_config=call.options.keep_config)
+    _print_change(call, f"Left {_describe(left)}", left)
+
+
+def fork_at_turn(call: Invocation) -> None:
+    """Run `%jp fork`: continue in a copy that ends with a turn."""
+    left = _get_active(call)
+    number = call.number(at_least=1)
+    if number is None:
+        last = left.turns
+        call.session.conversations.fork(None)
+    else:
+        last = number
+        call.session.conversations.fork(to_stored_turn(number))
+
+    done = f"Forked after turn {last}" if left.turns else "Forked"
+    _print_change(call, done, left)
+
+
+def undo_turn(call: Invocation) -> None:
+    """Run `%jp undo`: continue without the last turn."""
+    left = _get_active(call)
+    last = call.session.document.conversation.last_turn()
+    entries = last.entries if last else ()
+    asked = next((read_words(each) for each in entries if isinstance(each, ChatRequest)), "")
+    call.session.conversations.undo()
+    done = f"Undid turn {left.turns}"
+    if title := _quote(make_title(asked)):
+        done += f", {title}"
+
+    _print_change(call, done, left)
+
+
+def switch_to_conversation(call: Invocation) -> None:
+    """Run `%jp switch`: activate another conversation, or list all."""
+    if call.word is None:
+        call.show(render_conversations(call.session.document, with_active=True))
+        return
+
+    left = _get_active(call)
+    if call.session.conversations.switch(call.word):
+        _print_change(call, f"Switched from {_describe(left)}", left)
+    else:
+        print(f"jp_nb: Already active: {_describe(left)}")
+
+
+def drop_stored_conversation(call: Invocation) -> None:
+    """Run `%jp drop`: delete a conversation."""
+    dropped = call.session.conversations.drop(call.options.words[0])
+    print(f"jp_nb: Dropped {_describe(dropped)} from this notebook. This cannot be undone")
+    _print_active(call)
+
+
+def _print_change(call: Invocation, done: str, left: ConversationInfo) -> None:
+    """Print the change, the command that returns to the conversation `left`, and the active one."""
+    hint = f". Go back: `%jp switch {left.id}`"
+    if left.id not in call.session.document.ids():
+        hint = ""  # empty conversations are not kept
+    elif call.session.active.headless:  # the output is the same in each run
+        hint = ". Go back: `%jp switch` lists the conversations"
+
+    print(f"jp_nb: {done}{hint}")
+    _print_active(call)
+
+
+def _print_active(call: Invocation) -> None:
+    words = plain(call.session.format_status())
+    if title := _quote(_get_active(call).title):
+        words = f"{title} · {words}"
+
+    print(f"jp_nb: Active: {words}")
+
+
+def _get_active(call: Invocation) -> ConversationInfo:
+    return list_conversations(call.session.document)[0]
+
+
+def _describe(listed: ConversationInfo) -> str:
+    if listed.damaged:
+        return f"the damaged conversation {one_line(listed.id, limit=80)}"
+    if not listed.turns:
+        return "an empty conversation"
+    title = _quote(listed.title) or "a conversation"
+    return f"{title} ({count_turns(listed.turns)})"
+
+
+def count_turns(count: int) -> str:
+    """Return the number of turns with its noun."""
+    return "1 turn" if count == 1 else f"{count} turns"
+
+
+def _quote(title: str | None) -> str:
+    return f"“{one_line(title, limit=80)}”" if title else ""
+
+
+def save_record(call: Invocation) -> None:
+    """Run `%jp save`: save the record now."""
+    store = call.session.store
+    where = call.session.active.location
+    if store.unsaved_reason is not None:
+        raise StorageError(
+            f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
+            "conversation to a directory. `jp-nb import DIR NOTEBOOK` adds it to a notebook."
+        )
+
+    print(f"jp_nb: {plain(store.save())}")
+
+
+def export_to_directory(call: Invocation) -> None:
+    """Run `%jp export`: write the active conversation to a JP directory."""
+    session = call.session
+    dialect: Dialect = call.options.dialect or "native"
+    folder = find_folder(call.options.words[0], session.files.folder)
+    saved = save_directory(session.document.to_json(), folder, dialect)
+
+    for line in saved.dropped:
+        print(f"jp_nb: Omitted: {one_line(line, limit=1000)}")
+
+    for name in saved.others:
+        print(f"jp_nb: Also written, unchanged from the import: {one_line(name)}")
+
+    print(f"jp_nb: Written to {plain(str(folder))}")
+
+
+def import_from_directory(call: Invocation) -> None:
+    """Run `%jp import`: continue with a conversation from a JP directory."""
+    left = _get_active(call)
+    folder = find_folder(call.options.words[0], call.session.files.folder)
+    loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
+    call.session.conversations.adopt_imported(loaded)
+    _print_change(call, f"Imported {_describe(_get_active(call))}", left)

@@ -1,0 +1,118 @@
+"""Run `%jp trust`: trust the settings of a record, or the configuration files of a folder.
+
+Source: `docs/record.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.errors import PromptCancelled, UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.record.config_history import NOT_FOLLOWED
+from jp_nb.rendering.report import make_table
+from jp_nb.rendering.tables import PENDING_HEAD, format_consent_value, list_pending_rows
+from jp_nb.storage import trust as trust_module
+from jp_nb.text import MAX_PATH_LINE_CHARS, escape_invisible, one_line, spell_invisible
+from jp_nb.toolkit.question import Question
+
+
+def trust_record(call: Invocation) -> None:
+    """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
+    call.session.active.refuse_while_running()
+    options = call.options
+    session = call.session
+    if options.workspace:
+        _trust_workspace(call)
+        return
+
+    if options.revoke:
+        was_trusted = session.active.revoke()
+        state = "is no longer" if was_trusted else "was not"
+        print(f"jp_nb: This conversation {state} trusted")
+        return
+
+    if session.active.trust.trusted:
+        print("jp_nb: This conversation is already trusted")
+        return
+
+    ignored = session.settings.if_trusted()
+    if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
+        raise UsageError(
+            "This conversation cannot be trusted: not all of its settings can be shown to you "
+            f"({unseen[1:-1]}). `%jp new` starts a new conversation."
+        )
+
+    rows = _list_setting_rows(ignored)
+    if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
+        raise PromptCancelled("This conversation remains untrusted", end="declined")
+
+    session.active.accept()
+    print("jp_nb: This conversation and its settings are trusted, and signed with your key")
+
+    for line in session.active.questions.migrate_table():
+        print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
+
+
+def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Return the settings that a record would set if it were trusted: path and value."""
+    rows = []
+    for path, value in sorted(ignored.items()):
+        if path.startswith("("):
+            shown = escape_invisible(path)
+        else:
+            shown = format_consent_value(path, value)
+        rows.append((spell_invisible(path), shown))
+
+    return rows
+
+
+def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
+    """Return the rows about conversations that the user signed in another workspace."""
+    settings = _list_setting_rows(call.session.settings.if_trusted())
+    folder = spell_invisible(str(call.session.active.signed_here.folder))
+    everything = ("(all conversations)", "those that you signed, from any folder", folder)
+    return [*((path, value, "(this notebook)") for path, value in settings), everything]
+
+
+def _trust_workspace(call: Invocation) -> None:
+    files = call.session.files
+    if call.options.revoke:
+        for line in trust_module.revoke_consent(files.folder):
+            print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
+        return
+
+    pending = call.session.pending()
+    is_moved = call.session.active.trust.is_moved
+    if not pending and not is_moved:
+        print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_PATH_LINE_CHARS)}")
+        return
+
+    rows = list_pending_rows(pending)
+    if is_moved:
+        rows += _list_moved_rows(call)
+
+    with files.discard_notices():  # no notices about ignored files: the user is about to decide
+        agrees = call.options.yes or _ask_for_trust(call, PENDING_HEAD, rows)
+
+    if not agrees:
+        raise PromptCancelled("The files of this folder remain untrusted", end="declined")
+
+    if is_moved:
+        call.session.active.accept_moved()
+        print("jp_nb: All conversations of this workspace that you signed are trusted here")
+
+    if pending:
+        call.session.active.consent(pending)
+        print("jp_nb: These files and their settings are trusted until their content changes")
+
+
+def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    call.show(make_table(head, rows, limit=sys.maxsize))  # the user must see everything
+    text = "Trust the settings above? They can run code and send data to other hosts."
+    questions = [Question.boolean("trust", text)]
+    answers = call.session.turns.cell_questions.ask(questions, label="Trust", tool=None)
+    return answers["trust"] is True

@@ -1,0 +1,175 @@
+"""The names of a session that can complete a line: tools, models, files, variables.
+
+Nothing is evaluated or run. After the name of a provider, its list of models may be requested in
+the background.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from IPython import get_ipython
+
+from jp_nb.agent.provider import ModelList
+from jp_nb.config.schema import look_up, parse_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.model_settings import PROVIDER_NAMES, SERVERS_PATH
+from jp_nb.config.tree.tool_settings import STAR
+from jp_nb.errors import JpNbError
+from jp_nb.record.conversation_list import ConversationInfo, list_conversations
+from jp_nb.session.session import Session
+from jp_nb.session.structured import is_schema_like
+from jp_nb.storage.config_files import CONFIG_SUFFIXES
+from jp_nb.storage.files import get_config_folder
+
+
+class Names:
+    """Snapshot of the names in a session, for one completion.
+
+    Names are read once, when the line needs them. Unreadable files and records have none.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @cached_property
+    def _config(self) -> AppConfig:
+        return _try(lambda: self.session.config, AppConfig())
+
+    @cached_property
+    def _dumped(self) -> dict[str, Any]:
+        return self._config.model_dump(mode="json", exclude_none=True)
+
+    def keys(self, path: str) -> Sequence[str]:
+        """Return the keys below `path` in the effective configuration, or the indexes of a list."""
+        value = look_up(self._dumped, parse_path(path))
+        if isinstance(value, list):
+            return [str(number) for number in range(len(value))]
+        return list(value) if isinstance(value, dict) else []
+
+    @cached_property
+    def tools(self) -> Sequence[str]:
+        """Configured and registered tools, enabled or not."""
+        return sorted(name for name in self._config.conversation.tools if name != STAR)
+
+    @cached_property
+    def toolsets(self) -> Mapping[str, int]:
+        """Number of tools, by toolset. Toolsets with the name of a tool are omitted."""
+        conversation = self._config.conversation
+        names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
+        return {name: len(conversation.list_toolset_tools(name)) for name in names}
+
+    @cached_property
+    def providers(self) -> Sequence[str]:
+        """Providers, and the servers of the configuration."""
+        return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS_PATH))]
+
+    @cached_property
+    def mcp_servers(self) -> Sequence[str]:
+        """MCP servers of the configuration."""
+        return sorted(self._config.providers.mcp)
+
+    @cached_property
+    def aliases(self) -> Sequence[str]:
+        """Aliases of models."""
+        return list(self._config.providers.llm.aliases)
+
+    def models(self, provider: str) -> Sequence[str]:
+        """Return the current model, models with an alias, and those that `provider` lists.
+
+        The list may be requested, but only from a provider whose name is complete.
+        """
+        known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
+        if provider in self.providers:
+            catalog = self.session.turns.catalog
+            listed = _try(lambda: catalog.offer(provider, self._config), ModelList())
+            current = (model.id for model in listed.models if model.state != "retired")
+            known += [f"{provider}/{name}" for name in current]
+
+        return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
+
+    def config_files(self, folder: str) -> Sequence[str]:
+        """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
+        folders: list[Path] = []
+        for root in (get_config_folder() / "config", self.session.files.root):
+            folders += [root / path / folder for path in self._config.config_load_paths]
+
+        entries: list[str] = []
+        nothing: list[str] = []
+        for each in folders:
+            entries += _try(partial(_list_folder, each), nothing)
+
+        suffixes = {each: Path(each).suffix for each in entries}
+
+        return [
+            entry.removesuffix(suffix)
+            for entry, suffix in suffixes.items()
+            if entry.endswith("/") or (suffix and suffix in CONFIG_SUFFIXES)
+        ]
+
+    def entries(self, folder: str) -> Sequence[str]:
+        """Return the names in `folder`, a path from the notebook's folder; folders end with `/`."""
+        root = self.session.files.folder
+        return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
+
+    @cached_property
+    def conversations(self) -> Mapping[str, bool]:
+        """Ids of inactive conversations, with True for damaged ones."""
+        found: list[ConversationInfo] = _try(lambda: list_conversations(self.session.document), [])
+        return {each.id: each.damaged for each in found if not each.active}
+
+    @cached_property
+    def turn_count(self) -> int:
+        """Number of turns of the active conversation."""
+        return _try(lambda: self.session.document.conversation.turn_count, 0)
+
+    @cached_property
+    def answers(self) -> Sequence[str]:
+        """Ids of answered questions, newest first."""
+        history = _try(lambda: self.session.active.questions.history(everybody=True), None)
+        return [str(answer.id) for answer in reversed(history.answers)] if history else []
+
+    @cached_property
+    def variables(self) -> Sequence[str]:
+        """Names of the user's variables."""
+        hidden = getattr(get_ipython(), "user_ns_hidden", {})
+        names = list(self.session.host.namespace)
+        return [n for n in names if isinstance(n, str) and n not in hidden]
+
+    @cached_property
+    def schemas(self) -> Sequence[str]:
+        """Names of variables with models, types, and JSON schemas."""
+        values = self.session.host.namespace
+        names = (name for name in self.variables if not name.startswith("_"))
+        return [name for name in names if is_schema_like(values.get(name))]
+
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+def _try(read: Callable[[], _T], default: _T) -> _T:
+    """Return the result of `read`, or `default` if a file or the record cannot be read."""
+    try:
+        return read()
+    except (JpNbError, OSError, ValueError) as exc:  # `ValueError`: a path with a null byte
+        _log.debug("Cannot list names for completion: %s", exc)
+        return default
+
+
+def _list_folder(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        # A folder may be very large.
+        return list(map(_format_entry, islice(entries, 5000)))
+
+
+def _format_entry(entry: os.DirEntry[str]) -> str:
+    return f"{entry.name}/" if entry.is_dir() else entry.name

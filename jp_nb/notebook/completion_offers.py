@@ -1,0 +1,232 @@
+"""Complete one word as a path of a setting, an assignment, a model, a file, or another kind.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pydantic import ValidationError
+
+from jp_nb.config.assignments import parse_setting_value
+from jp_nb.config.schema import ROOT, SchemaNode, find_node, parse_path
+from jp_nb.config.tree.base import ShortTable
+from jp_nb.config.tree.model_settings import PROVIDER_NAMES, REASONING_EFFORTS, ModelId
+from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
+from jp_nb.errors import ConfigError
+from jp_nb.notebook.completion_names import Names
+from jp_nb.notebook.subcommands import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """Completions of a line, best first. They replace the text from `start` to the cursor."""
+
+    start: int
+    texts: list[str]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completions:
+    """Return the names that begin with `text`, from the character `start` of it."""
+    return Completions(start, [name for name in names if name.startswith(text[start:])])
+
+
+def _combine(first: Completions, second: Completions) -> Completions:
+    if first.start == second.start:
+        return Completions(first.start, [*first.texts, *second.texts])
+    return first if first.texts else second
+
+
+def _list_models(text: str, names: Names) -> list[str]:
+    """Return aliases and providers; after a slash, full ids instead of aliases."""
+    providers = [f"{name}/" for name in names.providers]
+    provider, slash, _ = text.partition("/")
+    if slash:
+        return [*names.models(provider), *providers]
+    return [*sorted(names.aliases), *providers]
+
+
+def _complete_config_file(text: str, names: Names) -> Completions:
+    if not text.startswith(("@", ".", "/", "~")):
+        return _complete_file(text, names.config_files, suffixes=("",))
+    at = text.startswith("@")
+    found = _complete_file(text[at:], names.entries, suffixes=(".toml", ".json"))
+    return replace(found, start=found.start + at)
+
+
+def _complete_attachment(text: str, names: Names) -> Completions:
+    found = _complete_file(text, names.entries, suffixes=("",))
+    variables = [name for name in names.variables if text and not name.startswith("_")]
+    return _combine(found, match_prefix(text, sorted(variables)))
+
+
+def _complete_file(
+    text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
+) -> Completions:
+    start = text.rfind("/") + 1
+    names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
+    if not text.startswith(".", start):
+        names = [name for name in names if not name.startswith(".")]
+    return match_prefix(text, sorted(names), start)
+
+
+_PLAIN_KEY = re.compile(r"[^.\[\]=]+")
+_TOOLS = "conversation.tools"
+
+
+def _complete_path(text: str, names: Names) -> Completions:
+    boundaries = list(re.finditer(r"^|[.\[]", text))
+    for boundary in reversed(boundaries):
+        above = text[: boundary.start()]
+        if boundary[0] == "[":
+            above = above.removesuffix(".")
+
+        node = find_node(above) if above else None
+        if boundary.end() == 0:
+            node = ROOT
+        if node is not None:
+            return _complete_key(text, node, above, boundary.start(), names)
+
+    return Completions(len(text), [])
+
+
+def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Names) -> Completions:
+    """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
+    separator = text[start : start + 1] if above else ""
+    typed = text[start + len(separator) :]
+    as_json = separator == "[" and typed.startswith('"')
+    typed = typed[as_json:]
+    known = [*node.fields]
+    if above == _TOOLS:
+        known.append(STAR)
+
+    if node.kind != "table" or node.child(STAR) is not None:
+        known += names.keys(above)
+
+    keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
+    if separator == "[" and node.kind == "table":
+        return Completions(len(text), [])
+
+    plain = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
+    texts: list[str] = []
+    for key in plain:
+        texts += _list_forms(key, key, node, above, names)
+
+    others = [key for key in keys if above and key not in plain]
+    if separator != "[" and not others:
+        return Completions(start + len(separator), texts)
+
+    texts = [f".{text}" for text in texts]  # brackets replace the dot
+    for key in others:
+        as_text = as_json or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
+        # The shell-like splitting removes quotes.
+        index = json.dumps(key, ensure_ascii=False) if as_text else key
+        texts += _list_forms(key, f"[{index}]", node, above, names)
+
+    return Completions(start, texts)
+
+
+def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names) -> list[str]:
+    """Return `shown` with a dot if another key must follow, and in both forms if one may follow."""
+    child = node.child(key)
+    if child is None:
+        return []
+    if child.kind == "map":
+        path = f"{above}{shown}" if shown.startswith("[") else f"{above}.{shown}".removeprefix(".")
+        return [f"{shown}."] if path == _TOOLS or names.keys(path) else [shown]
+    if child.table is None:
+        return [shown]
+
+    has_short_form = child.takes_any_text or child.choices or issubclass(child.table, ShortTable)
+    return [shown, f"{shown}."] if has_short_form else [f"{shown}."]
+
+
+_WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
+_KNOWN_WORDS = dict.fromkeys(
+    (*_WORDS, *REASONING_EFFORTS, *PROVIDER_NAMES, *TOOL_SOURCES, *JSON_TYPES)
+)
+"""Words that validators of some settings accept, but that their annotations do not list."""
+_NO_WORD = "no_such_word"
+
+
+def _complete_assignment(text: str, names: Names) -> Completions:
+    """Complete the value in `path=…`, `path:=…`, or `path+=…`."""
+    left, _, right = text.partition("=")
+    path = left.rstrip(" :+").strip()
+    node = find_node(path) if path else None
+    if node is None or text.lstrip().startswith("{"):
+        return Completions(len(text), [])
+
+    start = len(left) + 1
+    if ":" in left[len(path) :]:
+        words = [word for word in node.choices if word in ("true", "false")]
+        if node.optional:
+            words.append("null")
+        return match_prefix(text, words, start)
+
+    if node.kind == "list":
+        start += right.rfind(",") + 1
+        start += len(text[start:]) - len(text[start:].lstrip())
+        node = node.item
+
+    if node.table is ModelId:
+        values = _list_models(text[start:], names)
+    elif parse_path(path)[-1] == "tool_choice":
+        values = ["auto", "none", "required", *names.tools]
+    elif node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
+        values = node.choices
+    else:
+        known = (word for word in _KNOWN_WORDS if _accepts(node, word))
+        values = list(dict.fromkeys([*node.choices, *known]))
+
+    return match_prefix(text, values, start)
+
+
+def _accepts(node: SchemaNode, word: str) -> bool:
+    try:
+        node.adapter.validate_python(parse_setting_value(node, word, ""))
+    except (ValidationError, ConfigError):
+        return False
+    return True
+
+
+def _complete_tool(text: str, names: Names) -> Completions:
+    sizes = names.toolsets
+    notes = {name: f"{size} tools" for name, size in sizes.items()}
+    notes |= {name: "1 tool" for name, size in sizes.items() if size == 1}
+    return replace(match_prefix(text, [*names.tools, *sizes]), notes=notes)
+
+
+OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
+    "path": _complete_path,
+    "setting": lambda text, names: (
+        _complete_assignment(text, names) if "=" in text else _complete_path(text, names)
+    ),
+    "change": lambda text, names: (
+        _complete_assignment(text, names)
+        if "=" in text
+        else _combine(_complete_path(text, names), _complete_config_file(text, names))
+    ),
+    "model": lambda text, names: match_prefix(text, _list_models(text, names)),
+    "provider": lambda text, names: match_prefix(text, names.providers),
+    "server": lambda text, names: match_prefix(text, names.mcp_servers),
+    "tool": lambda text, names: match_prefix(text, names.tools),
+    "tool or toolset": _complete_tool,
+    "conversation": lambda text, names: match_prefix(
+        text, (name for name, is_damaged in names.conversations.items() if not is_damaged)
+    ),
+    "stored conversation": lambda text, names: match_prefix(text, names.conversations),
+    "answer": lambda text, names: match_prefix(text, names.answers),
+    "turn": lambda text, names: match_prefix(text, map(str, range(names.turn_count, 0, -1))),
+    "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),
+    "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
+    "attachment": _complete_attachment,
+    "schema": lambda text, names: match_prefix(text, sorted(names.schemas)),
+}
+"""The function that completes each kind of text."""

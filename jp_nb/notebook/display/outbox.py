@@ -1,0 +1,220 @@
+"""Send the output of a running cell in batches, because a page redraws after each message.
+
+Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Final
+
+from jp_nb.notebook.page.protocol import is_batchable
+from jp_nb.notebook.published import OUTPUT_CHANGES, OUTPUTS, Published
+from jp_nb.notebook.running_cells import RunningCells
+
+BATCH_INTERVAL_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class _QueuedMessage:
+    """A message in the queue; `texts` are those of a `stream` message.
+
+    With `ends_batch`, the batch is sent at once. No messages are dropped or joined across it.
+    """
+
+    published: Published
+    send: Callable[[Any], object]
+    texts: list[str] = field(default_factory=list)
+    ends_batch: bool = False
+
+    @property
+    def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
+        if self.published.kind != "stream":
+            return None
+        return self.published.content.get("name"), self.published.parent
+
+
+class Outbox:
+    """Replacement of `Session.send` while a turn runs. Thread-safe; the queue has no lock.
+
+    - Messages that change the outputs of the cell, and entries of the record, wait for the next
+      batch. Consecutive text of one stream becomes one message. Only the newest update of a
+      display is sent. Outputs that were cleared meanwhile are not sent.
+    - Other messages of the cell, such as those of widgets, end the batch, which is sent at once:
+      the widgets of a form must exist before the page shows the form.
+    - Messages of other requests, and the kernel's status, are sent directly.
+    - ipykernel's publishing thread sends all messages of the cell in the order of the calls.
+
+    `request` is the id of the request that runs the cell.
+    """
+
+    def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
+        cells = RunningCells.of(kernel)
+        self._send: Callable[..., Any] = kernel.session.send
+        self._recording: Callable[[Published], AbstractContextManager[None]]
+        self._recording = lambda published: nullcontext()
+
+        if cells is not None and cells.send is not None and self._send == cells.record_and_send:
+            # Outputs are kept in the order of the calls, before they wait for a batch.
+            self._send = cells.send
+            self._recording = cells.recording
+
+        self._thread = kernel.iopub_thread
+        self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
+        self._request = request
+        self._interval = min(interval, BATCH_INTERVAL_S)
+        self._queue: deque[_QueuedMessage] = deque()
+        self._scheduled_until = self._next_batch_at = 0.0
+
+    @classmethod
+    def of(cls, kernel: Any, request: str | None, interval: float) -> Outbox | None:
+        """Return an outbox for `kernel`, or None if it does not publish as ipykernel does."""
+        thread = getattr(kernel, "iopub_thread", None)
+        is_supported = all(
+            hasattr(thread, name) for name in ("schedule", "io_loop", "socket", "thread")
+        )
+        return cls(kernel, request, interval) if is_supported else None
+
+    def send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a message as `Session.send` does, or add it to the next batch."""
+        published = Published.read(message, *args, **kwargs)
+        with self._recording(published):
+            return self._send_or_queue(published, stream, message, *args, **kwargs)
+
+    def _send_or_queue(
+        self, published: Published, stream: Any, message: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        of_cell = published.is_about(self._request)
+        changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
+        waits = changes_outputs or is_batchable(published.kind, published.content)
+        if not self._thread.thread.is_alive():  # for example in a forked process
+            return self._send(stream, message, *args, **kwargs)
+
+        if not waits:
+            # `RunningCells` repeats the status of the cell after each request of a page.
+            if not of_cell or published.kind == "status":
+                return self._send(stream, message, *args, **kwargs)
+            if not any(stream is each for each in self._iopub_streams):
+                self.release()
+                return self._send(stream, message, *args, **kwargs)
+
+        if published.kind == "stream":
+            sent = message
+            queued = self._queue_text(published)
+        else:
+            recorder = _SocketRecorder()
+            sent = self._send(recorder, message, *args, **kwargs)
+            queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
+
+        self._queue.append(queued)
+        if not waits:
+            self.release()
+            return sent
+
+        # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
+        if (now := monotonic()) >= self._scheduled_until:
+            self._scheduled_until = max(now, self._next_batch_at) + self._interval
+            self._thread.schedule(self._release_in_time)
+
+        return sent
+
+    def release(self) -> None:
+        """Let the publishing thread send the queue, before later messages of this thread."""
+        if self._queue:
+            self._thread.schedule(self._release)
+
+    def _queue_text(self, published: Published) -> _QueuedMessage:
+        def send(socket: Any) -> None:
+            content = {**published.content, "text": "".join(queued.texts)}
+            parent = dict(published.parent)
+            metadata = dict(published.metadata)
+            self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
+
+        queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
+        return queued
+
+    def _release_in_time(self) -> None:  # in the publishing thread, as `_release`
+        wait = self._next_batch_at - monotonic()
+        if wait > 0:
+            self._thread.io_loop.call_later(wait, self._release)
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        self._scheduled_until = 0.0  # before the queue is read: later messages need a new batch
+        messages = [self._queue.popleft() for _ in range(len(self._queue))]
+        if not messages or self._thread.socket is None:
+            return
+
+        self._next_batch_at = monotonic() + self._interval
+        batch: list[_QueuedMessage] = []
+
+        for queued in messages:
+            batch.append(queued)
+            if queued.ends_batch or queued is messages[-1]:
+                for each in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                    each.send(self._thread.socket)
+                batch = []
+
+
+class _SocketRecorder:
+    """Replacement of a socket that keeps the serialized message."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[Any], object] = lambda socket: None
+
+    def send_multipart(self, parts: list[Any], **options: Any) -> None:
+        self.send = lambda socket: socket.send_multipart(parts, **options)
+
+
+def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Drops outputs that a later message of the batch clears.
+    added = False
+    last = -1
+
+    for number in reversed(range(len(batch))):
+        published = batch[number].published
+        # `clear_output` with `wait` takes effect when the next output arrives.
+        if published.kind == "clear_output" and (added or not published.content.get("wait")):
+            last = number
+            break
+        added = added or published.kind in OUTPUTS
+
+    dropped = OUTPUTS | {"clear_output"}
+    return [
+        queued
+        for number, queued in enumerate(batch)
+        if number >= last or queued.published.kind not in dropped
+    ]
+
+
+def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Drops updates of a display that a later message of the batch updates again.
+    kept: list[_QueuedMessage] = []
+    updated: set[str] = set()
+
+    for queued in reversed(batch):
+        display_id = queued.published.display_id
+        if queued.published.kind == "update_display_data" and display_id is not None:
+            if display_id in updated:
+                continue
+            updated.add(display_id)
+        kept.append(queued)
+
+    return kept[::-1]
+
+
+def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Joins consecutive texts of one stream into one message.
+    joined: list[_QueuedMessage] = []
+    for queued in batch:
+        if joined and queued.stream is not None and joined[-1].stream == queued.stream:
+            joined[-1].texts += queued.texts
+        else:
+            joined.append(queued)
+
+    return joined

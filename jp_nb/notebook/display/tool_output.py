@@ -1,0 +1,168 @@
+"""Watch the output of tools while a turn runs.
+
+All output of a cell leaves the kernel through `Session.send`, from any thread.
+
+Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from jp_nb.notebook.display.outbox import BATCH_INTERVAL_S, Outbox
+from jp_nb.notebook.display.output_origin import get_running_request, is_ours
+from jp_nb.notebook.display.pending_output import flush_streams, list_open_figures, show_figures
+from jp_nb.notebook.published import OUTPUT_CHANGES, Published, read_mapping
+
+SendOutput = Callable[[], Any]
+
+
+class Clears(Protocol):
+    """Receiver of the request of a tool to clear outputs; with `wait`, before its next output."""
+
+    def __call__(self, *, wait: bool) -> None:
+        """Clear the outputs of the current call."""
+
+
+class ToolOutput:
+    """Watcher of the output of tools while a turn runs.
+
+    Output of a function on the cell's thread is distinguished from output of other tools. Output
+    inside of `mark_as_ours` belongs to the turn.
+
+    Args:
+        hold: Hold the output until `take`, because in a headless run the order of final outputs
+            matters. Otherwise it is sent in batches with all output of the cell.
+        interval: Shortest time between two batches, in seconds.
+
+    Attributes:
+        watches: True while tools run.
+        function_has_image: True if the last function displayed an image.
+        clears: Called on the thread of a tool that clears outputs.
+        cleared: Called on any thread when a tool has cleared the cell's outputs.
+    """
+
+    def __init__(self, kernel: Any, *, hold: bool, interval: float = BATCH_INTERVAL_S) -> None:
+        self.watches = False
+        self.function_has_image = False
+        self.clears: Clears = lambda *, wait: None
+        self.cleared: Callable[[], None] = lambda: None
+        self._holds = hold
+        self._session = kernel.session
+        self._replaced: Callable[..., Any] | None = None  # `send` of the session until `close`
+        self._cell = get_running_request(kernel)
+        self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
+        self._send: Callable[..., Any] = (self._outbox or self._session).send
+        self._function_runs = False
+        self._figures: frozenset[int] = frozenset()
+        self._of_function = _HeldOutput()
+        self._of_others = _HeldOutput()
+
+    def open(self) -> None:
+        """Start to watch."""
+        self._replaced = self._session.__dict__.get("send")
+        self._session.send = self._watch_and_send
+
+    def close(self) -> None:
+        """Stop to watch, and send the current batch."""
+        self.send_now()
+        if self._session.__dict__.get("send") != self._watch_and_send:
+            return
+
+        if self._replaced is None:
+            del self._session.send
+        else:
+            self._session.send = self._replaced
+
+    def send_now(self) -> None:
+        """Send the current batch."""
+        if self._outbox is not None:
+            self._outbox.release()
+
+    def function_begins(self) -> None:
+        """Note that a tool's function begins on this thread."""
+        flush_streams()
+        self._of_function.is_new = self.function_has_image = False
+        self._figures = list_open_figures()
+        self._function_runs = True
+
+    def function_ends(self) -> bool:
+        """Note that the function has ended, show its figures, and return `function_has_output`."""
+        if list_open_figures() - self._figures:
+            show_figures()
+        has_output = self.function_has_output()
+        self._function_runs = False
+        return has_output
+
+    def function_has_output(self) -> bool:
+        """Return True if the running function has shown anything since the last call."""
+        return self._of_function.take_new()
+
+    def others_have_output(self) -> bool:
+        """Return True if other tools have shown anything since the last call."""
+        return self._of_others.take_new()
+
+    def take(self, *, of_function: bool) -> list[SendOutput]:
+        """Return the held output, as functions that send it."""
+        return (self._of_function if of_function else self._of_others).take()
+
+    def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        send = partial(self._send, stream, message, *args, **kwargs)
+        published = Published.read(message, *args, **kwargs)
+        is_output = published.kind in OUTPUT_CHANGES and published.is_about(self._cell)
+        if not (self.watches and is_output) or is_ours():
+            return send()
+
+        if published.kind == "clear_output":
+            self.clears(wait=bool(published.content.get("wait")))
+
+        held = self._of_function if self._function_runs else self._of_others
+        held.is_new = True
+        if self._function_runs:
+            kinds = read_mapping(published.content.get("data"))
+            self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
+
+        if self._holds:
+            held.add(send, published)
+            return message
+
+        sent = send()
+        if published.kind == "clear_output":
+            self.cleared()
+
+        return sent
+
+
+class _HeldOutput:
+    """Output of tools that was not sent yet. Clearing affects only this output."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+        self._sends: list[SendOutput] = []
+        self._clears_next = False
+
+    def take_new(self) -> bool:
+        flush_streams()
+        is_new = self.is_new
+        self.is_new = False
+        return is_new
+
+    def add(self, send: SendOutput, published: Published) -> None:
+        clears = published.kind == "clear_output"
+        if clears and published.content.get("wait"):
+            self._clears_next = True
+            return
+
+        if clears or self._clears_next:
+            self._sends.clear()
+            self._clears_next = False
+
+        if not clears:
+            self._sends.append(send)
+
+    def take(self) -> list[SendOutput]:
+        taken = list(self._sends)
+        del self._sends[: len(taken)]  # another thread may append meanwhile
+        return taken

@@ -1,0 +1,117 @@
+"""Schedule the updates of a turn's display: soon after an event, but not too often.
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from time import monotonic
+
+from jp_nb.session.cell_loop import CellLoop, Timer
+
+CHARS_PER_INTERVAL = 20_000
+"""Longer parts are updated less often, because each update sends a part completely."""
+
+TICK_S = 1.0
+"""Time between two updates of the elapsed time in the status line."""
+
+
+@dataclass(slots=True, eq=False)
+class UpdateClock:
+    """Timer of updates: soon after an event, limited in rate, and with `ticks` without events.
+
+    `update` calls `begin_update` and `end_update`. `update_in_agent_loop` updates the display from
+    the agent's event loop, while a function occupies the cell's thread.
+    """
+
+    cell: CellLoop
+    update: Callable[[], None]
+    _: KW_ONLY
+    run_in_agent_loop: Callable[[Callable[[], None]], None]
+    update_in_agent_loop: Callable[[], None]
+    interval: float
+    ticks: bool
+    ticks_in_agent_loop: bool = False
+    next_allowed: float = 0.0
+    _scheduled: float | None = None
+    _is_early: bool = False
+    _updated: float = 0.0
+    _spacing: float = 0.0
+    _timer: Timer | None = None
+    _ticker: Timer | None = None
+
+    def schedule(self, delay: float, *, early: bool = False) -> None:
+        """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
+
+        With `early`, the limit allows it one interval earlier, so that the line of a tool is
+        visible before the tool occupies the cell's thread.
+        """
+        due = monotonic() + delay
+        if early:
+            is_scheduled = self._is_early
+        else:
+            is_scheduled = self._scheduled is not None and self._scheduled <= due
+        if is_scheduled:
+            return
+
+        self._scheduled = due
+        self._is_early = self._is_early or early
+
+        def update_at_due() -> None:
+            allowed = self.next_allowed
+            if early:
+                allowed -= self._spacing
+            wait = max(due, allowed) - monotonic()
+            if self._timer is not None:
+                self._timer.cancel()
+
+            if wait > 0:
+                self._timer = self.cell.call_later(wait, self.update)
+            else:
+                self.update()
+
+        self.cell.post(update_at_due)
+
+    def begin_update(self) -> None:
+        """Note that an update begins. Later events need another update."""
+        self._scheduled = None
+        self._is_early = False
+
+    def end_update(self, size: int) -> None:
+        """Note that an update has ended, which rendered `size` characters."""
+        self._updated = monotonic()
+        self._spacing = self.interval * (1 + size / CHARS_PER_INTERVAL)
+        self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
+        if self.ticks and self._ticker is None:
+            self._tick()
+
+    def _tick(self) -> None:
+        wait = max(self._updated + TICK_S, self.next_allowed) - monotonic()
+        if wait > 0:
+            self._ticker = self.cell.call_later(wait, self._tick)
+        else:
+            self._ticker = None
+            self.update()
+
+    def start_ticks_in_agent_loop(self) -> None:
+        """Update from the agent's loop as well, because a function occupies the cell's thread."""
+        if self.ticks and not self.ticks_in_agent_loop:
+            self.ticks_in_agent_loop = True
+            self.run_in_agent_loop(self._tick_in_agent_loop)
+
+    def _tick_in_agent_loop(self) -> None:
+        if not self.ticks:
+            return
+        if monotonic() > max(self._updated + TICK_S / 2, self.next_allowed):
+            self.update_in_agent_loop()
+        asyncio.get_running_loop().call_later(TICK_S, self._tick_in_agent_loop)
+
+    def stop(self) -> None:
+        """Cancel all updates."""
+        self.ticks = False
+        for timer in (self._timer, self._ticker):
+            if timer is not None:
+                timer.cancel()
