@@ -26,8 +26,9 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
-from jp_nb.mcp.elicitations import CANCEL, make_answer, make_question, make_question_id
+from jp_nb.mcp.elicitations import make_answer, make_question, make_question_id
 from jp_nb.mcp.exchange import (
+    CANCEL,
     InputRequired,
     Progress,
     ProgressHandler,

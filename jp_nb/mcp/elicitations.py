@@ -18,7 +18,7 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.config.secrets import is_secret_name
 from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json, make_storable
-from jp_nb.mcp.exchange import ServerAnswer, ServerQuestion
+from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import SecretAnswer, SelectAnswer, TextAnswer, UrlAnswer
@@ -39,7 +39,6 @@ ASKS_FOR_SECRET: Final = (
 )
 COMPLETE_CHANNELS: Final = frozenset({"form", "stdin", "terminal", "remembered", "recorded"})
 """Channels of answers with all fields as the user left them."""
-CANCEL: Final = ServerAnswer("cancel")
 
 
 def make_question_id(key: str) -> str:

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -174,6 +174,10 @@ class ServerAnswer:
 
     action: AnswerAction
     content: Mapping[str, JsonValue] | None = None
+
+
+CANCEL: Final = ServerAnswer("cancel")
+"""The answer if the user gave none."""
 
 
 @dataclass(frozen=True, slots=True)

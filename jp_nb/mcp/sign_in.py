@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -29,6 +26,7 @@ from jp_nb.mcp.end_reasons import StartError
 from jp_nb.mcp.exchange import CredentialStore, HttpLaunch, SignInError
 from jp_nb.mcp.http_client import check_address
 from jp_nb.mcp.launch import is_loopback
+from jp_nb.mcp.library_log import without_library_log
 from jp_nb.mcp.stored_tokens import expiry_time, read_bounded
 from jp_nb.text import one_line
 
@@ -45,8 +43,6 @@ FLOW_SECONDS: Final = 30.0
 _PROTOCOL: Final = "2025-11-25"
 _ERROR_CODE: Final = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){0,4}")
 """Codes of errors, such as `invalid_grant`. No token looks like them."""
-_LIBRARY_LOG: Final = logging.getLogger("mcp.client.auth.oauth2")
-_IN_SIGN_IN: ContextVar[bool] = ContextVar("_IN_SIGN_IN", default=False)
 OTHER_SIGN_IN: Final = (
     "The address belongs to another sign-in. Sign in again, and use only the page that is shown "
     "then."
@@ -97,7 +93,7 @@ async def sign_in_to_server(
         provider = _make_provider(name, launch, store, show_page, redirect, client_name)
         auth = _CheckedFlow(provider, AddressRules(launch.url))
         try:
-            with _without_library_log():
+            with without_library_log():
                 status = await _send_first_request(launch, auth, client_name)
         except JpNbError:  # also the end of the user's question
             raise
@@ -135,21 +131,6 @@ async def _send_first_request(launch: HttpLaunch, auth: httpx2.Auth, client_name
         client.stream("POST", launch.url, json=message) as response,
     ):
         return response.status_code
-
-
-@contextmanager
-def _without_library_log() -> Iterator[None]:
-    """Drop the log of the library in this block: tracebacks, which may quote tokens."""
-    _LIBRARY_LOG.addFilter(_keep_record)  # has no effect the second time
-    token = _IN_SIGN_IN.set(True)
-    try:
-        yield
-    finally:
-        _IN_SIGN_IN.reset(token)
-
-
-def _keep_record(record: logging.LogRecord) -> bool:
-    return not _IN_SIGN_IN.get()
 
 
 def _explain(exc: BaseException, refusal: str) -> str:

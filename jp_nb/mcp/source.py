@@ -251,7 +251,7 @@ class McpSource(ToolSource):
 
         if connection.needs_sign_in:
             await self._sign_in(connection)
-        if connection.tools_announced or (if_expired and connection.tools_changed):
+        if connection.announced_changes or (if_expired and connection.tools_changed):
             await self._read_tools(refresh=True)
 
     async def _read_tools(self, *, refresh: bool = False) -> None:

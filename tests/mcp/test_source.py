@@ -26,9 +26,8 @@ class RunningServer:
 
     state = "running"
     needs_sign_in = False
-    tools_announced = True
+    announced_changes = True
     tools_changed = True
-    announced_changes = False
 
     def __init__(self, tool: Any) -> None:
         self.launch = server_value("stdio_launch", "serve")
