@@ -16,17 +16,13 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
-from jp_nb.mcp.elicitations import make_answer, make_question, make_question_id
+from jp_nb.mcp.call_questions import CallQuestions, PushedQuestions, Round
 from jp_nb.mcp.exchange import (
     CANCEL,
     InputRequired,
@@ -39,12 +35,8 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.progress import ProgressLine
 from jp_nb.mcp.results import read_result
-from jp_nb.text import one_line
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
-from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome
-from jp_nb.toolkit.question import Question
-
-log = logging.getLogger(__name__)
+from jp_nb.toolkit.outcome import Failure, Outcome
 
 INVALID_PARAMETERS: Final = -32602
 """Code of JSON-RPC, also of a state that the server of 2026 does not know any more."""
@@ -57,16 +49,9 @@ CANCEL_GRACE_S: Final = 0.25
 LAST_ROUND_S: Final = 5.0
 """Time for the last request of a call of 2026, which only brings the answers `cancel`."""
 
-STARTED_AGAIN: Final = (
-    "The server has forgotten the answers so far, so the call was started again. Your earlier "
-    "answers are suggested."
-)
 STARTED_AGAIN_FOR_MODEL: Final = (
     "The server had forgotten the user's first answers, so the call was started again from the "
     "beginning"
-)
-QUESTION_NOT_SHOWN: Final = (
-    "A question of the server was cancelled, because no form can show it: {}"
 )
 NOT_CONFIRMED: Final = (
     "The server {} needs the user to open an address before this call, but the user did not "
@@ -75,7 +60,6 @@ NOT_CONFIRMED: Final = (
 SENT_AGAIN_FOR_MODEL: Final = (
     "The answer to the first request was lost, so the call was sent again. It may have run twice"
 )
-MAY_BELONG: Final = "The question belongs to one of these running calls: {}."
 
 
 class CallConnection(Protocol):
@@ -228,32 +212,6 @@ class ServerCalls:
         return await asking.receive(question, names)
 
 
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """A question of the server that the user gets. `reply` is None for a server of 2026."""
-
-    key: str
-    question: Question
-    reply: asyncio.Future[ServerAnswer] | None = None
-
-
-Round = Literal["answers", "addresses"]
-"""Kind of the questions that wait for their answers: of the server, or before the call."""
-
-
-@dataclass(slots=True, eq=False)
-class _OpenRound:
-    """Questions that are answered together, with the next request of the call.
-
-    `cancelled` are the keys of the questions that no form can show.
-    """
-
-    kind: Round
-    asked: list[_Asked] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
-    state: object = field(default=None, repr=False)
-
-
 class PendingCall:
     """One call of a tool, from its first run to its end.
 
@@ -275,17 +233,14 @@ class PendingCall:
         self._progress.show = context.show_progress
         self._request: asyncio.Task[ServerResult | InputRequired] | None = None
         self._changed = asyncio.Event()
-        self._received: deque[_Asked] = deque()  # of a server of 2025, not yet shown
-        self._shown: _Asked | None = None  # of a server of 2025, with its form open
-        self._round: _OpenRound | None = None
-        self._given: dict[str, Mapping[str, JsonValue]] = {}  # accepted answers, by key
         self._sent_state = False
-        self._was_restarted = False
         self._was_repeated = False
-        self._has_asked = False
         self._url_rounds = 0
         self._refusal: Failure | None = None  # the user did not open an address
         self._notes: list[str] = []
+        self._questions = CallQuestions(tool.server, context.name, self._notes)
+        self._pushed = PushedQuestions(self._questions, self._changed)
+        self._round: Round | None = None
 
     # --- requests --------------------------------------------------------------------------
 
@@ -312,8 +267,8 @@ class PendingCall:
         while True:
             if self._refusal is not None:
                 return self._refusal
-            if self._received:
-                return self._ask_received()
+            if self._pushed.are_waiting:
+                return self._pushed.ask_next(self._request)
             if self._request.done():
                 outcome = self._read_request(self._request)
                 if outcome is not None:
@@ -331,7 +286,8 @@ class PendingCall:
             return self._handle_error(exc)
 
         if isinstance(found, InputRequired):
-            return self._begin_round(found)
+            round_ = Round("answers", self._questions, found.questions.values(), found.state)
+            return self._begin_round(round_)
 
         self._progress.stop()
         read = read_result(found, self._tool.output_schema, self._notes)
@@ -340,9 +296,10 @@ class PendingCall:
         return read.outcome
 
     def _handle_error(self, error: ServerError) -> Outcome | None:
-        if error.code == INVALID_PARAMETERS and self._sent_state and not self._was_restarted:
+        is_state_refused = error.code == INVALID_PARAMETERS and self._sent_state
+        if is_state_refused and not self._questions.was_restarted:
             # The state has expired while the user thought, or with a restart of the server.
-            self._was_restarted = True
+            self._questions.was_restarted = True
             self._notes.append(STARTED_AGAIN_FOR_MODEL)
             self.send()
             return None
@@ -353,159 +310,72 @@ class PendingCall:
             self.send()
             return None
 
-        addresses = _read_addresses(error.data) if error.code == URL_REQUIRED else None
-        if addresses is not None and self._url_rounds < MAX_URL_ROUNDS:
+        addresses: list[ServerQuestion] = []
+        if error.code == URL_REQUIRED:
+            addresses = _read_addresses(error.data)
+        if addresses and self._url_rounds < MAX_URL_ROUNDS:
             self._url_rounds += 1
-            return self._ask_round(_OpenRound("addresses"), addresses)
+            return self._begin_round(Round("addresses", self._questions, addresses))
 
         self._progress.stop()
         return Failure(_capitalize(str(error)))
 
     @property
     def _may_repeat(self) -> bool:
-        # The user would have to answer the same questions again.
-        return self._tool.is_repeatable and not self._was_repeated and not self._has_asked
+        if self._questions.were_asked:
+            return False  # the user would have to answer the same questions again
+        return self._tool.is_repeatable and not self._was_repeated
 
     # --- questions -------------------------------------------------------------------------
 
-    def _begin_round(self, required: InputRequired) -> Outcome | None:
-        return self._ask_round(_OpenRound("answers", state=required.state), required.questions)
-
-    def _ask_round(
-        self, round_: _OpenRound, questions: Mapping[str, ServerQuestion]
-    ) -> Outcome | None:
-        """Ask all `questions` in one form; None if no form can show any of them."""
-        ids = set[str]()
-        for key, asked in questions.items():
-            question = self._make_question(key, asked, ids)
-            if question is None or len(round_.asked) == MAX_QUESTIONS:
-                round_.cancelled.append(key)
-            else:
-                round_.asked.append(_Asked(key, question))
-
+    def _begin_round(self, round_: Round) -> Outcome | None:
+        """Ask all questions of `round_` in one form; None if no form can show any of them."""
         self._round = round_
         if round_.asked:
-            ends = self._tool.connection.server_end()
-            return self._needs_input([each.question for each in round_.asked], ends)
+            return round_.ask(self._tool.connection.server_end())
 
-        self._answer_round(round_, {})
+        self._end_round(round_, round_.cancel())
         return None
 
-    def _make_question(
-        self, key: str, asked: ServerQuestion, ids: set[str], *notes: str
-    ) -> Question | None:
-        self._has_asked = True
-        question_id = _make_unique(make_question_id(key), ids)
-        ids.add(question_id)
-
-        if self._was_restarted:
-            notes = (STARTED_AGAIN, *notes)
-
-        try:
-            return make_question(
-                self._tool.server, asked, question_id, notes=notes, earlier=self._given.get(key)
-            )
-        except UsageError as exc:
-            note = QUESTION_NOT_SHOWN.format(one_line(str(exc), limit=300))
-            log.warning("%s: %s", self.title, note)
-            self._notes.append(note)
-            return None
-
-    def _needs_input(self, questions: Sequence[Question], *ends: asyncio.Future[Any]) -> NeedsInput:
-        """Ask `questions` in a form that closes at once if one of `ends` ends before the answer."""
-        withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def withdraw(_: object) -> None:
-            if not withdrawn.done():
-                withdrawn.set_result(None)
-
-        for each in ends:
-            each.add_done_callback(withdraw)
-        return NeedsInput(*questions, partial=True, decline=True, withdrawn=withdrawn)
+    def _end_round(self, round_: Round, answers: Mapping[str, ServerAnswer]) -> None:
+        """Send the next request of the call, unless an address was not opened."""
+        self._round = None
+        if round_.kind == "answers":
+            self.send(answers, round_.state)
+        elif all(answer.action == "accept" for answer in answers.values()):
+            self.send()
+        else:
+            self._refusal = Failure(NOT_CONFIRMED.format(self._tool.server))
 
     async def receive(self, asked: ServerQuestion, names: Sequence[str]) -> ServerAnswer:
         """Ask the user a question of a server of 2025, after the earlier ones of the call."""
-        notes = [MAY_BELONG.format(", ".join(names))] if names else []
-        question = self._make_question(asked.key, asked, set(), *notes)
-        if question is None:
-            return CANCEL
-
-        reply: asyncio.Future[ServerAnswer] = asyncio.get_running_loop().create_future()
-        waiting = _Asked(asked.key, question, reply)
-        self._received.append(waiting)
-        self._changed.set()
-
-        try:
-            return await reply
-        finally:
-            if waiting in self._received:
-                self._received.remove(waiting)
-
-    def _ask_received(self) -> NeedsInput:
-        asked = self._received.popleft()
-        self._shown = asked
-        assert asked.reply is not None
-        assert self._request is not None
-        # The request ends with the server, and the reply if the server does not wait for it.
-        return self._needs_input([asked.question], asked.reply, self._request)
-
-    # --- answers ---------------------------------------------------------------------------
+        return await self._pushed.receive(asked, names)
 
     def give_answers(self, context: ToolContext) -> None:
         """Give the outcomes of the last questions to the server."""
         self._progress.show = context.show_progress
-        if self._shown is not None:
-            asked = self._shown
-            self._shown = None
-            self._reply(asked, self._make_answer(asked, context))
+        if self._pushed.is_shown:
+            self._pushed.give_answer(context)
         elif self._round is not None:
-            round_ = self._round
-            answers = {each.key: self._make_answer(each, context) for each in round_.asked}
-            self._answer_round(round_, answers)
-
-    def _make_answer(self, asked: _Asked, context: ToolContext) -> ServerAnswer:
-        question_id = asked.question.id
-        outcome = context.ends.get(question_id)
-        answer = make_answer(asked.question, outcome, context.answers.get(question_id))
-        if answer.content:
-            self._given[asked.key] = answer.content
-        return answer
-
-    def _reply(self, asked: _Asked, answer: ServerAnswer) -> None:
-        if asked.reply is not None and not asked.reply.done():
-            asked.reply.set_result(answer)
-
-    def _answer_round(self, round_: _OpenRound, answers: Mapping[str, ServerAnswer]) -> None:
-        """Send the next request of the call, unless an address was not opened."""
-        self._round = None
-        complete = {**answers, **dict.fromkeys(round_.cancelled, CANCEL)}
-        if round_.kind == "answers":
-            self.send(complete, round_.state)
-        elif all(answer.action == "accept" for answer in complete.values()):
-            self.send()
-        else:
-            self._refusal = Failure(NOT_CONFIRMED.format(self._tool.server))
+            self._end_round(self._round, self._round.make_answers(context))
 
     # --- end -------------------------------------------------------------------------------
 
     def cancel(self) -> None:
         """Cancel the request at the server. Its questions are answered when the call closes."""
-        is_open = self._shown is not None or bool(self._received)
-        if self._request is not None and not is_open:
+        if self._request is not None and not self._pushed.are_open:
             self._request.cancel()
 
     async def close(self) -> None:
         """Answer the open questions with `cancel`, then cancel the request."""
         self._progress.stop()
-        open_questions = [*filter(None, [self._shown]), *self._received]
+        limit = 0.0
+        if self._pushed.are_open:
+            self._pushed.cancel()
+            limit = CANCEL_GRACE_S
 
-        for asked in open_questions:
-            self._reply(asked, CANCEL)
-
-        limit = CANCEL_GRACE_S if open_questions else 0.0
         if self._round is not None and self._round.kind == "answers":
-            keys = [*(each.key for each in self._round.asked), *self._round.cancelled]
-            self.send(dict.fromkeys(keys, CANCEL), self._round.state)
+            self.send(self._round.cancel(), self._round.state)
             limit = LAST_ROUND_S
 
         await self._end_request(limit)
@@ -523,13 +393,13 @@ class PendingCall:
         await asyncio.gather(request, return_exceptions=True)
 
 
-def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
+def _read_addresses(data: JsonValue) -> list[ServerQuestion]:
     """Return the questions in the error of a server that needs the user to open addresses."""
     listed = as_object(data).get("elicitations")
     if not isinstance(listed, list):
-        return None
+        return []
 
-    questions: dict[str, ServerQuestion] = {}
+    questions: list[ServerQuestion] = []
     for number, each in enumerate(listed, start=1):
         asked = as_object(each)
         url = asked.get("url")
@@ -537,17 +407,8 @@ def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
         if isinstance(url, str):
             key = "elicitation" if number == 1 else f"elicitation-{number}"
             text = message if isinstance(message, str) else ""
-            questions[key] = ServerQuestion(key, "url", text, None, url)
-    return questions or None
-
-
-def _make_unique(question_id: str, used: set[str]) -> str:
-    number = 1
-    unique = question_id
-    while unique in used:
-        number += 1
-        unique = f"{question_id}-{number}"
-    return unique
+            questions.append(ServerQuestion(key, "url", text, None, url))
+    return questions
 
 
 def _capitalize(text: str) -> str:

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _OpenCall:
+class _WaitingCall:
     clock: CallClock
     questions: int = 0
 
@@ -34,13 +34,13 @@ class OpenCalls:
     def __init__(self, name: str, on_question: QuestionHandler | None) -> None:
         self._name = name
         self._on_question = on_question
-        self._calls: dict[str, _OpenCall] = {}
+        self._calls: dict[str, _WaitingCall] = {}
         self._open_questions = 0
 
     @contextmanager
     def opened(self, call_id: str, clock: CallClock) -> Iterator[None]:
         """Count the call as open in this block."""
-        self._calls[call_id] = _OpenCall(clock)
+        self._calls[call_id] = _WaitingCall(clock)
         try:
             yield
         finally:
