@@ -17,7 +17,7 @@ import pytest
 import jp_nb
 from jp_nb import _MODULES
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
-from tests.support.setting_paths import list_field_paths
+from tests.kit.settings import list_field_paths
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -16,7 +16,6 @@ from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.inquiry import (
     InquiryError,
     LlmInquiryBackend,
-    ModelInquiry,
     answer_schema,
     remove_addresses,
     with_open_question,
@@ -46,7 +45,7 @@ BROKEN = jp.ProviderError("reset", kind="transient")
 
 def inquiry(
     question: jp.Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
-) -> ModelInquiry:
+) -> Any:
     return model_inquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 

@@ -8,7 +8,8 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.toolkit.command import CommandTool
-from tests.support.fakes import configured, for_tool, offer_now
+from tests.kit.tools import configured, offer_now
+from tests.support.fakes import for_tool
 
 
 def local_tool(name: str, command: JsonValue, **settings: Any) -> dict[str, Any]:

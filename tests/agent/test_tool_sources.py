@@ -26,7 +26,8 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
-from tests.support.fakes import configured, until
+from tests.kit.tools import configured
+from tests.support.fakes import until
 
 
 class Echo(Tool):

@@ -52,8 +52,9 @@ from tests.kit.models import request_value
 from tests.kit.questions import answered, failure, form_end, not_answered
 from tests.kit.questions import unavailable as kit_unavailable
 from tests.kit.records import new_event
+from tests.kit.tools import configured, tool_sources
 from tests.support.entries import FakeClock, new_stream
-from tests.support.fakes import configured, forever, tool_sources
+from tests.support.fakes import forever
 
 pytestmark = [
     pytest.mark.deep,

@@ -38,8 +38,9 @@ from jp_nb.toolkit.python import PythonTool
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.models import model_event, request_value
 from tests.kit.records import new_event
+from tests.kit.tools import layers_of, offer_now
 from tests.support.entries import FakeClock, new_stream, open_inquiries
-from tests.support.fakes import FakePrompter, InlineCell, layers_of, offer_now
+from tests.support.fakes import FakePrompter, InlineCell
 
 
 def say(text: str, *, index: int = 0) -> list[ProviderEvent]:

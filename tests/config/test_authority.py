@@ -21,7 +21,7 @@ from jp_nb.config.authority import (
 from jp_nb.config.partial import build_partial, get_path
 from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
-from tests.support.setting_paths import list_field_paths
+from tests.kit.settings import list_field_paths
 
 MODEL = [
     "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",

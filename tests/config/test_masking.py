@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.schema import Element, is_secret_path, mask_secrets, parse_path
-from tests.support.setting_paths import list_field_paths
+from tests.kit.settings import list_field_paths
 
 NOT_SHOWN = "(set, not shown)"
 

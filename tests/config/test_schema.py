@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.config.schema import SchemaNode, find_node
-from tests.support.setting_paths import list_field_paths
+from tests.kit.settings import list_field_paths
 
 
 def _node(path: str) -> SchemaNode:

@@ -13,7 +13,7 @@ from jp_nb.config.tool_toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.notebook.commands import parse_ask_options
-from tests.support.fakes import configured
+from tests.kit.tools import configured
 
 STAR = "*"
 

@@ -27,8 +27,8 @@ from jp_nb.config.validation import validate_config
 from jp_nb.providers import create_provider
 from jp_nb.toolkit.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
-from tests.support.fakes import offer_now
-from tests.support.setting_paths import list_field_paths
+from tests.kit.settings import list_field_paths
+from tests.kit.tools import offer_now
 
 # --- fields ----------------------------------------------------------------------------------
 

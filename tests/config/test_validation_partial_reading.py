@@ -23,8 +23,8 @@ from tests.config.config_spellings import (
     plain_partials,
     set_path,
 )
+from tests.kit.settings import list_field_paths
 from tests.support.record_strategies import json_values
-from tests.support.setting_paths import list_field_paths
 
 TOOL = "conversation.tools.t"
 

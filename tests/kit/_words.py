@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jp_nb.agent import display, prepared_answers, prompts, provider
+from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import KNOWN
 from jp_nb.toolkit.outcome import Failure, NeedsInput, Success
@@ -79,6 +79,7 @@ PROMPTS: Mapping[str, type[Any]] = {
     "action": prompts.Action,
     "prompt_detail": prompts.PromptDetail,
     "proposed_change": prompts.ProposedChange,
+    "model_inquiry": inquiry.ModelInquiry,
 }
 
 PROMPT_ENDS: Mapping[str, type[Any]] = {

@@ -20,8 +20,9 @@ from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
 from tests.kit.records import new_event
+from tests.kit.tools import configured, offer_now
 from tests.rendering.markdown_readers import dangers, renderings
-from tests.support.fakes import configured, for_tool, offer_now
+from tests.support.fakes import for_tool
 from tests.support.sessions import AskedNotebook, Notebook
 
 CANCELLATION = (

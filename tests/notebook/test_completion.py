@@ -18,8 +18,8 @@ from jp_nb.notebook.completion import complete_cell, complete_line
 from jp_nb.notebook.completion_names import Names
 from jp_nb.notebook.completion_offers import OFFERED
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
+from tests.kit.settings import list_field_paths
 from tests.notebook.ipython_shell import IPythonShell, ipython
-from tests.support.setting_paths import list_field_paths
 
 MAX_COMPLETIONS = 300
 

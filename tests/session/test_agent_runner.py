@@ -19,7 +19,8 @@ from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
 from jp_nb.toolkit.base import ToolSource
-from tests.support.fakes import configured, for_tool
+from tests.kit.tools import configured
+from tests.support.fakes import for_tool
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
 from jp_nb.storage.config_files import ConfigFiles
-from tests.support.fakes import configured, for_tool
+from tests.kit.tools import configured
+from tests.support.fakes import for_tool
 
 ANSWER = ("ask_user", "answer")
 

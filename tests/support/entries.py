@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import is_kind
 
@@ -52,8 +51,12 @@ STRANGE = {"type": "hologram", "x": 1}
 def open_inquiries(stream: ConversationStream) -> list[str]:
     """Return the ids of the open inquiries of the current turn."""
     turn = stream.current_turn()
-    unanswered = (turn[index] for index in sorted(match_pairs(enumerate(turn))[1]))
-    return [entry.id for entry in unanswered if is_kind(entry, "inquiry_request")]
+    open_ids = [entry.id for entry in turn if is_kind(entry, "inquiry_request")]
+    for entry in turn:
+        if is_kind(entry, "inquiry_response") and entry.id in open_ids:
+            open_ids.remove(entry.id)
+
+    return open_ids
 
 
 # --- conversations -----------------------------------------------------------------------------

@@ -13,11 +13,7 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.record.document import Document
-from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import CellRun, LastError, OpenedConversation
-from jp_nb.toolkit.base import CodeRun, NotebookCell, NotebookCells
+from tests.kit.hosts import host_value, open_document
 from tests.support.fakes import FakePrompter
 
 
@@ -27,7 +23,7 @@ class FakeStore:
     location = "kept in a test"
     unsaved_reason: str | None = None
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Any) -> None:
         self._document = document
         self.entries: list[dict[str, Any]] = []
         self.saved: dict[str, int] = {}
@@ -70,12 +66,11 @@ class FakeHome:
 
     def open(
         self, *, clock: Any, base_config: Mapping[str, JsonValue], continues: bool = False
-    ) -> OpenedConversation:
-        if self.stored is None:
-            document = Document.new(clock=clock, made="live", base_config=base_config)
-        else:
-            document = Document.load(self.stored, clock=clock)
-        return OpenedConversation(document, FakeStore(document), self.stored is not None)
+    ) -> Any:
+        is_stored = self.stored is not None
+        options = {} if is_stored else {"base_config": base_config}
+        document = open_document(self.stored, clock=clock, **options)
+        return host_value("opened_conversation", document, FakeStore(document), is_stored)
 
 
 @dataclass
@@ -108,14 +103,14 @@ class FakeFrontEnd:
         self.prompter = prompter
         self.outputs: list[FakeOutput] = []
 
-    def unavailable_reason(self, config: AppConfig) -> str | None:
+    def unavailable_reason(self, config: Any) -> str | None:
         return self.prompter.away
 
-    def begin_turn(self, config: AppConfig) -> FakeOutput:
+    def begin_turn(self, config: Any) -> FakeOutput:
         self.outputs.append(FakeOutput())
         return self.outputs[-1]
 
-    def begin_question(self, config: AppConfig) -> None:
+    def begin_question(self, config: Any) -> None:
         return None
 
     def end(self) -> None:
@@ -130,14 +125,14 @@ class FakeNotebook:
     """A notebook with the cells `listed`. Code runs in `namespace` without output."""
 
     namespace: dict[str, Any]
-    listed: tuple[NotebookCell, ...] = ()
+    listed: tuple[Any, ...] = ()
 
-    async def cells(self, whole: int | str | None = None) -> NotebookCells:
-        return NotebookCells(self.listed, "kernel")
+    async def cells(self, whole: int | str | None = None) -> Any:
+        return host_value("notebook_cells", self.listed, "kernel")
 
-    def execute(self, code: str) -> CodeRun:
+    def execute(self, code: str) -> Any:
         exec(code, self.namespace)
-        return CodeRun()
+        return host_value("code_run")
 
 
 class FakeHost:
@@ -156,20 +151,20 @@ class FakeHost:
         self.namespace: dict[str, Any] = {}
         self.home = home or FakeHome()
         self.person = FakeFrontEnd(prompter or FakePrompter(away="this is a test"))
-        self.cell = CellRun()
+        self.cell = host_value("cell_run")
         self.errors: list[BaseException] = []
         self.shown: list[str] = []
         self.kept: list[BaseException] = []
-        self.failed: LastError | None = None
+        self.failed: Any | None = None
 
     def find_notebook(self) -> FakeHome:
         return self.home
 
-    def cell_run(self) -> CellRun:
+    def cell_run(self) -> Any:
         return self.cell
 
     def front_end(
-        self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
+        self, cell: Any, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FakeFrontEnd:
         return self.person
 
@@ -182,7 +177,7 @@ class FakeHost:
     def keep_error(self, error: BaseException) -> None:
         self.kept.append(error)
 
-    def last_error(self) -> LastError:
+    def last_error(self) -> Any:
         if self.failed is None:
             raise jp.UsageError("no cell has failed")
         return self.failed

@@ -18,7 +18,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
 KERNEL_PYTHON = os.environ.get("JP_NB_KERNEL_PYTHON", sys.executable)
-IN_CELL = Path(__file__).with_name("prompt_in_cell.py")
+IN_CELL = Path(__file__).parents[1] / "kit" / "prompt_in_cell.py"
 PATIENCE = 60.0
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import prompt_in_cell as in_cell
+from tests.kit import prompt_in_cell as in_cell
 from tests.support.browser import Lab, NotebookPage, Notebooks, Pages
 
 Opened = Callable[..., NotebookPage]

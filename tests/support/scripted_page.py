@@ -18,8 +18,8 @@ from tests.support.kernel_client import PATIENCE, FrontEnd, Message, is_error, s
 
 ROOT = Path(__file__).parents[2]
 SETUP = f"""import sys; sys.path.insert(0, {str(ROOT)!r})
-from tests.support import page_in_cell as in_cell
-from tests.support.page_in_cell import *
+from tests.kit import page_in_cell as in_cell
+from tests.kit.page_in_cell import *
 begin()"""
 
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import platformdirs
 import pytest
 from pydantic import JsonValue
 
 import jp_nb
-from jp_nb.config.directives import Directive
-from jp_nb.config.partial import get_path
-from jp_nb.notebook.commands import run_subcommand
-from jp_nb.notebook.host import NotebookHost
-from jp_nb.record.clock import utc_now
-from jp_nb.record.turn_view import ToolCall
-from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
-from jp_nb.storage import config_files, files
+from jp_nb.storage import files
+from tests.kit.hosts import host_value
 from tests.kit.questions import answered
+from tests.kit.sessions import new_session, run_jp
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -57,13 +52,13 @@ class FakeShell:
 
 def make_session(**user_ns: Any) -> Session:
     """Return a session in a new shell that has these variables."""
-    return Session(NotebookHost(FakeShell(**user_ns)))
+    return new_session(FakeShell(**user_ns))
 
 
 def shell_of(session: Session) -> FakeShell:
     """Return the shell of a session from `make_session`."""
-    assert isinstance(session.host, NotebookHost)
-    shell: FakeShell = session.host.shell
+    host: Any = session.host
+    shell: FakeShell = host.shell
     return shell
 
 
@@ -92,18 +87,14 @@ class Notebook:
         self.folder = folder
         self.shell = FakeShell()
         self.shown = self.shell.shown
-        self.session: Session = Session(
-            host or NotebookHost(self.shell),
-            clock=lambda: utc_now() + timedelta(days=days),
-            previous=None if previous is None else previous.session,
-        )
+        before = None if previous is None else previous.session
+        self.session: Session = new_session(self.shell, host=host, days=days, previous=before)
         self.notices = list(self.session.notices)
 
     def jp(self, line: str) -> str:
         """Run `%jp LINE` and return what it displayed."""
         self.shown.clear()
-        name, _, rest = line.partition(" ")
-        run_subcommand(self.shell, self.session, name, rest)
+        run_jp(self.session, self.shell, line)
         return "\n".join(self.shown)
 
     def take_notices(self) -> list[str]:
@@ -112,13 +103,17 @@ class Notebook:
         self.session.notices.clear()
         return notices
 
-    def ask(self, text: str, *directives: Directive, **options: Any) -> str:
+    def ask(self, text: str, *directives: Any, **options: Any) -> str:
         """Run a turn and return the model's text."""
         return self.session.turns.run(text, directives=directives, **options).text
 
     def value(self, path: str) -> Any:
         """Return the effective value of a setting."""
-        return get_path(self.session.config.model_dump(mode="json"), path)
+        value: Any = self.session.config.model_dump(mode="json")
+        for key in path.split("."):
+            value = value[key]
+
+        return value
 
     @property
     def ids(self) -> list[str]:
@@ -149,9 +144,9 @@ class AskedNotebook(Notebook):
         self.host = FakeHost(self.person, home)
         super().__init__(folder, host=self.host)
 
-    def call(self, tool: str, **arguments: Any) -> ToolCall:
+    def call(self, tool: str, **arguments: Any) -> Any:
         """Run a turn in which the model calls `tool`."""
-        self.host.cell = CellRun(f"{self.name}-{next(self._cells)}", "run")
+        self.host.cell = host_value("cell_run", f"{self.name}-{next(self._cells)}", "run")
         given = _toml(arguments)[1:-1]
         name = f"script-{next(self._numbers)}"
         (self.folder / f"{name}.toml").write_text(
@@ -161,7 +156,7 @@ class AskedNotebook(Notebook):
         turn: jp_nb.Turn = self.session.turns.run("Continue.", model=f"scripted/{name}")
         return turn.tool_calls[-1]
 
-    def ask_user(self, question: str, end: Any | str | None, **more: Any) -> ToolCall:
+    def ask_user(self, question: str, end: Any | str | None, **more: Any) -> Any:
         """Run a turn that asks `question`; `end` is the user's answer."""
         if end is not None:
             self.ends.append(answered(end, "form") if isinstance(end, str) else end)
@@ -210,7 +205,7 @@ def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook's folder without configuration, key, or trust; the current folder."""
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda _: tmp_path / "home")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # journals: of this test alone
     (tmp_path / "home").mkdir()
     work = tmp_path / "work"

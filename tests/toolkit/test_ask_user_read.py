@@ -14,7 +14,8 @@ from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.toolkit.builtin import BUILTINS
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
-from tests.support.fakes import InlineCell, configured, offer_now
+from tests.kit.tools import configured, offer_now
+from tests.support.fakes import InlineCell
 
 MAX_HISTORY_CHARS = 40_000
 

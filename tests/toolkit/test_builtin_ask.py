@@ -41,7 +41,8 @@ from jp_nb.toolkit.builtin.ask import (
 )
 from jp_nb.toolkit.outcome import Failure
 from tests.kit.kinds import is_kind
-from tests.support.fakes import InlineCell, configured, offer_now
+from tests.kit.tools import configured, offer_now
+from tests.support.fakes import InlineCell
 
 MAX_ASK_CHARS = 100_000
 NO_SECRETS = (

@@ -18,7 +18,8 @@ from jp_nb.toolkit.builtin.ask_user import AskUser
 from jp_nb.toolkit.python import PythonTool
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
-from tests.support.fakes import InlineCell, configured, for_tool, offer_now
+from tests.kit.tools import configured, offer_now
+from tests.support.fakes import InlineCell, for_tool
 
 
 async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> jp.Outcome:

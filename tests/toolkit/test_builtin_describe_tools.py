@@ -17,7 +17,8 @@ from jp_nb.toolkit.parameters import format_documentation
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.kit.questions import failure
-from tests.support.fakes import InlineCell, configured, for_tool, offer_now
+from tests.kit.tools import configured, offer_now
+from tests.support.fakes import InlineCell, for_tool
 
 CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 

@@ -25,7 +25,8 @@ from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.command import CommandFormatter, CommandTool
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
-from tests.support.fakes import InlineCell, configured, for_tool, until
+from tests.kit.tools import configured
+from tests.support.fakes import InlineCell, for_tool, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
 

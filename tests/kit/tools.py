@@ -1,0 +1,76 @@
+"""The configuration of a test, and the tools that it offers to a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from jp_nb.agent.tool_set import offer_tools
+from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.config.layers import Layer, merge_layers
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tool_settings import ToolConfig
+from jp_nb.config.validation import validate_config
+from jp_nb.toolkit.base import Tool, ToolSource
+from jp_nb.toolkit.builtin import BuiltinTools, tools_config
+from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.python import PythonTool
+
+
+class _GivenTools(ToolSource):
+    """A source of given tools; other tools come from the source `beyond`, if it is set."""
+
+    def __init__(
+        self, name: str, tools: Mapping[str, Tool], beyond: ToolSource | None = None
+    ) -> None:
+        self.name = name
+        self._tools = tools
+        self._beyond = beyond
+        self.run: Any = beyond.run if beyond else "unattended" if name == "python" else "ask"
+
+    @property
+    def title(self) -> str:
+        return self._beyond.title if self._beyond else self.name.replace("python", "Python")
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        own = {name: (tool.source or "").partition(".")[2] or name for name, tool in wanted.items()}
+        more = await self._beyond.list(wanted) if self._beyond else {}
+        return {**more, **{name: self._tools[x] for name, x in own.items() if x in self._tools}}
+
+
+def tool_sources(executors: Mapping[str, Mapping[str, Tool]]) -> ToolSources:
+    """Return sources of the tools in `executors`, by kind and name, of builtins and commands."""
+    kinds: dict[str, ToolSource] = {"builtin": BuiltinTools(), "local": CommandTools()}
+    sources = [
+        _GivenTools(kind, executors.get(kind, {}), kinds.get(kind))
+        for kind in {**kinds, **executors}
+    ]
+    return ToolSources(lambda _: sources)
+
+
+def offer_now(
+    config: AppConfig,
+    executors: Mapping[str, Mapping[str, Tool]] | None = None,
+    *,
+    unavailable_reason: str | None = None,
+) -> Any:
+    """Return the tools that `config` offers to a model, with or without a running event loop."""
+    offered = offer_tools(
+        config, tool_sources(executors or {}), unavailable_reason=unavailable_reason
+    )
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, offered).result()
+
+
+def configured(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> AppConfig:
+    """Return the configuration of `partial` over the registrations of builtins and `tools`."""
+    return validate_config(merge_layers(layers_of(partial, tools)))
+
+
+def layers_of(partial: dict[str, Any], tools: Iterable[PythonTool] = ()) -> list[Layer]:
+    """Return the registrations of builtins and `tools`, and `partial` as a file over them."""
+    functions = {tool.name: dict(tool.registration) for tool in tools}
+    registrations = Layer("registrations", tools_config(functions))
+    return [registrations, Layer("workspace file", partial)]
