@@ -6,20 +6,19 @@ import io
 
 import PIL.Image
 
-import jp_nb as jp
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
 def text(value: object, chars: int = 2_000, name: str = "value") -> str:
     """Return the description of `value`, without images."""
-    return jp.describe(value, ValueBudget(chars=chars), name=name).text
+    return str(describe_value(value, chars=chars, name=name).text)
 
 
 def picture(value: object, side: int = 768) -> PIL.Image.Image:
     """Return the only image of the description of `value`."""
-    (image,) = jp.describe(value, ValueBudget(side=side)).images
+    (image,) = describe_value(value, side=side).images
     made = PIL.Image.open(io.BytesIO(image.content))
     made.load()
     return made

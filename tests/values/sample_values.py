@@ -32,7 +32,7 @@ import pydantic
 from matplotlib.figure import Figure
 
 import jp_nb as jp
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 
 BUDGETS = (200, 2_000, 20_000)
 
@@ -331,6 +331,6 @@ def descriptions(chars: int) -> dict[str, list[str]]:
     mpl.use("agg")
     found = {}
     for name, value in sample_values().items():
-        described = jp.describe(value, ValueBudget(chars=chars), name="value")
+        described = describe_value(value, chars=chars, name="value")
         found[name] = [described.text, *(image.digest for image in described.images)]
     return found

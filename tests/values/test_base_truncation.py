@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from jp_nb.values import base
 from tests.values.helpers import text
+
+
+class Shown:
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def __repr__(self) -> str:
+        return self.words
 
 
 def test_expression_names_exactly_the_omitted_text() -> None:
@@ -31,14 +36,14 @@ def test_addresses_are_removed() -> None:
         ("<Thing id='140234567', x=1>", "<Thing, x=1>"),
         ("id=12 at noon", "id=12 at noon"),
     ]:
-        assert base.without_addresses(given) == cleaned
+        assert text(Shown(given)) == cleaned
 
 
-def test_only_the_ends_of_a_huge_text_are_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "MAX_CLEANED", 10)
-    assert base.without_addresses("01234" + "x" * 50 + " at 0xabcde fin") == (
-        "01234\n… (60 characters omitted) …\n fin"
-    )
+def test_only_the_ends_of_a_huge_text_are_cleaned() -> None:
+    half = "y" * 500_000
+    given = f"{half}{half} at 0xabcde{half[2:]}"  # the last 500,000 characters begin in the address
+    cleaned = f"{half}\n… (500,009 characters omitted) …\n{half[2:]}"
+    assert text(Shown(given), chars=2_000_000) == cleaned
 
 
 def test_huge_integer_has_its_size_and_sign() -> None:

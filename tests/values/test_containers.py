@@ -11,10 +11,8 @@ import pandas as pd
 import pydantic
 import pytest
 
-import jp_nb as jp
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 from tests.values.helpers import text
-from tests.values.hide_names import HideNames
 
 
 @dataclass
@@ -48,9 +46,11 @@ def test_fields_of_a_record_are_described_with_secrets_hidden(subtests: pytest.S
     kinds: list[Any] = [Record, Model, Attributes]
     for kind in kinds:
         with subtests.test(kind=kind):
-            masked = ValueBudget(privacy=HideNames("password"))
-            assert jp.describe(kind(a=1), masked).text == f"{kind.__name__}(a=1, password=(hidden))"
-            inner = jp.describe(kind(a=pd.DataFrame({"n": [1]})), masked, name="value").text
+            described = describe_value(kind(a=1), hide=["password"])
+            assert described.text == f"{kind.__name__}(a=1, password=(hidden))"
+
+            holder = kind(a=pd.DataFrame({"n": [1]}))
+            inner = describe_value(holder, name="value", hide=["password"]).text
             title = f"{kind.__name__} of 2 items:\n.a: pandas.DataFrame, 1 row x 1 column\n"
             assert title in inner
             assert inner.endswith(".password: (hidden)")

@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.values import custom
-from jp_nb.values.base import Description, ValueBudget
+from tests.kit.values import describe_value
 from tests.support.images import pdf_bytes
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
@@ -35,13 +35,13 @@ def test_describer_of_the_nearest_base_class_is_used() -> None:
     assert jp.describe(Derived()).text == "its own words"
 
     @jp.describer(Base)
-    def base(value: Base, budget: ValueBudget) -> str:
+    def base(value: Base, budget: Any) -> str:
         return f"base, {budget.chars}"
 
-    assert jp.describe(Derived(), ValueBudget(chars=50)).text == "base, 50"
+    assert describe_value(Derived(), chars=50).text == "base, 50"
 
     @jp.describer(Derived)
-    def derived(value: Derived, budget: ValueBudget) -> tuple[str, list[bytes]]:
+    def derived(value: Derived, budget: Any) -> tuple[str, list[bytes]]:
         return "derived", [PNG]
 
     said = jp.describe(Derived())
@@ -58,8 +58,10 @@ def test_later_describer_of_a_type_replaces_the_first() -> None:
 
 
 def test_text_of_a_describer_is_truncated_to_the_budget() -> None:
-    jp.describer(Base)(lambda value, budget: Description("x" * 10_000))
-    assert len(jp.describe(Base(), ValueBudget(chars=300)).text) <= 300
+    long = describe_value("x" * 10_000)
+    assert len(long.text) == 10_000
+    jp.describer(Base)(lambda value, budget: long)
+    assert len(describe_value(Base(), chars=300).text) <= 300
 
 
 def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) -> None:

@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.values.base import ValueBudget
-from tests.values.hide_names import HideNames
+from tests.kit.values import describe_value
 from tests.values.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
 
 VALUES = sample_values()
@@ -26,21 +25,19 @@ print(json.dumps(descriptions(2000)))
 
 
 def text_of(name: str, chars: int = 700) -> str:
-    return jp.describe(VALUES[name], ValueBudget(chars=chars), name="value").text
+    return str(describe_value(VALUES[name], chars=chars, name="value").text)
 
 
 def test_no_description_is_longer_than_its_budget(subtests: pytest.Subtests) -> None:
     for chars in [0, 1, 7, 30, 90, *BUDGETS]:
         with subtests.test(chars=chars):
             for name, value in VALUES.items():
-                assert (
-                    len(jp.describe(value, ValueBudget(chars=chars), name="value").text) <= chars
-                ), name
+                assert len(describe_value(value, chars=chars, name="value").text) <= chars, name
 
 
 def test_budget_without_images_has_no_images() -> None:
     for name, value in VALUES.items():
-        assert jp.describe(value, ValueBudget(images=0)).images == (), name
+        assert describe_value(value, images=0).images == (), name
 
 
 def test_descriptions_are_the_same_in_every_process() -> None:
@@ -201,9 +198,9 @@ BUDGETED = (_NESTED, st.integers(0, 400), st.sampled_from(["", "rows", "x" * 200
 
 
 def check_budget(value: Any, chars: int, name: str) -> None:
-    described = jp.describe(value, ValueBudget(chars=chars), name=name)
+    described = describe_value(value, chars=chars, name=name)
     assert len(described.text) <= chars
-    assert described == jp.describe(value, ValueBudget(chars=chars), name=name)
+    assert described == describe_value(value, chars=chars, name=name)
 
 
 @given(*BUDGETED)
@@ -236,15 +233,13 @@ def test_hidden_parts_are_not_described() -> None:
         {"frame": pd.DataFrame({"a": [1]}), "password": secret},
     ]
     for value in values:
-        budget = ValueBudget(privacy=HideNames("password"))
-        text = jp.describe(value, budget).text
+        text = describe_value(value, hide=["password"]).text
         assert "(hidden)" in text
         assert secret not in text
 
 
 def test_environment_variables_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "geheim-4711")
-    budget = ValueBudget(chars=200_000, privacy=HideNames("MY_API_KEY"))
-    text = jp.describe(os.environ, budget).text
+    text = describe_value(os.environ, chars=200_000, hide=["MY_API_KEY"]).text
     assert "'MY_API_KEY': (hidden)" in text
     assert "geheim-4711" not in text

@@ -9,11 +9,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import PIL.Image
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import jp_nb as jp
-from jp_nb.values import figures, objects
-from jp_nb.values.base import Description, ValueBudget
+from tests.kit.values import describe_value
 from tests.values.helpers import PNG, picture
 
 
@@ -50,31 +50,32 @@ def test_mode_of_an_image_is_converted_and_keeps_transparency() -> None:
     assert picture(made).mode == "RGBA"
 
 
-def test_huge_image_is_not_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "MAX_PIXELS", 8)
-    said = jp.describe(PIL.Image.new("1", (3, 3)))
+def test_huge_image_is_not_scaled_down() -> None:
+    said = jp.describe(PIL.Image.new("1", (10_000, 6_001)))
     assert said.images == ()
     assert "too large to show. Make a smaller copy" in said.text
 
 
-def test_small_bytes_of_an_image_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert jp.describe(PNG) == Description(
-        "bytes, 28 bytes: image/png", (jp.Image("image/png", PNG),)
-    )
-    monkeypatch.setattr(objects, "MAX_VALUE_IMAGE_BYTES", 10)
-    assert jp.describe(PNG) == Description("bytes, 28 bytes: image/png")
+def test_only_small_bytes_of_an_image_are_shown() -> None:
+    small = jp.describe(PNG)
+    assert small.text == "bytes, 28 bytes: image/png"
+    assert small.images == (jp.Image("image/png", PNG),)
+
+    large = jp.describe(PNG + b"\0" * 5_000_000)
+    assert large.text == "bytes, 5,000,028 bytes: image/png"
+    assert large.images == ()
 
 
 def test_number_of_drawn_figures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[object] = []
-    draw = figures._draw
+    draw: Any = FigureCanvasAgg.draw
 
-    def recording_draw(figure: Any, limits: Any) -> bytes:
-        drawn.append(figure)
-        return draw(figure, limits)
+    def recording_draw(canvas: Any) -> None:
+        drawn.append(canvas)
+        draw(canvas)
 
-    monkeypatch.setattr(figures, "_draw", recording_draw)
-    said = jp.describe([Figure(figsize=(1, 1)) for _ in range(4)], ValueBudget(images=2))
+    monkeypatch.setattr(FigureCanvasAgg, "draw", recording_draw)
+    said = describe_value([Figure(figsize=(1, 1)) for _ in range(4)], images=2)
     assert len(said.images) == len(drawn) == 2
     assert said.text.count("matplotlib.Figure") == 4
 
@@ -101,7 +102,7 @@ def test_drawing_a_figure_changes_nothing() -> None:
     axes.plot([1, 2])
     canvas = figure.canvas
     numbers = plt.get_fignums()
-    said = jp.describe(figure, ValueBudget(side=400))
+    said = describe_value(figure, side=400)
     assert len(said.images) == 1
     assert figure.canvas is canvas
     assert (tuple(figure.get_size_inches()), figure.dpi) == ((20, 5), 150)

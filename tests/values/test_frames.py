@@ -11,10 +11,8 @@ import pandas as pd
 import pytest
 
 import jp_nb as jp
-from jp_nb.values import frames
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 from tests.values.helpers import text
-from tests.values.hide_names import HideNames
 
 
 class Measured(pd.DataFrame):  # type: ignore[misc]
@@ -32,14 +30,13 @@ def test_containers_in_cells_have_their_length() -> None:
     assert text(made).endswith("0  list of 2  dict of 1  tuple of 6  1, 2")
 
 
-def test_nulls_of_a_long_frame_are_counted_at_its_beginning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(frames, "MAX_COUNTED_CELLS", 100)
-    made = pd.DataFrame({"a": [None] * 60 + [1.0] * 40, "b": range(100)})
-    assert "a: float64, 50 nulls in the first 50 rows" in text(made)
-    series = text(pd.Series([None, *range(200)], dtype="float64"))
-    assert "1 null among the first 100" in series
+def test_nulls_of_a_long_frame_are_counted_at_its_beginning() -> None:
+    rows = 300_000
+    made = pd.DataFrame({"a": [None] * rows, "b": range(rows)}, dtype="float64")
+    assert "a: float64, 250,000 nulls in the first 250,000 rows" in text(made)
+
+    series = text(pd.Series([None, *range(500_000)], dtype="float64"))
+    assert "1 null among the first 500,000" in series
     assert "min" not in series
 
 
@@ -110,8 +107,7 @@ class Scores(pd.Series):  # type: ignore[misc]
 
 def test_rows_of_a_subclass_of_a_series_are_hidden_by_their_labels() -> None:
     made = Scores(["hunter22", "ada"], index=["password", "user"])
-    budget = ValueBudget(privacy=HideNames("password"))
-    described = jp.describe(made, budget).text
+    described = describe_value(made, hide=["password"]).text
 
     assert described.endswith("\npassword: (hidden)\nuser: ada")
 

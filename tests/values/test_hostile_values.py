@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import jp_nb as jp
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 
 CALLS: collections.Counter[str] = collections.Counter()
 
@@ -39,13 +39,13 @@ def test_repr_of_a_value_is_called_once() -> None:
     value = make_value(__repr__=counted("repr", "x" * 100_000))
     for holder in (value, [value], {"a": value}, (1, [value, "y" * 1_000])):
         CALLS.clear()
-        assert len(jp.describe(holder, ValueBudget(chars=500)).text) <= 500
+        assert len(describe_value(holder, chars=500).text) <= 500
         assert CALLS == {"repr": 1}
 
 
 def test_repr_of_values_that_are_not_shown_is_not_called() -> None:
     values = [make_value(__repr__=counted("repr", "a value")) for _ in range(10_000)]
-    jp.describe(values, ValueBudget(chars=500))
+    describe_value(values, chars=500)
     assert CALLS["repr"] < 100
 
 
@@ -110,7 +110,7 @@ class WrongShape(pd.DataFrame):  # type: ignore[misc]
 
 
 def test_frame_with_a_wrong_shape_is_described() -> None:
-    assert len(jp.describe(WrongShape({"a": [1]}), ValueBudget(chars=500)).text) <= 500
+    assert len(describe_value(WrongShape({"a": [1]}), chars=500).text) <= 500
 
 
 def test_describing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:

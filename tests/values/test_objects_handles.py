@@ -13,9 +13,8 @@ import IPython.display
 import ipywidgets as widgets
 
 import jp_nb as jp
-from jp_nb.values.base import ValueBudget
+from tests.kit.values import describe_value
 from tests.values.helpers import PNG, text
-from tests.values.hide_names import HideNames
 
 
 async def streams() -> AsyncGenerator[int, None]:
@@ -90,7 +89,7 @@ def test_widget_has_its_value_but_no_password() -> None:
     assert text(Login(value="geheim-4711")) == "ipywidgets.Login, value hidden"
     field = widgets.Text(value="geheim-4711", description="API key:")
     assert "geheim-4711" in text(field)
-    masked = jp.describe(field, ValueBudget(privacy=HideNames("API key:"))).text
+    masked = describe_value(field, hide=["API key:"]).text
     assert masked == "ipywidgets.Text, description 'API key:', value (hidden)"
     assert text(widgets.VBox([widgets.Button()])) == "ipywidgets.VBox, 1 child"
 
