@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Partial, get_identity, get_path
 from jp_nb.config.proposal import (
     ConfigSnapshot,

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ToolDefinition
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources, is_enabled_or_forced
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import (
     CANCELLATION,

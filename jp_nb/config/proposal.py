@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.config.access_rules import Grants, is_sensitive
 from jp_nb.config.aliases import ALIASES_PATH, map_models, resolve_references
 from jp_nb.config.assignments import (
     ASSIGNMENT_LAYER,
@@ -25,7 +26,7 @@ from jp_nb.config.assignments import (
     ONLY_IN_FILES,
     read_partial,
 )
-from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
+from jp_nb.config.authority import IsInside, is_path_in_workspace, needs_user
 from jp_nb.config.partial import (
     Change,
     Partial,

@@ -8,13 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from jp_nb.config.secrets import (
-    SECRET_ANSWER,
-    Redactor,
-    find_api_keys,
-    hide_api_keys,
-    is_secret_name,
-)
+from jp_nb.config.redactor import Redactor
+from jp_nb.config.secrets import SECRET_ANSWER, find_api_keys, hide_api_keys, is_secret_name
 from jp_nb.text import plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance

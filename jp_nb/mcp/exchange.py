@@ -16,7 +16,8 @@ from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import NOT_SHOWN, Redactor, hide_secrets, is_secret
+from jp_nb.config.redactor import Redactor
+from jp_nb.config.secrets import NOT_SHOWN, hide_secrets, is_secret
 from jp_nb.errors import JpNbError
 from jp_nb.json_values import JsonObject
 from jp_nb.text import one_line, plain

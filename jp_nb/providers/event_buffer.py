@@ -20,7 +20,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.config.secrets import RedactedStream
+from jp_nb.config.redactor import RedactedStream
 from jp_nb.json_values import MAX_INTEGER, as_object
 from jp_nb.providers.http import NO_KEY, KeyRedactor
 

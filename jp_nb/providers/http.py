@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
-from jp_nb.config.secrets import PROVIDER_KEY_MARK, Redactor
+from jp_nb.config.redactor import Redactor
+from jp_nb.config.secrets import PROVIDER_KEY_MARK
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url

@@ -20,8 +20,8 @@ from pydantic import JsonValue
 from jp_nb.agent.bench_run import CallOutcome
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.config.access_rules import is_user_asked, matches_nothing
 from jp_nb.config.assignments import format_setting_value
-from jp_nb.config.authority import is_user_asked, matches_nothing
 from jp_nb.config.schema import is_secret_path, mask_secrets
 from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.config.tree.app import AppConfig

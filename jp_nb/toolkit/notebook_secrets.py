@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from jp_nb.config.redactor import MIN_SECRET_CHARS
 from jp_nb.config.secrets import (
-    MIN_SECRET_CHARS,
     NOT_SHOWN,
     find_api_keys,
     hide_secrets,

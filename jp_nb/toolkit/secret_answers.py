@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import SECRET_ANSWER, Redactor
+from jp_nb.config.redactor import Redactor
+from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.images import Image
 from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.toolkit.question import FormAnswer, Question

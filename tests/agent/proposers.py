@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
 from jp_nb.config.validation import validate_config

@@ -9,7 +9,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.agent.change_review import has_no_effect, list_proposed_changes
 from jp_nb.config import partial, proposal, validation
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Change, merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
 from jp_nb.config.validation import validate_config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jp_nb as jp
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.schema import parse_path
 
 RULES = "conversation.tools.x.access.config"

@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config import authority
+from jp_nb.config import access_rules
+from jp_nb.config.access_rules import (
+    SENSITIVE_PATHS,
+    Grants,
+    find_rule_problems,
+    overlaps_sensitive,
+)
 from jp_nb.config.aliases import resolve_references
-from jp_nb.config.authority import SENSITIVE_PATHS, Grants, find_rule_problems, overlaps_sensitive
 from jp_nb.config.partial import build_partial, get_path, iter_changed_leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
@@ -322,7 +327,7 @@ def test_sensitive_paths_cannot_be_configured() -> None:
 
 def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     more = (*SENSITIVE_PATHS, ("user", "name"))
-    monkeypatch.setattr(authority, "SENSITIVE_PATHS", more)
+    monkeypatch.setattr(access_rules, "SENSITIVE_PATHS", more)
     (found,) = find_rule_problems("X", [jp.ConfigRule("user", write=True)])
     assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
     assert format_rights(grants(jp.ConfigRule("user", write=True)), "user.name") == ""

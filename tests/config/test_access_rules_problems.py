@@ -9,14 +9,14 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.authority import (
+from jp_nb.config.access_rules import (
     Grants,
     find_rule_problems,
     find_rule_warnings,
     is_user_asked,
     iter_rules,
 )
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import merge_layers, parse_layer, read_environment
 from jp_nb.config.partial import build_partial, strip_strategies
 from jp_nb.config.proposal import ConfigSnapshot

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.authority import Grants
 from jp_nb.config.partial import (
     Change,
     apply_change,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.config.secrets import Redactor
+from jp_nb.config.redactor import Redactor
 
 ENCODERS: dict[str, Callable[[str], str]] = {
     "plain": str,

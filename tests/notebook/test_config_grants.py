@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.authority import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.schema import parse_path
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
