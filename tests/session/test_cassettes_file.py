@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.exchange_recorder import FailedResponse
-from jp_nb.session.cassettes import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette_file import read_cassette
-from tests.support.asked_requests import exchanges, requests, stored_exchanges, write_cassette
+from tests.kit.cassettes import exchange_value, open_cassette, read_exchanges
+from tests.support.asked_requests import exchanges, requests, write_cassette
 
 
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     failed, good, *_ = exchanges()
-    choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
-    cassette = OpenCassette(choice)
+    path = tmp_path / "a.jsonl"
+    cassette = open_cassette(path, "replay-or-record")
     cassette.keep(failed)
-    assert not choice.path or not choice.path.exists()
-    again = OpenCassette(choice)
+    assert not path.exists()
+    again = open_cassette(path, "replay-or-record")
     assert again.replay(failed.request) is None
     again.keep(failed)
     again.keep(good)
-    last = OpenCassette(choice)
+    last = open_cassette(path, "replay-or-record")
     assert [last.replay(failed.request), last.replay(failed.request)] == [failed, good]
 
 
@@ -33,7 +30,7 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     failed, good, _, incomplete = exchanges()
     path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    cassette = OpenCassette(CassetteChoice("record", path))
+    cassette = open_cassette(path, "record")
     cassette.keep(failed)
     cassette.keep(incomplete)
     assert path.read_bytes() == before
@@ -41,33 +38,30 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     cassette.keep(good)
     cassette.keep(failed)
     assert not cassette.awaits_response
-    content = read_cassette(path)
-    kept = stored_exchanges(content)
-    assert kept == [failed, incomplete, good, failed]
+    assert read_exchanges(path) == [failed, incomplete, good, failed]
 
 
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
     failed = exchanges()[0]
     path = write_cassette(tmp_path / "a.jsonl", failed)
-    assert OpenCassette(CassetteChoice("replay", path)).replay(failed.request) == failed
-    assert OpenCassette(CassetteChoice("replay-or-record", path)).replay(failed.request) is None
+    assert open_cassette(path).replay(failed.request) == failed
+    assert open_cassette(path, "replay-or-record").replay(failed.request) is None
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
-    error = FailedResponse("busy", "rate_limit", 429, 20.0).error()
+    error = exchange_value("failed_response", "busy", "rate_limit", 429, 20.0).error()
     assert (error.kind, error.status, error.retryable, error.retry_after) == (
         "rate_limit", 429, True, 0.0
     )  # fmt: skip
-    final = FailedResponse("no", "quota", 402).error()
+    final = exchange_value("failed_response", "no", "quota", 402).error()
     assert (final.retryable, final.retry_after) == (False, None)
 
 
 def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> None:
     with pytest.raises(jp.StorageError, match="there is no cassette"):
-        OpenCassette(CassetteChoice("replay", tmp_path / "a.jsonl"))
-    modes: tuple[Any, ...] = ("record", "replay-or-record")
-    for mode in modes:
-        cassette = OpenCassette(CassetteChoice(mode, tmp_path / "a.jsonl"))
+        open_cassette(tmp_path / "a.jsonl")
+    for mode in ("record", "replay-or-record"):
+        cassette = open_cassette(tmp_path / "a.jsonl", mode)
         assert cassette.replay(requests()[0]) is None
 
 
@@ -78,7 +72,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtes
             path = tmp_path / "talk.ipynb"
             path.write_text(content, "utf-8")
             with pytest.raises(jp.StorageError, match="is not a cassette and is not overwritten"):
-                OpenCassette(CassetteChoice("record", path))
+                open_cassette(path, "record")
             assert path.read_text("utf-8") == content
 
 
@@ -88,13 +82,13 @@ def test_damaged_cassette_can_be_recorded_again(
     path = tmp_path / "a.jsonl"
     for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
         path.write_text(content, "utf-8")
-        OpenCassette(CassetteChoice("record", path)).keep(exchanges()[1])
-        assert len(read_cassette(path).exchanges) == 1
+        open_cassette(path, "record").keep(exchanges()[1])
+        assert len(read_exchanges(path)) == 1
 
 
 def test_pipe_is_refused_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(jp.StorageError, match="a device or a pipe"):
-        OpenCassette(CassetteChoice("record", path))
+        open_cassette(path, "record")
     assert path.is_fifo()

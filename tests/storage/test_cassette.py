@@ -5,18 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.exchange_recorder import Exchange, ExchangeRecorder, FailedResponse
-from jp_nb.agent.request_normalizer import make_part
-from jp_nb.errors import UnrecordedError
-from jp_nb.json_values import compact_json
-from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage import cassette_file as cassette
-from jp_nb.storage.cassette_file import CASSETTE_HEADER, CassetteWriter, read_cassette
+from tests.kit.cassettes import cassette_writer, exchange_value, open_cassette, read_exchanges
 from tests.kit.models import model_event
 from tests.support.asked_requests import (
     ANSWER,
@@ -25,13 +20,12 @@ from tests.support.asked_requests import (
     changed,
     exchanges,
     requests,
-    stored_exchanges,
     write_cassette,
 )
 
 
-def replayed(path: Path) -> list[Exchange]:
-    tape = OpenCassette(CassetteChoice("replay", path))
+def replayed(path: Path) -> list[Any]:
+    tape = open_cassette(path)
     found = [tape.replay(each) for each in requests()]
     return [each for each in found if each is not None]
 
@@ -39,8 +33,7 @@ def replayed(path: Path) -> list[Exchange]:
 def test_written_cassette_is_read_back(tmp_path: Path) -> None:
     path = write_cassette(tmp_path / "a.jsonl")
     assert replayed(path) == exchanges()
-    content = read_cassette(path)
-    assert stored_exchanges(content) == exchanges()
+    assert read_exchanges(path) == exchanges()
 
 
 def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
@@ -84,7 +77,7 @@ def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -
         path.write_bytes(edited(content, chance))
         try:
             assert replayed(path) == exchanges()
-        except (jp.StorageError, UnrecordedError) as exc:
+        except jp.JpNbError as exc:
             said.append(str(exc))
     assert len(said) > 100
     assert all("edited.jsonl" in text for text in said)
@@ -97,11 +90,11 @@ def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
     assert replayed(path) == exchanges()
 
 
-def message_after(after: JsonValue) -> str:
-    """A cassette whose message has the id that it would have if `after` were a text."""
-    part = make_part("message", {"role": "user", "text": "Continue."}, str(after))
-    line = compact_json({part.kind: part.id, **part.value, "after": after})
-    return f"{compact_json(CASSETTE_HEADER)}\n{line}\n"
+# Its id is that of a message after the text `['x']`.
+AFTER_A_LIST = (
+    '{"jp_nb":"cassette","version":1}\n'
+    '{"message":"a3613a612bb71a9dd566","role":"user","text":"Continue.","after":["x"]}\n'
+)
 
 
 def test_errors_of_a_malformed_cassette_name_the_line(
@@ -120,26 +113,27 @@ def test_errors_of_a_malformed_cassette_name_the_line(
         ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool was changed"),
         ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request was changed"),
         ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
-        (message_after(["x"]), ":2: `after` of the message is not a text"),
+        (AFTER_A_LIST, ":2: `after` of the message is not a text"),
     ]
     for text, said in rows:
         with subtests.test(text=text):
             path = tmp_path / "a.jsonl"
             path.write_text(text, "utf-8")
             with pytest.raises(jp.StorageError) as raised:
-                read_cassette(path)
+                read_exchanges(path)
             assert str(raised.value).startswith(f"a.jsonl{said}")
 
 
 # --- while it is recorded ----------------------------------------------------------------------
 
 
-def inquiries() -> list[Exchange]:
+def inquiries() -> list[Any]:
     specs = [
         changed(SPEC, ("message", 8), {"user": f"Question {number}?", "inquiry": "ask.q"})
         for number in range(4)
     ]
-    return [Exchange(asked(spec), ANSWER, model_event("finished")) for spec in specs]
+    end = model_event("finished")
+    return [exchange_value("exchange", asked(spec), ANSWER, end) for spec in specs]
 
 
 def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
@@ -148,8 +142,7 @@ def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> N
     one = write_cassette(tmp_path / "1.jsonl", first, *inquiries(), last)
     other = write_cassette(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
     assert one.read_bytes() == other.read_bytes()
-    content = read_cassette(one)
-    kinds = [content.asked(each).is_inquiry for each in content.exchanges]
+    kinds = [each.request.is_inquiry for each in read_exchanges(one)]
     assert kinds == [False, True, True, True, True, False]
 
 
@@ -157,9 +150,8 @@ def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
     first, second, *_ = exchanges()
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    CassetteWriter(path, read_cassette(path)).add(second)
-    content = read_cassette(path)
-    assert stored_exchanges(content) == [first, second]
+    cassette_writer(path, continued=True).add(second)
+    assert read_exchanges(path) == [first, second]
 
 
 def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
@@ -167,7 +159,7 @@ def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> Non
     last = exchanges()[2]
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    writer = CassetteWriter(path, read_cassette(path))
+    writer = cassette_writer(path, continued=True)
     for each in (*sorted(inquiries(), key=lambda one: one.request.id, reverse=True), last):
         writer.add(each)
     assert (
@@ -180,58 +172,58 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = changed(SPEC, ("message", 8), {"user": "Question?", "inquiry": "ask.q"})
-    many = [
-        Exchange(asked(changed(spec, ("model",), f"m{number}")), ANSWER, model_event("finished"))
-        for number in range(40)
-    ]
-    lines = list[Exchange]()
+    many = []
+    for number in range(40):
+        request = asked(changed(spec, ("model",), f"m{number}"))
+        many.append(exchange_value("exchange", request, ANSWER, model_event("finished")))
+    lines: list[Any] = []
 
     block = cassette._block
 
     def counted(
-        exchanges: Sequence[Exchange], *known: set[tuple[str, str]]
+        exchanges: Sequence[Any], *known: set[tuple[str, str]]
     ) -> tuple[bytes, set[tuple[str, str]]]:
         lines.extend(exchanges)
         return block(exchanges, *known)
 
     monkeypatch.setattr(cassette, "_block", counted)
     path = tmp_path / "a.jsonl"
-    writer = CassetteWriter(path)
+    writer = cassette_writer(path)
     for number, each in enumerate(many, 1):
         writer.add(each)
-        assert len(read_cassette(path).exchanges) == number
+        assert len(read_exchanges(path)) == number
     writer.add(exchanges()[2])
     assert len(lines) <= 2 * len(many) + 1
 
 
 def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    one = CassetteWriter(path)
-    other = CassetteWriter(path)
+    one = cassette_writer(path)
+    other = cassette_writer(path)
     one.add(exchanges()[0])
     other.add(exchanges()[0])  # it is as long as before
     with pytest.raises(jp.StorageError, match="another program wrote"):
         one.add(exchanges()[1])
-    read_cassette(path)
+    read_exchanges(path)
 
 
 def test_link_to_a_cassette_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "link.jsonl"
     (tmp_path / "a.jsonl").write_bytes(b"")
     path.symlink_to(tmp_path / "a.jsonl")
-    CassetteWriter(path).add(exchanges()[0])
+    cassette_writer(path).add(exchanges()[0])
     assert path.is_symlink()
-    assert len(read_cassette(tmp_path / "a.jsonl").exchanges) == 1
+    assert len(read_exchanges(tmp_path / "a.jsonl")) == 1
 
 
 def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(jp.StorageError, match=r"file/a.jsonl cannot be written"):
-        CassetteWriter(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
+        cassette_writer(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
 
 
 def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
-    listening = ExchangeRecorder(requests()[0])
+    listening = exchange_value("recorder", requests()[0])
     for event in (
         model_event("text", 0, "message", "a"),
         model_event("keep_alive"),
@@ -259,8 +251,9 @@ def test_recorded_error_hides_the_address_of_the_server() -> None:
         kind="connect",
     )
     error.address = "http://intern.example:8080/v1/chat"
-    end = ExchangeRecorder(requests()[0]).failed(error).end
-    assert end == FailedResponse(
+    end = exchange_value("recorder", requests()[0]).failed(error).end
+    assert end == exchange_value(
+        "failed_response",
         "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
         "See https://docs.intern.example/",
         "connect",

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.agent.exchange_recorder import Exchange, FailedResponse, IncompleteResponse
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.request_normalizer import RequestNormalizer
-from jp_nb.storage.cassette_file import CassetteWriter
+from tests.kit.cassettes import cassette_writer, exchange_value, normalize_request
 from tests.kit.models import model_event, request_value
 from tests.kit.records import new_event
 
@@ -62,7 +59,7 @@ IDS = ("id",)
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> Any:
     """Return the normalized request of `spec`."""
-    return RequestNormalizer(provider).normalize(model_request(spec))
+    return normalize_request(model_request(spec), provider)
 
 
 def model_request(spec: dict[str, Any]) -> Any:
@@ -156,7 +153,7 @@ def changed(spec: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
 
 # --- exchanges --------------------------------------------------------------------------------
 
-ANSWER: tuple[ProviderEvent, ...] = (
+ANSWER: tuple[Any, ...] = (
     model_event("usage", input_tokens=10),
     model_event("text", 0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
     model_event("flush", 0, {"signature": "c2ln", "deep": [{"a": None}]}),
@@ -173,25 +170,23 @@ def requests() -> list[Any]:
     return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
 
 
-def exchanges() -> list[Exchange]:
+def exchanges() -> list[Any]:
     """Return each request with a response: failed, finished, to be retried, incomplete."""
     ends: tuple[Any, ...] = (
-        FailedResponse("busy", "rate_limit", 429, 20.0),
+        exchange_value("failed_response", "busy", "rate_limit", 429, 20.0),
         model_event("finished"),
         model_event("retry", "stale", drop_metadata="signature"),
-        IncompleteResponse(),
+        exchange_value("incomplete_response"),
     )
-    return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
+    return [
+        exchange_value("exchange", each, ANSWER, end)
+        for each, end in zip(requests(), ends, strict=True)
+    ]
 
 
-def write_cassette(path: Path, *given: Exchange) -> Path:
+def write_cassette(path: Path, *given: Any) -> Path:
     """Write a cassette with `given`, or with `exchanges`, to `path`."""
-    writer = CassetteWriter(path)
+    writer = cassette_writer(path)
     for each in given or exchanges():
         writer.add(each)
     return path
-
-
-def stored_exchanges(content: Any) -> list[Exchange]:
-    """Return the exchanges of a cassette with their requests."""
-    return [Exchange(content.asked(each), each.events, each.end) for each in content.exchanges]
