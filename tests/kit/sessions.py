@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jp_nb.notebook.commands import run_subcommand, send_request
+from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session.session import Session
 
@@ -27,8 +27,3 @@ def run_jp(session: Session, shell: Any, line: str) -> None:
     """Run `%jp LINE` in `shell`."""
     name, _, rest = line.partition(" ")
     run_subcommand(shell, session, name, rest)
-
-
-def run_jp_cell(session: Session, shell: Any, line: str, text: str) -> None:
-    """Run the cell `%%jp LINE` with the request `text` in `shell`."""
-    send_request(shell, session, line, text)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import jp_nb
-from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.notebook.ipython_shell import Cell, IPythonShell, ipython
 from tests.support.cells import calls
 
 __all__ = ["ipython"]
@@ -51,7 +50,7 @@ def folder(folder: Path) -> Path:
     return folder
 
 
-def run_code(ipython: IPythonShell, line: str) -> tuple[str | None, Any]:
+def run_code(ipython: IPythonShell, line: str) -> tuple[str | None, Cell]:
     """Run `%jp code LINE`; return the text of the new cell, if there is one."""
     ipython.shell.rl_next_input = None
     cell = ipython.run(f"%jp code {line}".strip())
