@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from jp_nb.errors import (
     AnswerError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from jp_nb.config.tree.tool_settings import ConfigRule
     from jp_nb.images import Image
     from jp_nb.record.turn_view import Conversation, Turn
+    from jp_nb.session.rows.completions import Completion, Completions, Failure
     from jp_nb.toolkit.answer_types import Option
     from jp_nb.toolkit.base import ToolContext
     from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
@@ -51,6 +53,7 @@ _EXPORTS = {
     "jp_nb.config.tree.tool_settings": ("ConfigRule",),
     "jp_nb.images": ("Image",),
     "jp_nb.record.turn_view": ("Conversation", "Turn"),
+    "jp_nb.session.rows.completions": ("Completion", "Completions", "Failure"),
     "jp_nb.toolkit.answer_types": ("Option",),
     "jp_nb.toolkit.base": ("ToolContext",),
     "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
@@ -66,9 +69,12 @@ for _module, _names in _EXPORTS.items():
 __all__ = [
     "AnswerError",
     "CallOutcome",
+    "Completion",
+    "Completions",
     "ConfigError",
     "ConfigRule",
     "Conversation",
+    "Failure",
     "Image",
     "JpNbError",
     "NeedsInput",
@@ -85,8 +91,11 @@ __all__ = [
     "ToolError",
     "Turn",
     "UsageError",
+    "acomplete",
     "ask",
     "call",
+    "complete",
+    "complete_all",
     "conversation",
     "describe",
     "describer",
@@ -208,6 +217,132 @@ def query(
             interpolate=interpolate,
             compact=compact,
         )
+
+
+def complete(
+    prompt: str,
+    *,
+    schema: object = None,
+    model: str | None = None,
+    system: str | None = None,
+    images: Any = (),
+    cfg: str | Sequence[str] = (),
+) -> Completion:
+    """Ask the model one prompt outside of the conversation, without tools.
+
+    Any thread can call this, also inside of a tool, in a Dask task, or in a script without
+    Jupyter. Nothing is recorded.
+
+    Args:
+        prompt: The text for the model. It is sent unchanged.
+        schema: Schema of a structured answer: a type that pydantic supports, such as a model, a
+            TypedDict, or a `Literal`, or a JSON schema.
+        model: The model, as `provider/name` or an alias; None: that of the conversation, or without
+            one the configured model.
+        system: Instructions; None: the configured ones, "": none.
+        images: Images and PDFs: a `jp.Image`, bytes, a path in the workspace, a PIL image, a
+            figure, or a list of these.
+        cfg: Changes of the configuration for this call, as with `-c`.
+
+    Raises:
+        UsageError: If `prompt`, `schema`, or `images` cannot be used, or if an `async def` tool
+            calls this. It awaits `jp.acomplete` instead.
+        ConfigError: If a setting is invalid, or no model is configured.
+        ProviderError: If the requests fail, or the model refuses to answer.
+        AnswerError: If the structured answer is missing or does not match `schema`.
+    """
+    from jp_nb.session.rows.complete import complete
+
+    return complete(prompt, schema=schema, model=model, system=system, cfg=cfg, images=images)
+
+
+async def acomplete(
+    prompt: str,
+    *,
+    schema: object = None,
+    model: str | None = None,
+    system: str | None = None,
+    images: Any = (),
+    cfg: str | Sequence[str] = (),
+) -> Completion:
+    """Ask the model one prompt outside of the conversation, from code with an event loop.
+
+    Arguments and exceptions are those of `jp.complete`. Canceling the task cancels the request.
+    """
+    from jp_nb.session.rows.complete import acomplete
+
+    return await acomplete(
+        prompt, schema=schema, model=model, system=system, cfg=cfg, images=images
+    )
+
+
+def complete_all(
+    prompts: Any,
+    *,
+    prompt: str | None = None,
+    schema: object = None,
+    model: str | None = None,
+    system: str | None = None,
+    images: Any = None,
+    cfg: str | Sequence[str] = (),
+    workers: int = 8,
+    cache: str | PathLike[str] | None = None,
+    errors: Literal["values", "raise"] = "values",
+    max_total_tokens: int | None = None,
+    max_concurrent: int | None = None,
+    progress: bool = True,
+) -> Completions:
+    """Ask the model a prompt for each row, several at once, outside of the conversation.
+
+        reviews = jp.complete_all(frame, prompt="Classify: {text}", schema=Review)
+        reviews.to_frame()
+
+    An interrupt ends the requests and returns the answers so far (`partial`).
+
+    Args:
+        prompts: Texts in a list, an iterator, or a series of pandas or polars; or, with `prompt`, a
+            frame or dictionaries.
+        prompt: Template with the names of columns in braces. Values are inserted as text.
+        schema: Schema of the structured answers, as in `jp.complete`.
+        model: The model, as in `jp.complete`.
+        system: Instructions, as in `jp.complete`.
+        images: The name of a column, or a list with the images of each row, as in `jp.complete`.
+        cfg: Changes of the configuration for this call.
+        workers: Requests that run at once.
+        cache: A file that keeps each answer. A later call asks only for what is missing.
+        errors: `values`: a row without an answer is a `jp.Failure`. `raise`: the first one ends the
+            call with its exception.
+        max_total_tokens: After so many tokens, no further row is asked.
+        max_concurrent: Requests to the provider that run at once, other calls included.
+        progress: False to show no progress.
+
+    Returns:
+        The answers, in the order of the rows: a list with `to_frame()` and, for pandas and polars,
+        `series`.
+
+    Raises:
+        UsageError: If an argument cannot be used. Nothing is sent.
+        ConfigError: If a setting is invalid, or no model is configured.
+        ProviderError: If the key is missing.
+        StorageError: If the cache file cannot be read.
+    """
+    from jp_nb.session.rows.complete import complete_all
+
+    return complete_all(
+        prompts,
+        template=prompt,
+        schema=schema,
+        model=model,
+        system=system,
+        cfg=cfg,
+        images=images,
+        workers=workers,
+        errors=errors,
+        max_total_tokens=max_total_tokens,
+        cache=cache,
+        max_concurrent=max_concurrent,
+        progress=progress,
+    )
 
 
 @overload

@@ -20,7 +20,7 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.answer_types import MAX_FIELDS, TextAnswer
-from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.parameters import declared_types, text_arguments
 from jp_nb.toolkit.question import FormAnswer, Question
 
@@ -73,13 +73,13 @@ class ArgumentEditor:
         page = QuestionPrompt(question, consents=True, code_fields=code, submit=submit)
         return FormPrompt((page,))
 
-    def read(self, answer: JsonValue) -> JsonObject | Failure:
+    def read(self, answer: JsonValue) -> JsonObject | ToolFailure:
         """Return the arguments in the `answer`, or why the tool cannot run with them."""
         typed = as_object(answer)
         try:
             edited = self._read_boxes(typed)
         except _InvalidJsonError as exc:
-            return Failure(f"{exc.name}: {exc}")
+            return ToolFailure(f"{exc.name}: {exc}")
 
         return prepare_arguments(self._tool, edited)
 
@@ -90,7 +90,7 @@ class ArgumentEditor:
             return {exc.name: str(exc)}
 
         prepared = prepare_arguments(self._tool, edited)
-        return {"": prepared.message} if isinstance(prepared, Failure) else {}
+        return {"": prepared.message} if isinstance(prepared, ToolFailure) else {}
 
     def _read_boxes(self, typed: Mapping[str, JsonValue]) -> JsonObject:
         edited: JsonObject = {}

@@ -24,7 +24,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.toolkit.base import DeltaRejection
-from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.parameters import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.tool_errors import error_summary
 
@@ -174,7 +174,7 @@ class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and n
 
 def prepare_arguments(
     tool: OfferedTool, arguments: Mapping[str, JsonValue]
-) -> dict[str, JsonValue] | Failure:
+) -> dict[str, JsonValue] | ToolFailure:
     """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
     schema = tool.definition.parameters
     copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
@@ -186,5 +186,5 @@ def prepare_arguments(
     try:
         prepared = tool.executor.prepare(tool.name, given, schema)
     except Exception as exc:  # a tool's own code
-        return Failure(error_summary(exc))
-    return prepared if isinstance(prepared, Failure) else dict(prepared)
+        return ToolFailure(error_summary(exc))
+    return prepared if isinstance(prepared, ToolFailure) else dict(prepared)

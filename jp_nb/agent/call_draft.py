@@ -27,7 +27,7 @@ from jp_nb.config.tree.tool_settings import RuleCoverage
 from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.base import CommandLine, ToolContext
-from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.parameters import TextArgument, text_arguments
 
 
@@ -85,7 +85,7 @@ class CallDraft:
     proposed_rule: KeptRule | None = None
     edited: Channel | None = None
 
-    def command(self) -> CommandLine | Failure | None:
+    def command(self) -> CommandLine | ToolFailure | None:
         """Return the command line, or why there is none; None if the tool is not a command."""
         return self.tool.executor.command_line(self.arguments, self.context)
 
@@ -111,7 +111,7 @@ class CallDraft:
     def details(self) -> Iterator[PromptDetail]:
         """Yield what the user decides about: the command line, the arguments, and their rule."""
         command = self.command()
-        if isinstance(command, Failure):
+        if isinstance(command, ToolFailure):
             yield PromptDetail(NO_COMMAND_CAPTION, command.message)
         elif command is not None:
             caption = SHELL_CAPTION if command.shell else COMMAND_CAPTION

@@ -59,10 +59,10 @@ from jp_nb.toolkit.base import (
 from jp_nb.toolkit.outcome import (
     MAX_TRACE_CHARS,
     STRUCTURED_OMITTED,
-    Failure,
     NeedsInput,
     Outcome,
     Success,
+    ToolFailure,
     join_lines,
     truncate_middle,
 )
@@ -175,7 +175,7 @@ class CallRunner:
                     raise_if_cancelled()  # while the batch ends, nothing can be approved
                     if await self.changes.review(call, tool, outcome):
                         return await self._deliver(call, tool, outcome)
-                case Success() | Failure():
+                case Success() | ToolFailure():
                     return await self._deliver(call, tool, outcome)
                 case _:
                     assert_never(outcome)
@@ -200,7 +200,7 @@ class CallRunner:
             raise CallEnded(call.bad_arguments, is_error=True)
 
         prepared = prepare_arguments(call.tool, call.request.arguments)
-        if isinstance(prepared, Failure):
+        if isinstance(prepared, ToolFailure):
             raise CallEnded(prepared.message, is_error=True)
         call.state.arguments = prepared
         return call.tool
@@ -243,7 +243,11 @@ class CallRunner:
         """
         if isinstance(outcome, PendingResult):
             return True
-        if not isinstance(outcome, Success | Failure) or tool.result != "unattended" or run.is_over:
+        if (
+            not isinstance(outcome, Success | ToolFailure)
+            or tool.result != "unattended"
+            or run.is_over
+        ):
             return False
         if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
             return False
@@ -378,13 +382,13 @@ class CallRunner:
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             raise_if_cancelled()
-            outcome = Failure(CANCELED_ITSELF_TEXT)
+            outcome = ToolFailure(CANCELED_ITSELF_TEXT)
         except ToolError as exc:
-            outcome = Failure(str(exc))
+            outcome = ToolFailure(str(exc))
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             error = _original_error(exc)
-            outcome = Failure(format_error_text(error))
+            outcome = ToolFailure(format_error_text(error))
         finally:
             run.is_over = True
             call.state.seconds += cell.total_seconds if in_cell else monotonic() - began
@@ -409,7 +413,9 @@ class CallRunner:
 
         return self._turn.secrets.hide_in_outcome(outcome)
 
-    async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+    async def _deliver(
+        self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
+    ) -> Delivery:
         """Return the result for the model, reviewed by the user if configured."""
         result = self._limit_result(call, tool, outcome)
         self._turn.images += len(result.images)
@@ -420,9 +426,11 @@ class CallRunner:
             return result
         return await self._deliveries.request_delivery(call, tool, result)
 
-    def _limit_result(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+    def _limit_result(
+        self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
+    ) -> Delivery:
         """Return the result for the model, within the limits of texts and images."""
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, ToolFailure):
             content = outcome.message
             if outcome.trace:
                 content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"

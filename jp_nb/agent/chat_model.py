@@ -34,6 +34,10 @@ from jp_nb.record.context import RequestContext
 from jp_nb.record.events import Entry
 
 
+class RefusalError(ProviderError):
+    """The model refused to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatModel:
     """A model with its configuration. `request` has limits and retries.
@@ -120,7 +124,7 @@ async def request_response(
     name = model.full_name
     model.before_sending(model.provider, model.provider_name)
     return await with_retries(
-        partial(_request_once, model.provider, request, partial(spent, name)),
+        partial(request_once, model.provider, request, partial(spent, name)),
         model=name,
         limits=model.request,
         waits=waits,
@@ -128,10 +132,15 @@ async def request_response(
     )
 
 
-async def _request_once(
+async def request_once(
     provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
-    """Return the entries of one response, or `Retry` if the provider asks for another request."""
+    """Return the entries of one response, or `Retry` if the provider asks for another request.
+
+    Raises:
+        RefusalError: The model refused to answer.
+        ProviderError: The request failed, or the answer is incomplete.
+    """
     builder = ResponseBuilder()
     entries: list[Entry] = []
 
@@ -150,7 +159,7 @@ async def _request_once(
             return retry
         case Finished(reason="refused", detail=detail):
             reason = f": {detail}" if detail else ""
-            raise ProviderError(f"the model refused to answer{reason}")
+            raise RefusalError(f"the model refused to answer{reason}")
         case Finished(reason="max_tokens"):
             raise ProviderError(
                 "the answer reached the token limit and is incomplete", kind="output_limit"

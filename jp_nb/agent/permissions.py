@@ -37,7 +37,7 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import Question
 
 RUN_EDITED_LABEL = "Run with these arguments"
@@ -224,7 +224,7 @@ async def _edit_arguments(ask: SafeAsk, call: CallDraft) -> CallDraft | NotAnswe
 
         # A form sends only what fits. Nothing else may run.
         arguments = editor.read(edited.value)
-        if not isinstance(arguments, Failure):
+        if not isinstance(arguments, ToolFailure):
             return call.edit(arguments, edited.channel)
 
 

@@ -32,7 +32,7 @@ from jp_nb.session.base_config import registered_functions
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.base import CallInterrupted, ControlFlowError, ToolContext
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, truncate_middle
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure, truncate_middle
 from jp_nb.toolkit.python import REGISTRY, PythonFunctions
 from jp_nb.toolkit.tool_errors import format_error_text
 
@@ -160,7 +160,7 @@ class ToolHost:
         """
         tool = self._tools[name]
         prepared = prepare_arguments(tool, arguments)
-        if isinstance(prepared, Failure):
+        if isinstance(prepared, ToolFailure):
             return _to_json(tool, prepared)
 
         outcomes = {key: QuestionOutcome(end, "form") for key, end in ends.items()}
@@ -182,14 +182,14 @@ class ToolHost:
         except asyncio.CancelledError:
             raise
         except ToolError as exc:
-            return Failure(str(exc))
+            return ToolFailure(str(exc))
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the server.
             cause = exc.__cause__
             is_wrapped = isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None
             error = cause if is_wrapped and cause is not None else exc
             log.warning("the tool %s failed", tool.name, exc_info=error)
-            return Failure(format_error_text(error))
+            return ToolFailure(format_error_text(error))
 
     async def reply(self, request: str) -> str:
         """Return the outcome of `run` with the arguments in the JSON text `request`."""
@@ -226,7 +226,7 @@ def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
                 "questions": questions,
                 "partial": outcome.partial,
             }
-        case Failure():
+        case ToolFailure():
             text = outcome.message
             if outcome.trace:
                 text = "\n".join([text, "", "Trace:", *outcome.trace])

@@ -36,7 +36,7 @@ from jp_nb.mcp.exchange import (
 from jp_nb.mcp.progress import ProgressLine
 from jp_nb.mcp.results import read_result
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
-from jp_nb.toolkit.outcome import Failure, Outcome
+from jp_nb.toolkit.outcome import Outcome, ToolFailure
 
 INVALID_PARAMETERS: Final = -32602
 """Code of JSON-RPC, also of a state that the server of 2026 does not know any more."""
@@ -136,10 +136,10 @@ class McpTool(Tool):
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | Failure:
+    ) -> Mapping[str, JsonValue] | ToolFailure:
         """Return `arguments`, or a failure if the server's schema does not accept them."""
         problem = self._check(arguments)
-        return arguments if problem is None else Failure(problem)
+        return arguments if problem is None else ToolFailure(problem)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
@@ -236,7 +236,7 @@ class PendingCall:
         self._sent_state = False
         self._was_repeated = False
         self._url_rounds = 0
-        self._refusal: Failure | None = None  # the user did not open an address
+        self._refusal: ToolFailure | None = None  # the user did not open an address
         self._notes: list[str] = []
         self._questions = CallQuestions(tool.server, context.name, self._notes)
         self._pushed = PushedQuestions(self._questions, self._changed)
@@ -318,7 +318,7 @@ class PendingCall:
             return self._begin_round(Round("addresses", self._questions, addresses))
 
         self._progress.stop()
-        return Failure(_capitalize(str(error)))
+        return ToolFailure(_capitalize(str(error)))
 
     @property
     def _may_repeat(self) -> bool:
@@ -345,7 +345,7 @@ class PendingCall:
         elif all(answer.action == "accept" for answer in answers.values()):
             self.send()
         else:
-            self._refusal = Failure(NOT_CONFIRMED.format(self._tool.server))
+            self._refusal = ToolFailure(NOT_CONFIRMED.format(self._tool.server))
 
     async def receive(self, asked: ServerQuestion, names: Sequence[str]) -> ServerAnswer:
         """Ask the user a question of a server of 2025, after the earlier ones of the call."""

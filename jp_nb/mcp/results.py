@@ -24,7 +24,7 @@ from jp_nb.mcp.definitions import format_problems
 from jp_nb.mcp.exchange import ServerResult
 from jp_nb.text import one_line
 from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
-from jp_nb.toolkit.outcome import Failure, Success
+from jp_nb.toolkit.outcome import Success, ToolFailure
 
 MAX_STRUCTURED_RESULT_CHARS: Final = 50_000
 """Maximum length of structured content as JSON in the record. Longer content is omitted."""
@@ -49,7 +49,7 @@ class ReadResult:
         for_user: Texts for the user only, to be shown in the cell.
     """
 
-    outcome: Success | Failure
+    outcome: Success | ToolFailure
     for_user: tuple[str, ...] = ()
 
 
@@ -102,13 +102,13 @@ def read_contents(contents: Iterable[Mapping[str, JsonValue]]) -> Success:
     return Success("\n".join(parts.lines) or _NO_CONTENTS, images=tuple(parts.images))
 
 
-def _make_outcome(parts: _Parts, structured: JsonValue, *, is_error: bool) -> Success | Failure:
+def _make_outcome(parts: _Parts, structured: JsonValue, *, is_error: bool) -> Success | ToolFailure:
     text = "\n".join(parts.lines) or _NO_TEXT
     if not is_error:
         return Success(text, structured=structured, images=tuple(parts.images))
 
     lines = [text, *(f"[{image.words_with_size}: omitted in an error]" for image in parts.images)]
-    return Failure("\n".join(lines), structured=structured)
+    return ToolFailure("\n".join(lines), structured=structured)
 
 
 def _add_block(parts: _Parts, block: Mapping[str, JsonValue]) -> None:

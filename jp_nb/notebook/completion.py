@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from IPython.core.completer import SimpleCompletion
 
 from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.completion_offers import OFFERED, Completions, match_prefix
+from jp_nb.notebook.completion_offers import OFFERED, TabCompletions, match_prefix
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
 from jp_nb.session.session import Session
 
@@ -31,7 +31,7 @@ _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
 _PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
 
 
-def complete_cell(cell: str, line: int, column: int, names: Names) -> Completions:
+def complete_cell(cell: str, line: int, column: int, names: Names) -> TabCompletions:
     """Return the completions at the cursor, in `line` and `column` of `cell`, counted from 0.
 
     Below `%%jp` is the text of the request, in which only names after `{{` are completed.
@@ -42,15 +42,15 @@ def complete_cell(cell: str, line: int, column: int, names: Names) -> Completion
     if line != first and _CELL_MAGIC.match(lines[first]):
         return _limit(_complete_placeholder(before, names))
     if line != first and _CELL_MAGIC.match(before):
-        return Completions(column, [])
+        return TabCompletions(column, [])
     return complete_line(before, names)
 
 
-def complete_line(before: str, names: Names) -> Completions:
+def complete_line(before: str, names: Names) -> TabCompletions:
     """Return the completions of `before`, the line of a magic up to the cursor."""
     magic = _MAGIC.match(before)
     if magic is None:
-        return Completions(len(before), [])
+        return TabCompletions(len(before), [])
     if magic["asks"] and magic["mark"] == "%":
         return _limit(_complete_placeholder(before, names))
 
@@ -64,7 +64,7 @@ def complete_line(before: str, names: Names) -> Completions:
     elif command := SUBCOMMANDS.get(done[0]):
         found = _complete_word(command, done[1:], word, names)
     else:
-        return Completions(len(before), [])
+        return TabCompletions(len(before), [])
 
     _, start, quote = typed[found.start]
     escaped = {}
@@ -74,21 +74,21 @@ def complete_line(before: str, names: Names) -> Completions:
 
     notes = {escaped[text]: note for text, note in found.notes.items() if text in escaped}
 
-    return _limit(Completions(start, [*escaped.values()], notes))
+    return _limit(TabCompletions(start, [*escaped.values()], notes))
 
 
-def _limit(found: Completions) -> Completions:
+def _limit(found: TabCompletions) -> TabCompletions:
     # Names of untrusted records must not contain control characters.
     texts = [
         text for text in found.texts if text.isprintable() and len(text) <= MAX_COMPLETION_CHARS
     ]
-    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_COMPLETIONS], found.notes)
+    return TabCompletions(found.start, list(dict.fromkeys(texts))[:MAX_COMPLETIONS], found.notes)
 
 
-def _complete_placeholder(before: str, names: Names) -> Completions:
+def _complete_placeholder(before: str, names: Names) -> TabCompletions:
     placeholder = _PLACEHOLDER.search(before)
     if placeholder is None:
-        return Completions(len(before), [])
+        return TabCompletions(len(before), [])
     hidden = () if placeholder["name"].startswith("_") else ("_",)
     offered = sorted(name for name in names.variables if not name.startswith(hidden))
     return match_prefix(before, offered, placeholder.start("name"))
@@ -153,7 +153,7 @@ _ASK = Subcommand("", "", "", options=ASK_OPTIONS)
 
 def _complete_word(
     command: Subcommand, done: Sequence[str], text: str, names: Names
-) -> Completions:
+) -> TabCompletions:
     """Complete the word `text`, after the words `done`."""
     by_flag: dict[str, MagicOption] = {}
     for option in command.options:
@@ -169,9 +169,9 @@ def _complete_word(
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
         if flag not in takers:
-            return Completions(len(text), [])
+            return TabCompletions(len(text), [])
         found = _complete_offer(by_flag[flag].choices or by_flag[flag].offers, value, names)
-        return Completions(found.start + len(flag) + 1, found.texts)
+        return TabCompletions(found.start + len(flag) + 1, found.texts)
 
     flags = match_prefix(text, by_flag)
     if text.startswith("-"):
@@ -183,7 +183,7 @@ def _complete_word(
         if previous not in takers and not word.startswith("-")
     ]
     if not command.accepts_word_count(len(arguments) + 1):
-        return Completions(len(text), []) if text else flags
+        return TabCompletions(len(text), []) if text else flags
 
     offer: Offer | Mapping[str, Offer | None] | None = command.offers
     if command.verbs:
@@ -197,17 +197,17 @@ def _complete_word(
 
 def _complete_offer(
     offer: Offer | tuple[str, ...] | Mapping[str, Offer | None] | None, text: str, names: Names
-) -> Completions:
+) -> TabCompletions:
     """Complete `text` as one kind of offer, or as one of several words."""
     if offer is None:
-        return Completions(len(text), [])
+        return TabCompletions(len(text), [])
     return OFFERED[offer](text, names) if isinstance(offer, str) else match_prefix(text, offer)
 
 
 def match_completions(session: Session | None, context: Any) -> dict[str, Any]:
     """Return IPython's `MatcherResult` for its `CompletionContext`. Raise no errors."""
     before: str = context.text_until_cursor
-    found = Completions(len(before), [])
+    found = TabCompletions(len(before), [])
 
     try:
         if session is not None:

@@ -24,22 +24,22 @@ from jp_nb.notebook.subcommands import Offer
 
 
 @dataclass(frozen=True, slots=True)
-class Completions:
-    """Completions of a line, best first. They replace the text from `start` to the cursor."""
+class TabCompletions:
+    """TabCompletions of a line, best first. They replace the text from `start` to the cursor."""
 
     start: int
     texts: list[str]
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-def match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completions:
+def match_prefix(text: str, names: Iterable[str], start: int = 0) -> TabCompletions:
     """Return the names that begin with `text`, from the character `start` of it."""
-    return Completions(start, [name for name in names if name.startswith(text[start:])])
+    return TabCompletions(start, [name for name in names if name.startswith(text[start:])])
 
 
-def _combine(first: Completions, second: Completions) -> Completions:
+def _combine(first: TabCompletions, second: TabCompletions) -> TabCompletions:
     if first.start == second.start:
-        return Completions(first.start, [*first.texts, *second.texts])
+        return TabCompletions(first.start, [*first.texts, *second.texts])
     return first if first.texts else second
 
 
@@ -52,7 +52,7 @@ def _list_models(text: str, names: Names) -> list[str]:
     return [*sorted(names.aliases), *providers]
 
 
-def _complete_config_file(text: str, names: Names) -> Completions:
+def _complete_config_file(text: str, names: Names) -> TabCompletions:
     if not text.startswith(("@", ".", "/", "~")):
         return _complete_file(text, names.config_files, suffixes=("",))
     at = text.startswith("@")
@@ -60,7 +60,7 @@ def _complete_config_file(text: str, names: Names) -> Completions:
     return replace(found, start=found.start + at)
 
 
-def _complete_attachment(text: str, names: Names) -> Completions:
+def _complete_attachment(text: str, names: Names) -> TabCompletions:
     found = _complete_file(text, names.entries, suffixes=("",))
     variables = [name for name in names.variables if text and not name.startswith("_")]
     return _combine(found, match_prefix(text, sorted(variables)))
@@ -68,7 +68,7 @@ def _complete_attachment(text: str, names: Names) -> Completions:
 
 def _complete_file(
     text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
-) -> Completions:
+) -> TabCompletions:
     start = text.rfind("/") + 1
     names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
     if not text.startswith(".", start):
@@ -80,7 +80,7 @@ _PLAIN_KEY = re.compile(r"[^.\[\]=]+")
 _TOOLS = "conversation.tools"
 
 
-def _complete_path(text: str, names: Names) -> Completions:
+def _complete_path(text: str, names: Names) -> TabCompletions:
     boundaries = list(re.finditer(r"^|[.\[]", text))
     for boundary in reversed(boundaries):
         above = text[: boundary.start()]
@@ -93,10 +93,12 @@ def _complete_path(text: str, names: Names) -> Completions:
         if node is not None:
             return _complete_key(text, node, above, boundary.start(), names)
 
-    return Completions(len(text), [])
+    return TabCompletions(len(text), [])
 
 
-def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Names) -> Completions:
+def _complete_key(
+    text: str, node: SchemaNode, above: str, start: int, names: Names
+) -> TabCompletions:
     """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
     separator = text[start : start + 1] if above else ""
     typed = text[start + len(separator) :]
@@ -111,7 +113,7 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
 
     keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
     if separator == "[" and node.kind == "table":
-        return Completions(len(text), [])
+        return TabCompletions(len(text), [])
 
     plain = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
     texts: list[str] = []
@@ -120,7 +122,7 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
 
     others = [key for key in keys if above and key not in plain]
     if separator != "[" and not others:
-        return Completions(start + len(separator), texts)
+        return TabCompletions(start + len(separator), texts)
 
     texts = [f".{text}" for text in texts]  # brackets replace the dot
     for key in others:
@@ -129,7 +131,7 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
         index = json.dumps(key, ensure_ascii=False) if as_text else key
         texts += _list_forms(key, f"[{index}]", node, above, names)
 
-    return Completions(start, texts)
+    return TabCompletions(start, texts)
 
 
 def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names) -> list[str]:
@@ -155,13 +157,13 @@ _KNOWN_WORDS = dict.fromkeys(
 _NO_WORD = "no_such_word"
 
 
-def _complete_assignment(text: str, names: Names) -> Completions:
+def _complete_assignment(text: str, names: Names) -> TabCompletions:
     """Complete the value in `path=…`, `path:=…`, or `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = find_node(path) if path else None
     if node is None or text.lstrip().startswith("{"):
-        return Completions(len(text), [])
+        return TabCompletions(len(text), [])
 
     start = len(left) + 1
     if ":" in left[len(path) :]:
@@ -196,14 +198,14 @@ def _accepts(node: SchemaNode, word: str) -> bool:
     return True
 
 
-def _complete_tool(text: str, names: Names) -> Completions:
+def _complete_tool(text: str, names: Names) -> TabCompletions:
     sizes = names.toolsets
     notes = {name: f"{size} tools" for name, size in sizes.items()}
     notes |= {name: "1 tool" for name, size in sizes.items() if size == 1}
     return replace(match_prefix(text, [*names.tools, *sizes]), notes=notes)
 
 
-OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
+OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
     "path": _complete_path,
     "setting": lambda text, names: (
         _complete_assignment(text, names) if "=" in text else _complete_path(text, names)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.host import RecordStore
+    from jp_nb.session.rows.progress_display import ProgressDisplay
     from jp_nb.toolkit.base import NotebookAccess
 
 
@@ -73,6 +74,17 @@ class NotebookHost:
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
         self.shell.display_pub.publish(data=dict(bundle), metadata={})
+
+    def row_progress(self) -> ProgressDisplay:
+        """Return a bar in the running cell, or a line of the terminal without a page."""
+        if getattr(self.shell, "kernel", None) is None:
+            from jp_nb.session.rows.progress_display import choose_display
+
+            return choose_display()
+
+        from jp_nb.notebook.display.progress_bar import ProgressBar
+
+        return ProgressBar(self.shell)
 
     def keep_error(self, error: BaseException) -> None:
         """Set `error`, which a tool raised, as the exception that `%debug` opens.

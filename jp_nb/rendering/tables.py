@@ -51,6 +51,7 @@ _BY_REQUEST: Final = (
 _BY_MODEL: Final = (
     "model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning",
 )  # fmt: skip
+_OUTSIDE: Final = ("model", "requests", "in", "from cache", "out", "reasoning")
 _BY_REASON: Final = ("turn", "request", "reasoning blocks", "used", "reason")
 INPUT_CHANGE_REASONS: Final = {
     "prefix": "something before them changed",
@@ -87,6 +88,24 @@ def render_usage(document: Document, last: int) -> Report:
 
     parts += map(make_note, _list_usage_notes(stream, len(turns), last, notebook_total))
     return join_reports(parts)
+
+
+def render_other_usage(requests: Mapping[str, int], tokens: Mapping[str, Usage]) -> Report:
+    """Return the tokens of requests outside of the conversation, by model."""
+    rows: list[tuple[str, ...]] = []
+    for model, count in list(requests.items())[:MAX_TABLE_ROWS]:
+        took = tokens[model]
+        counts = (
+            count,
+            took.input_tokens,
+            took.cache_read_tokens,
+            took.output_tokens,
+            took.reasoning_tokens,
+        )
+        rows.append((model, *map(_format_number, counts)))
+
+    note = "These requests of `jp.complete` are outside of the conversation, in this kernel."
+    return join_reports([make_table(_OUTSIDE, rows), make_note(note)])
 
 
 def render_input_changes(document: Document, last: int) -> Report:

@@ -79,7 +79,8 @@ class _ContextExecutor(ThreadPoolExecutor):
 class AgentThread:
     """A thread with an event loop, started on first use. Any thread can then give it work."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "jp_nb agent") -> None:
+        self._name = name
         self._starting = threading.Lock()  # guards `_loop` and `_thread` while they are set
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -91,7 +92,7 @@ class AgentThread:
                 loop = asyncio.new_event_loop()
                 loop.set_default_executor(_ContextExecutor(thread_name_prefix="asyncio"))
                 self._thread = threading.Thread(
-                    target=self._serve, args=(loop,), name="jp_nb agent", daemon=True
+                    target=self._serve, args=(loop,), name=self._name, daemon=True
                 )
                 self._thread.start()
                 self._loop = loop
@@ -131,6 +132,10 @@ class AgentThread:
 
         loop.call_soon_threadsafe(start)  # copies the context
         return future
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` on the loop; return a future, which cancels the work if it is canceled."""
+        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
 
     def wait_for(
         self,

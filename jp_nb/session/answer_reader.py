@@ -29,6 +29,7 @@ class AnswerReader:
         is_valid: True if the last checked answer fits.
         value: The last checked answer as a value of its type; `UNTYPED` if it is not valid, or if
             the schema is not a type.
+        failure: What a validator of the type raised; None if none failed.
     """
 
     def __init__(self, form: AnswerForm) -> None:
@@ -36,7 +37,7 @@ class AnswerReader:
         self._has_answer = False
         self._data: JsonValue = None
         self._problems: list[str] = []
-        self._failure: BaseException | None = None  # of a validator
+        self.failure: BaseException | None = None
         self.is_valid = False
         self.value: Any = UNTYPED
 
@@ -55,10 +56,10 @@ class AnswerReader:
         self._has_answer = bool(answers)
         self._data = answers[-1].data if answers else None
 
-        self._failure = None
+        self.failure = None
         self.value = UNTYPED
         self._problems = self._find_problems() if answers else [NO_JSON]
-        self.is_valid = not self._problems and self._failure is None
+        self.is_valid = not self._problems and self.failure is None
 
         return self._problems
 
@@ -74,7 +75,7 @@ class AnswerReader:
         except ValidationError as exc:
             return _format_validation_error(exc)
         except (Exception, SystemExit) as exc:  # of a validator, which is the user's code
-            self._failure = exc
+            self.failure = exc
         return []
 
     def raise_problem(self, *, text: str, failed_request: ProviderError | None = None) -> None:
@@ -86,9 +87,9 @@ class AnswerReader:
         if self.is_valid:
             return
 
-        if self._failure is not None:
-            kind = type(self._failure).__name__
-            cause = str(self._failure)[:MAX_EXCERPT]
+        if self.failure is not None:
+            kind = type(self.failure).__name__
+            cause = str(self.failure)[:MAX_EXCERPT]
             reason = f"a validator of the schema failed: {kind}: {cause}"
         elif not self._has_answer:
             said = f"; its text is {excerpt(text)}" if text.strip() else ""
@@ -100,7 +101,7 @@ class AnswerReader:
             reason += f". The answer, also in `_jp.data`: {excerpt(self._data)}"
         if failed_request is not None:
             reason += f". The request for another answer failed: {failed_request}"
-        cause_of_error = failed_request or self._failure
+        cause_of_error = failed_request or self.failure
         raise AnswerError(reason, data=self._data, text=text) from cause_of_error
 
 

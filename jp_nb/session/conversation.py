@@ -169,12 +169,16 @@ class ActiveConversation:
     @cached_property
     def settings(self) -> Settings:
         """The settings of the active conversation."""
+        return self.make_settings(self.files)
+
+    def make_settings(self, files: ConfigFiles) -> Settings:
+        """Return the settings of the active conversation with `files`, for another thread."""
         from jp_nb.session.settings import Settings
 
         trusted = self._is_trusted or self.trust.trusted
         return Settings(
             self.document.conversation,
-            self.files,
+            files,
             self.discovered,
             trusted=trusted,
             is_local=self.is_local,

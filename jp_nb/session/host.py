@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
     from jp_nb.session.cell_loop import CellLoop
+    from jp_nb.session.rows.progress_display import ProgressDisplay
     from jp_nb.toolkit.base import NotebookAccess
 
 
@@ -193,6 +194,9 @@ class Host(Protocol):
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
+
+    def row_progress(self) -> ProgressDisplay:
+        """Return a display of the progress of rows in the running cell."""
 
     def keep_error(self, error: BaseException) -> None:
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""

@@ -12,7 +12,9 @@ from typing import Any
 
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.model_settings import Llm
+from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
+from jp_nb.providers.errors import format_model_choices
 from jp_nb.providers.script_files import SCRIPTED_NAME
 from jp_nb.session.cassettes import CassetteProvider, Cassettes, OpenCassette, hide_key
 
@@ -79,3 +81,18 @@ class ProviderPool:
         self._open.clear()
         self._replaced.clear()
         return providers
+
+
+def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
+    """Check that `model` can be asked `text`. Sends nothing.
+
+    Raises:
+        ConfigError: No model is configured; the message lists those of `llm`.
+        ProviderError: The key is missing.
+    """
+    try:
+        provider.check_ready(model, text)
+    except ConfigError as exc:
+        if exc.kind != "no_model":
+            raise
+        raise ConfigError(f"{exc}\n{format_model_choices(llm)}", kind=exc.kind) from exc

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from jp_nb.record.turn_view import Turn
     from jp_nb.session.bench import ToolBench
     from jp_nb.session.conversations import ConversationList
+    from jp_nb.session.rows.completion_runner import CompletionRunner
+    from jp_nb.session.scripts import FolderScripts
     from jp_nb.session.settings import Settings
     from jp_nb.session.turn_runner import TurnRunner
 
@@ -131,6 +133,25 @@ class Session:
         from jp_nb.session.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
+
+    @cached_property
+    def completions(self) -> CompletionRunner:
+        """The requests outside of the conversation."""
+        from jp_nb.session.rows.completion_models import SessionModels
+        from jp_nb.session.rows.completion_runner import CompletionRunner
+
+        def get_scripts() -> FolderScripts | None:
+            return self.turns.resolver.scripts if "turns" in vars(self) else None
+
+        def hide(text: str) -> str:
+            return self.turns.runner.secrets.hide(text) if "turns" in vars(self) else text
+
+        models = SessionModels(self.active, get_scripts, hide)
+        return CompletionRunner(models, self.host.namespace)
+
+    def forget_completions(self) -> None:
+        """Forget the requests outside of the conversation, in a forked process."""
+        vars(self).pop("completions", None)
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
         """Record all of the changes to the configuration, or none and raise `ConfigError`.
@@ -245,8 +266,10 @@ class Session:
         return True
 
     def close(self) -> None:
-        """Close the turn runner, the journal, and the storage backend."""
+        """Close the turn runner, other requests, the journal, and the storage backend."""
         try:
+            if "completions" in vars(self):
+                self.completions.close()
             if "turns" in vars(self):
                 self.turns.close()
         finally:

@@ -13,8 +13,6 @@ from jp_nb.agent.provider import ToolChoice
 from jp_nb.agent.tool_sources import SourceAttempt
 from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError
-from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_draft import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.status import list_inherited_notices
@@ -23,6 +21,7 @@ from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.conversations import NextConversation
 from jp_nb.session.host import Host
 from jp_nb.session.notebook_values import resolve_variables
+from jp_nb.session.provider_pool import check_ready
 from jp_nb.session.resolver import Resolver
 from jp_nb.session.settings import Settings
 
@@ -130,10 +129,5 @@ def _check_request(request: ChatRequest, resolved: Resolved) -> None:
     if request.response_schema is not None:
         resolved.provider.check_schema(request.response_schema)
 
-    try:
-        resolved.provider.check_ready(resolved.model, request.content)
-    except ConfigError as exc:
-        if exc.kind != "no_model":
-            raise
-        ways = format_model_choices(resolved.basis.config.providers.llm)
-        raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
+    llm = resolved.basis.config.providers.llm
+    check_ready(resolved.provider, resolved.model, request.content, llm)

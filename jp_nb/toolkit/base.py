@@ -21,7 +21,7 @@ from jp_nb.images import Image
 from jp_nb.record.events import InquirySource
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import QuestionHistory
-from jp_nb.toolkit.outcome import Failure, Outcome
+from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.values.base import DEFAULT_SIDE
 
 CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
@@ -385,7 +385,7 @@ class Tool(ABC):
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | Failure:
+    ) -> Mapping[str, JsonValue] | ToolFailure:
         """Return the complete arguments for the tool, or a failure if they are invalid.
 
         Called before the user is asked and before the tool runs. Texts were already converted to
@@ -395,7 +395,7 @@ class Tool(ABC):
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
-    ) -> CommandLine | Failure | None:
+    ) -> CommandLine | ToolFailure | None:
         """Return the command line of a run; None if the tool is not a command."""
         return None
 

@@ -22,7 +22,7 @@ from jp_nb.config.tree.tool_settings import Command, RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.toolkit.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success, keep_end, read_outcome
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure, keep_end, read_outcome
 from jp_nb.toolkit.parameters import fill_defaults, format_argument_problems
 from jp_nb.toolkit.processes import (
     OutputError,
@@ -66,21 +66,21 @@ class CommandTool(Tool):
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | Failure:
+    ) -> Mapping[str, JsonValue] | ToolFailure:
         """Return the arguments with defaults, or a failure if some are missing or unknown."""
         filled = fill_defaults(arguments, schema)
         problem = format_argument_problems(name, filled, schema)
-        return filled if problem is None else Failure(problem)
+        return filled if problem is None else ToolFailure(problem)
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
-    ) -> CommandLine | Failure | None:
+    ) -> CommandLine | ToolFailure | None:
         """Return the rendered command line, or a failure if a template is invalid."""
         if self.command is None:
-            return Failure(NO_COMMAND)
+            return ToolFailure(NO_COMMAND)
 
         argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
-        if isinstance(argv, Failure):
+        if isinstance(argv, ToolFailure):
             return argv
 
         text = argv[-1] if self.command.shell else shlex.join(argv)
@@ -97,7 +97,7 @@ class CommandTool(Tool):
             ToolError: The command asked an invalid question.
         """
         if self.command is None:
-            return Failure(NO_COMMAND)
+            return ToolFailure(NO_COMMAND)
         document = make_document(self.source_name, arguments, context)
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
@@ -184,7 +184,7 @@ class CommandFormatter:
         match await _run(self.command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
-            case Failure(message=message):
+            case ToolFailure(message=message):
                 raise ToolError(message)
             case NeedsInput():
                 raise ToolError("it asked a question, which a formatter must not do")
@@ -225,7 +225,7 @@ def make_document(
 
 async def _run(command: Command, document: CallDocument, subject: str, root: str) -> Outcome:
     argv = _render_argv(command, document)
-    if isinstance(argv, Failure):
+    if isinstance(argv, ToolFailure):
         return argv
 
     stdin = encode_utf8(compact_json(document) + "\n")
@@ -236,16 +236,16 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
         # The templates, not the rendered words: they may contain an answer to a secret question.
         line = " ".join([command.program, *command.args])
         reason = f": {exc}" if str(exc) else ""
-        return Failure(f"Failed to spawn command: {line}{reason}")
+        return ToolFailure(f"Failed to spawn command: {line}{reason}")
     except OutputError as exc:
-        return Failure(f"{subject} was stopped because it printed more than {exc}.")
+        return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
 
     outcome = read_outcome(done.stdout)
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, ToolFailure):
         if not outcome.transient:
-            return Failure(done.stdout)
+            return ToolFailure(done.stdout)
         details = {"message": outcome.message, "trace": list(outcome.trace)}
-        return Failure(compact_json(details))
+        return ToolFailure(compact_json(details))
     if outcome is not None:
         return outcome
     if done.exit_code == 0:
@@ -253,7 +253,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
     return _make_exit_failure(done, subject, shell=command.shell)
 
 
-def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> Failure:
+def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
     """Return the failure of a command that exited with an error, with its output."""
     stderr = done.stderr.strip()
     stdout = done.stdout.strip()
@@ -266,16 +266,16 @@ def _make_exit_failure(done: ProcessRun, subject: str, *, shell: bool) -> Failur
     if stdout:
         parts.append(_format_printed("stdout", stdout))
 
-    return Failure("\n\n".join(parts))
+    return ToolFailure("\n\n".join(parts))
 
 
-def _render_argv(command: Command, document: CallDocument) -> list[str] | Failure:
+def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFailure:
     from jp_nb.toolkit.templates import TemplateError, render  # jinja2 loads slowly
 
     try:
         program, *args = (render(word, document) for word in (command.program, *command.args))
     except TemplateError as exc:
-        return Failure(str(exc))
+        return ToolFailure(str(exc))
 
     if not command.shell:
         return [program, *args]

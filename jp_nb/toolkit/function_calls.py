@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from jp_nb.toolkit.base import ControlFlowError, PendingResult
 from jp_nb.toolkit.blocked_loop import running_loop
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.describe import as_json, describe_result
 
@@ -50,7 +50,7 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     with sorted sets. Other values, iterators, and containers of them are described within `budget`.
     """
     kind = type(result)  # `__class__` may be wrong or raise
-    if issubclass(kind, (Success, Failure, NeedsInput)):
+    if issubclass(kind, (Success, ToolFailure, NeedsInput)):
         return cast(Outcome, result)
     if issubclass(kind, str):
         return Success(cast(str, result))

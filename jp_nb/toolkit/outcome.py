@@ -82,7 +82,7 @@ class Success(BaseModel):
         super().__init__(**({"content": content} | data))
 
 
-class Failure(BaseModel):
+class ToolFailure(BaseModel):
     """Outcome of a tool that failed. A Python tool raises `ToolError` or another exception instead.
 
     Attributes:
@@ -190,7 +190,7 @@ class NeedsInput(BaseModel):
         return self.questions[0]
 
 
-Outcome = Success | Failure | NeedsInput
+Outcome = Success | ToolFailure | NeedsInput
 
 
 def read_outcome(stdout: str) -> Outcome | None:
@@ -224,7 +224,7 @@ def read_outcome(stdout: str) -> Outcome | None:
             _warn_of_change(data)
             trace = _read_texts(data.get("trace"))
             transient = data.get("transient") is True
-            return Failure(data["message"], trace=trace or (), transient=transient)
+            return ToolFailure(data["message"], trace=trace or (), transient=transient)
         case "needs_input":
             _warn_of_change(data)
             return _read_needs_input(data)

@@ -38,7 +38,7 @@ from jp_nb.toolkit.function_arguments import (
     read_documentation,
 )
 from jp_nb.toolkit.function_calls import await_result, call_function
-from jp_nb.toolkit.outcome import Failure, Outcome
+from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.custom import start_thread
 
@@ -194,7 +194,7 @@ class PythonTool(Tool):
         try:
             values = self.arguments.read(arguments)
         except ArgumentsError as exc:
-            return Failure(f"Invalid arguments for {self.name}: {exc}. Correct the call.")
+            return ToolFailure(f"Invalid arguments for {self.name}: {exc}. Correct the call.")
 
         if self.context_name is not None:
             values[self.context_name] = context

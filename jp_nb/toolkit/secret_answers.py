@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.config.redactor import Redactor
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.images import Image
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.question import FormAnswer, Question
 
 MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not be stored"
@@ -35,7 +35,7 @@ class SecretAnswers(Redactor):
     def hide_in_outcome(self, outcome: Outcome) -> Outcome:
         """Return `outcome` without secrets. A configuration change with a secret is rejected.
 
-        The result is a `Failure` if a question has a secret in its id or in its options.
+        The result is a `ToolFailure` if a question has a secret in its id or in its options.
         """
         if not self._forms:
             return outcome
@@ -50,14 +50,14 @@ class SecretAnswers(Redactor):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:
                     hidden["malformed"] = self.hide(malformed)
-            case Failure(message=message, trace=trace):
+            case ToolFailure(message=message, trace=trace):
                 hidden["message"] = self.hide(message)
                 hidden["trace"] = tuple(map(self.hide, trace))
                 hidden["structured"] = self._drop_secret(outcome.structured)
             case NeedsInput(questions=questions):
                 for question in questions:
                     if self._has_secret([question.id, *question.answer_type.fixed_texts()]):
-                        return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
+                        return ToolFailure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 hidden["questions"] = tuple(map(self.hide_in_question, questions))
         return outcome.model_copy(update=hidden)
 

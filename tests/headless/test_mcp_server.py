@@ -26,7 +26,9 @@ from mcp.shared.exceptions import MCPError
 
 import jp_nb as jp
 from jp_nb.cli import main
-from tests.kit.tool_servers import forget_tools, serve_tools
+from jp_nb.headless.mcp_server import ToolServer, make_server
+from jp_nb.headless.tool_host import ToolHost
+from jp_nb.toolkit.python import REGISTRY
 from tests.support.fakes import until
 from tests.support.tiers import mostly_deep
 
@@ -63,21 +65,25 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     yield
-    forget_tools()
+    for name in REGISTRY.all():
+        REGISTRY.remove(name)
 
 
 @asynccontextmanager
 async def connect(
     folder: Path, mode: Mode, answer: Answer | None = None
-) -> AsyncIterator[tuple[Client, Any]]:
+) -> AsyncIterator[tuple[Client, ToolHost]]:
     """Connect a client to a server of the registered tools, in this process."""
 
     async def on_elicitation(context: Any, params: Any) -> types.ElicitResult:
         assert answer is not None
         return answer(params)
 
-    server, host = await serve_tools(folder)
+    host = ToolHost(folder, None)
+    tools = ToolServer()
+    tools.set_host(host, await host.load())
     callback = None if answer is None else on_elicitation
+    server = make_server("house.py", tools)
     async with Client(server, mode=mode, elicitation_callback=callback) as client:
         yield client, host
 

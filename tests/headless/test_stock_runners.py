@@ -10,16 +10,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.headless.conftest import (
-    BEGUN,
-    LIVE,
-    WIDGET_STATE,
-    WriteNotebook,
-    contents,
-    printed,
-    read,
-)
-from tests.kit.runs import load_notebook
+from jp_nb.headless.records import load_conversation
+from jp_nb.record import merge
+from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read
 from tests.support.notebook_runs import run_program
 
 pytestmark = pytest.mark.runners
@@ -38,7 +31,7 @@ def call(*arguments: str | Path, cwd: Path, ok: bool = True) -> str:
 
 def has_carrier(notebook: Any) -> bool:
     """Return True if a widget of `notebook` holds the record."""
-    models = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    models = notebook.metadata.get("widgets", {}).get(merge.WIDGET_STATE, {}).get("state", {})
     return any(m["model_module"] == "jp-nb" for m in models.values())
 
 
@@ -54,11 +47,11 @@ def test_record_of_a_stock_runner_is_carried_and_replaced_by_the_next_run(
     notebook = read(path)
     assert has_carrier(notebook)
     assert printed(notebook) == BEGUN + "flushed\n"
-    document = load_notebook(path)
+    document = load_conversation(path)
     assert contents({"events": document.conversation.raw}) == ["one", "two"]
     assert document.others == [LIVE]
     call(*EXECUTE, cwd=path.parent)
-    again = load_notebook(path)
+    again = load_conversation(path)
     assert contents({"events": again.conversation.raw}) == ["one", "two"]
     assert again.conversation.id != document.conversation.id
     assert again.others == [LIVE]

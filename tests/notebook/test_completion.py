@@ -1,4 +1,4 @@
-"""Completions in the magics: of a line alone, and of cells in IPython's shell."""
+"""TabCompletions in the magics: of a line alone, and of cells in IPython's shell."""
 
 from __future__ import annotations
 

@@ -174,6 +174,11 @@ class FakeHost:
     def show(self, bundle: Mapping[str, str]) -> None:
         self.shown.append(bundle["text/plain"])
 
+    def row_progress(self) -> Any:
+        from jp_nb.session.rows.progress_display import PlainProgress
+
+        return PlainProgress()
+
     def keep_error(self, error: BaseException) -> None:
         self.kept.append(error)
 

@@ -39,7 +39,7 @@ from jp_nb.toolkit.builtin.ask import (
     Ask,
     read_asked_questions,
 )
-from jp_nb.toolkit.outcome import Failure
+from jp_nb.toolkit.outcome import ToolFailure
 from tests.kit.kinds import is_kind
 from tests.kit.tools import configured, offer_now
 from tests.support.fakes import InlineCell
@@ -81,7 +81,7 @@ async def asked(*questions: JsonValue) -> jp.NeedsInput:
 async def problems(*questions: JsonValue, **more: Any) -> list[str]:
     """Return the listed problems of a call."""
     outcome = await run(*questions, **more)
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, ToolFailure)
     first, *lines = outcome.message.split("\n")
     assert first.startswith("Nothing was shown to the user")
     return [line.removeprefix("- ") for line in lines]
@@ -220,7 +220,7 @@ async def test_questions_must_be_a_list(subtests: pytest.Subtests) -> None:
     for value in rows:
         with subtests.test(value=value):
             outcome = await Ask().run({"questions": value}, jp.ToolContext("ask"), InlineCell())
-            assert isinstance(outcome, Failure)
+            assert isinstance(outcome, ToolFailure)
             assert "expected a list of at least one question" in outcome.message
 
 
@@ -368,7 +368,7 @@ async def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.req("HB-13")
 async def test_errors_are_also_structured() -> None:
     outcome = await run(changed(SIZE, options=["a"]))
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, ToolFailure)
     assert outcome.structured == {
         "schema": "jp_nb.ask",
         "version": 1,
@@ -452,10 +452,10 @@ async def result(
     answers: Mapping[str, JsonValue],
     ends: Mapping[str, QuestionOutcome],
     reply: str | None = None,
-) -> jp.Success | Failure:
+) -> jp.Success | ToolFailure:
     context = jp.ToolContext("ask", answers=answers, ends=ends, reply=reply)
     outcome = await run(*questions, context=context)
-    assert isinstance(outcome, jp.Success | Failure)
+    assert isinstance(outcome, jp.Success | ToolFailure)
     assert outcome.structured == json.loads(json.dumps(outcome.structured))
     return outcome
 
@@ -573,7 +573,7 @@ async def test_each_unanswered_end_has_its_own_text(
     for how, ok, text in rows:
         with subtests.test(how=how):
             found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
-            assert isinstance(found, jp.Success if ok else Failure)
+            assert isinstance(found, jp.Success if ok else ToolFailure)
             assert (found.content if isinstance(found, jp.Success) else found.message) == text
             whole: Any = found.structured
             assert whole["outcome"] == how
@@ -597,7 +597,7 @@ async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
     found = await result(
         *(SIZE, NAME), answers={}, ends={"size": end("declined"), "name": end("timed_out")}
     )
-    assert isinstance(found, Failure)
+    assert isinstance(found, ToolFailure)
     assert found.message == (
         "Answers:\n"
         "size: not answered (the user left it open on purpose)\n"

@@ -239,8 +239,14 @@ def show_usage(call: Invocation) -> None:
         return
 
     last = call.number(at_least=1) or DEFAULT_LISTED_TURNS
-    make = tables.render_input_changes if call.options.why else tables.render_usage
-    call.show(make(call.session.document, last))
+    if call.options.why:
+        call.show(tables.render_input_changes(call.session.document, last))
+        return
+
+    call.show(tables.render_usage(call.session.document, last))
+    if "completions" in vars(call.session):
+        other = call.session.completions
+        call.show(tables.render_other_usage(dict(other.requests), dict(other.usage)))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:

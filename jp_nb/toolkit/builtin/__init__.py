@@ -13,7 +13,7 @@ from jp_nb.toolkit.builtin.ask import Ask
 from jp_nb.toolkit.builtin.ask_user import AskUser, AskUserRead
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 from jp_nb.toolkit.builtin.run_python import RunPython
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
+from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.parameters import argument
 
 DESCRIBE_TOOLS_DESCRIPTION = """\
@@ -44,9 +44,9 @@ class DescribeTools(Tool):
         """Return the documentation of the tools, and the names of those without documentation."""
         names = arguments.get("tools")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            return Failure("Missing or invalid `tools` parameter.")
+            return ToolFailure("Missing or invalid `tools` parameter.")
         if not names:
-            return Failure("The `tools` array must not be empty.")
+            return ToolFailure("The `tools` array must not be empty.")
         asked = {str(name): context.catalog.get(str(name), "") for name in names}
         parts = [section for section in asked.values() if section]
         if unknown := [name for name, section in asked.items() if not section]:
@@ -94,4 +94,4 @@ class MissingTool(Tool):
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
         """Return a failure with the name."""
-        return Failure(f"Tool not found: {self.name}")
+        return ToolFailure(f"Tool not found: {self.name}")

@@ -41,7 +41,7 @@ from jp_nb.toolkit.answer_types import (
     TextAnswer,
 )
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
-from jp_nb.toolkit.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.outcome import MAX_QUESTIONS, NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.parameters import argument, has_type
 from jp_nb.toolkit.question import Question
 
@@ -456,7 +456,7 @@ class _Answer:
         return cls(asked, end, picks)
 
 
-def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
+def _refuse_call(problems: Sequence[_CallProblem]) -> ToolFailure:
     listed = problems[:MAX_PROBLEMS]
     left = len(problems[MAX_PROBLEMS:])
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
@@ -467,7 +467,7 @@ def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
         {"path": path, "question": name, "message": text} for path, name, text in listed
     ]
     structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
-    return Failure("\n".join(lines), structured=structured)
+    return ToolFailure("\n".join(lines), structured=structured)
 
 
 def _make_result(asked: Sequence[_AskedQuestion], context: ToolContext) -> Outcome:
@@ -490,7 +490,7 @@ def _make_result(asked: Sequence[_AskedQuestion], context: ToolContext) -> Outco
     ends = {each.end.end for each in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
         return Success(text, structured=structured)
-    return Failure(text, structured=structured)
+    return ToolFailure(text, structured=structured)
 
 
 # --- text for the model ----------------------------------------------------------------------

@@ -26,7 +26,7 @@ from jp_nb.record.question_history import (
 )
 from jp_nb.toolkit.answer_types import AnswerType
 from jp_nb.toolkit.base import CellThread, Tool, ToolContext
-from jp_nb.toolkit.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.question import QUESTION_KINDS, Question
 
@@ -85,42 +85,42 @@ class AskUser(Tool):
     ) -> Outcome:
         """Return the question in the first run, and the answer as JSON in the second run."""
         question = read_question(arguments)
-        if isinstance(question, Failure):
+        if isinstance(question, ToolFailure):
             return question
         if ANSWER_ID not in context.answers:
             return NeedsInput(question)
 
         answer = context.answers[ANSWER_ID]
         if question.misfit(answer):
-            return Failure("the accumulated answer does not match the requested answer type")
+            return ToolFailure("the accumulated answer does not match the requested answer type")
         body = {"answer_type": question.answer_type.type, "answer": answer}
         return Success(compact_json(body))
 
 
-def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
+def read_question(arguments: Mapping[str, JsonValue]) -> Question | ToolFailure:
     """Return the question of a call, or a failure if the arguments are invalid."""
     given = {key: value for key, value in arguments.items() if value is not None}
     text = given.get("question")
     context = given.get("context")
     if not isinstance(text, str) or not text.strip():
-        return Failure("Missing `question`: provide a non-empty, single-line question.")
+        return ToolFailure("Missing `question`: provide a non-empty, single-line question.")
     if "\n" in text or "\r" in text:
-        return Failure(
+        return ToolFailure(
             "The `question` must be a single line; move additional lines into `context`."
         )
 
     answer_type = _read_answer_type(given)
-    if isinstance(answer_type, Failure):
+    if isinstance(answer_type, ToolFailure):
         return answer_type
 
     problem = answer_type.misfit(given["default"]) if "default" in given else None
     if problem == "option":
-        return Failure("The `default` value is not one of `options`.")
+        return ToolFailure("The `default` value is not one of `options`.")
     if problem is not None:
-        return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
+        return ToolFailure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
 
     if context is not None and not isinstance(context, str):
-        return Failure("The `context` argument must be a string.")
+        return ToolFailure("The `context` argument must be a string.")
 
     return Question(
         id=ANSWER_ID,
@@ -133,21 +133,21 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
     )
 
 
-def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
+def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | ToolFailure:
     kind = given.get("answer_type", "text")
     options = given.get("options")
     if not isinstance(kind, str) or kind not in ANSWER_KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
-        return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
+        return ToolFailure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
 
     if kind == "select":
         texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
         if not options or not texts:
-            return Failure('A "select" question needs a non-empty `options` array of strings.')
+            return ToolFailure('A "select" question needs a non-empty `options` array of strings.')
         return QUESTION_KINDS[kind].model_validate({"options": options})
 
     if options is not None:
-        return Failure('The `options` argument is only allowed when `answer_type` is "select".')
+        return ToolFailure('The `options` argument is only allowed when `answer_type` is "select".')
     return QUESTION_KINDS[kind].model_validate({})
 
 
@@ -192,12 +192,12 @@ class AskUserRead(Tool):
         """Return the requested answers as JSON, oldest first."""
         given = {key: value for key, value in arguments.items() if value is not None}
         if problem := _check_arguments(given):
-            return Failure(problem)
+            return ToolFailure(problem)
 
         history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
             refused = {"message": UNTRUSTED_HISTORY, "untrusted": True, "total": 0, "entries": []}
-            return Failure(compact_json(refused))
+            return ToolFailure(compact_json(refused))
         return _find_answers(history, given)
 
 
@@ -224,7 +224,7 @@ def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome
     if given["action"] == "get":
         one = history.get(given["id"])
         if not one:
-            return Failure(history.format_unknown_id(given["id"]))
+            return ToolFailure(history.format_unknown_id(given["id"]))
         return _make_result(history, one, len(one), "")
 
     if given["action"] == "query":

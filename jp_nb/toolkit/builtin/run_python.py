@@ -17,7 +17,7 @@ from jp_nb.toolkit.base import (
     Tool,
     ToolContext,
 )
-from jp_nb.toolkit.outcome import Failure, Outcome, Success
+from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 
 RUN_PYTHON_DESCRIPTION: Final = """\
 Run Python code in the notebook's kernel, like a cell of the notebook. Returns the printed text, \
@@ -61,10 +61,10 @@ class RunPython(Tool):
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | Failure:
+    ) -> Mapping[str, JsonValue] | ToolFailure:
         """Return `arguments`, or a failure if there is no code."""
         code = arguments.get("code")
-        return arguments if isinstance(code, str) and code.strip() else Failure(NO_CODE)
+        return arguments if isinstance(code, str) and code.strip() else ToolFailure(NO_CODE)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
@@ -72,7 +72,7 @@ class RunPython(Tool):
         """Run the code, and return its outputs and its error."""
         notebook = context.notebook
         if notebook is None:
-            return Failure(NO_NOTEBOOK)
+            return ToolFailure(NO_NOTEBOOK)
         code = str(arguments.get("code", ""))
         return _make_outcome(await cell.call(lambda: notebook.execute(code)))
 
@@ -101,4 +101,4 @@ def _make_outcome(run: CodeRun) -> Outcome:
         parts.append(
             "The code also showed images. Only the user sees them: an error is sent without images."
         )
-    return Failure("\n\n".join(parts))
+    return ToolFailure("\n\n".join(parts))

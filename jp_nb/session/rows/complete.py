@@ -1,0 +1,178 @@
+"""Ask models outside of a conversation: one prompt, or the prompts of many rows.
+
+Requests run on an event loop of their own thread, which any thread can use: a cell, a tool, a
+worker thread, a Dask task, or a script without Jupyter.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from jp_nb.errors import UsageError
+from jp_nb.json_values import replace_surrogates
+from jp_nb.session import get_session
+from jp_nb.session.rows.completion_cache import CompletionCache
+from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
+from jp_nb.session.rows.completion_runner import CompletionRunner
+from jp_nb.session.rows.completions import Completion, Completions
+from jp_nb.session.rows.progress_display import (
+    NoProgress,
+    PlainProgress,
+    ProgressDisplay,
+    choose_display,
+)
+from jp_nb.session.rows.prompt_images import read_images
+from jp_nb.session.rows.row_run import RunOptions
+from jp_nb.session.rows.single_completion import RowPrompt
+
+MAX_WORKERS: Final = 1000
+"""Requests that one call may run at once."""
+
+
+_opening = threading.Lock()
+_without_session: dict[Path, CompletionRunner] = {}
+
+
+def open_runner() -> CompletionRunner:
+    """Return the runner of the session; without one, that of the current folder."""
+    with _opening:
+        session = get_session()
+        if session is not None:
+            return session.completions
+
+        folder = Path.cwd().resolve()
+        if folder not in _without_session:
+            _without_session[folder] = CompletionRunner(FolderModels(folder), {})
+        return _without_session[folder]
+
+
+def _forget_parent() -> None:
+    """Use a new thread and new connections in a forked process: those of the parent end there."""
+    global _opening
+    _opening = threading.Lock()
+    _without_session.clear()
+    session = get_session()
+    if session is not None:
+        session.forget_completions()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)
+
+
+def complete(
+    prompt: str,
+    *,
+    schema: object,
+    model: str | None,
+    system: str | None,
+    cfg: str | Sequence[str],
+    images: Any,
+) -> Completion:
+    """Return the answer to one prompt; see `jp_nb.complete`."""
+    runner = open_runner()
+    choice = make_model_choice(model, system, cfg)
+    asked = _read_prompt(prompt, images, runner.folder)
+    return runner.complete(runner.make_task(choice, schema, prompt=asked.text), asked)
+
+
+async def acomplete(
+    prompt: str,
+    *,
+    schema: object,
+    model: str | None,
+    system: str | None,
+    cfg: str | Sequence[str],
+    images: Any,
+) -> Completion:
+    """Return the answer to one prompt; see `jp_nb.acomplete`."""
+    runner = open_runner()
+    choice = make_model_choice(model, system, cfg)
+    asked = _read_prompt(prompt, images, runner.folder)
+    return await runner.acomplete(runner.make_task(choice, schema, prompt=asked.text), asked)
+
+
+def complete_all(
+    rows: Any,
+    *,
+    template: str | None,
+    schema: object,
+    model: str | None,
+    system: str | None,
+    cfg: str | Sequence[str],
+    images: Any,
+    workers: int,
+    errors: Literal["values", "raise"],
+    max_total_tokens: int | None,
+    cache: str | os.PathLike[str] | None,
+    max_concurrent: int | None,
+    progress: bool,
+) -> Completions:
+    """Return the answers to the prompts of rows; see `jp_nb.complete_all`."""
+    if errors not in ("values", "raise"):
+        raise UsageError(f'`errors` is "values" or "raise", not {errors!r}')
+    _check_count("workers", workers, MAX_WORKERS)
+    _check_count("max_total_tokens", max_total_tokens, inf)
+    _check_count("max_concurrent", max_concurrent, MAX_WORKERS)
+
+    runner = open_runner()
+    at_most = inf if max_concurrent is None else max_concurrent
+    task = runner.make_task(make_model_choice(model, system, cfg), schema, max_concurrent=at_most)
+    opened = None if cache is None else CompletionCache(Path(cache))
+
+    try:
+        return runner.run_rows(
+            task,
+            rows,
+            template=template,
+            images=images,
+            options=RunOptions(workers, errors, max_total_tokens),
+            cache=opened,
+            display=_choose_display(progress),
+        )
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def make_model_choice(
+    model: str | None, system: str | None, cfg: str | Sequence[str]
+) -> ChosenModel:
+    """Return the model and the settings that a call names."""
+    changes = (cfg,) if isinstance(cfg, str) else tuple(cfg)
+    return ChosenModel(model, system, changes)
+
+
+def _read_prompt(prompt: str, images: Any, folder: Path) -> RowPrompt:
+    if not isinstance(prompt, str):
+        kind = type(prompt).__name__
+        raise UsageError(f"the prompt is a {kind}, not a text. For several: `jp.complete_all`")
+    if not prompt.strip():
+        raise UsageError("the prompt is empty")
+    return RowPrompt(replace_surrogates(prompt), read_images(images, folder))
+
+
+def _choose_display(progress: bool) -> ProgressDisplay:
+    is_main = threading.current_thread() is threading.main_thread()
+    if not progress or not is_main:
+        return NoProgress()
+    session = get_session()
+    if session is None:
+        return choose_display()
+    return PlainProgress() if session.active.headless else session.host.row_progress()
+
+
+def _check_count(name: str, value: object, at_most: float) -> None:
+    """Raise `UsageError` unless `value` is None or a whole number in the range."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is None or (is_whole and 1 <= value <= at_most):  # type: ignore[operator]
+        return
+    limit = "" if at_most == inf else f" up to {at_most}"
+    raise UsageError(f"`{name}` is a whole number from 1{limit}, not {value!r}")

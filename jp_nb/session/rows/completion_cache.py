@@ -1,0 +1,164 @@
+"""A file of answers, so that no prompt is asked and paid for twice.
+
+Each line is a JSON object: `key` is the digest of model, prompt, schema, and settings. `prompt`,
+`model`, `text` or `json`, and `usage` are for its readers. Lines are only appended. A line that was
+cut because the kernel ended is skipped.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import open_file
+from jp_nb.json_values import compact_json, encode_utf8, read_json, sorted_json
+from jp_nb.record.token_usage import USAGE_FIELDS, Usage
+from jp_nb.session.rows.completions import Completion
+from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt
+
+MAX_CACHED_LINE_BYTES: Final = 8_000_000
+"""Longest line of a cache file. Longer ones are no answers."""
+
+
+class _CachedLine(NamedTuple):
+    offset: int
+    length: int
+
+
+class CompletionCache:
+    """The answers in the file at `path`, which is made if there is none. Thread-safe.
+
+    Several processes may append to one file.
+
+    Raises:
+        StorageError: The file cannot be read or written, or is no cache file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._places: dict[str, _CachedLine] = {}
+        self._is_cut = False
+
+        try:
+            # Before anything is asked: an answer that cannot be kept is paid for twice.
+            self._file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as exc:
+            raise _make_cache_error(path, "opened", exc) from exc
+        try:
+            self._read_places()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _read_places(self) -> None:
+        offset = 0
+
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            while line := file.readline(MAX_CACHED_LINE_BYTES):
+                key = _read_key(line)
+                self._is_cut = not line.endswith(b"\n")
+                if key is not None:
+                    self._places[key] = _CachedLine(offset, len(line))
+                elif offset == 0 and not self._is_cut:
+                    raise StorageError(
+                        f"the first line of {self._path} is no cached answer. Give the name of a "
+                        "new file, or of one that `cache=` has written"
+                    )
+                offset += len(line)
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """Return the stored line with this `key`; None if there is none."""
+        with self._lock:
+            place = self._places.get(key)
+            if place is None:
+                return None
+            line = os.pread(self._file, place.length, place.offset)
+
+        stored = read_json(line.decode("utf-8", "replace"))
+        return stored if isinstance(stored, dict) else None
+
+    def add(self, key: str, prompt: RowPrompt, completion: Completion) -> None:
+        """Append an answer. It is in the file when this returns.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        stored: dict[str, JsonValue] = {
+            "key": key,
+            "model": completion.model,
+            "prompt": prompt.text,
+            "usage": completion.usage.to_json(),
+        }
+        if completion.json is None and completion.data is None:
+            stored["text"] = completion.text
+        else:
+            stored["json"] = completion.json
+        line = encode_utf8(compact_json(stored)) + b"\n"
+
+        with self._lock:
+            try:
+                self._append(line)
+            except OSError as exc:
+                raise _make_cache_error(self._path, "written", exc) from exc
+
+    def _append(self, line: bytes) -> None:
+        if self._is_cut:
+            line = b"\n" + line
+            self._is_cut = False
+
+        written = os.write(self._file, line)
+        if written < len(line):
+            self._is_cut = True
+            raise OSError(None, "the disk is full", str(self._path))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
+    """Return the digest of everything that the answer depends on."""
+    model = task.model
+    asked: dict[str, JsonValue] = {
+        "model": model.full_name,
+        "system": list(model.system),
+        "parameters": json.loads(json.dumps(asdict(model.parameters), default=str)),
+        "schema": None if task.form is None else task.form.schema,
+        "prompt": prompt.text,
+        "images": [image.digest for image in prompt.images],
+    }
+    return hashlib.sha256(encode_utf8(sorted_json(asked))).hexdigest()
+
+
+def read_usage(stored: JsonValue) -> Usage:
+    """Return the numbers of tokens of a stored line."""
+    if not isinstance(stored, dict):
+        return Usage()
+    counts = {name: stored.get(name) for name in USAGE_FIELDS}
+    return Usage(**{name: count for name, count in counts.items() if isinstance(count, int)})
+
+
+def _read_key(line: bytes) -> str | None:
+    try:
+        stored = read_json(line.decode("utf-8"))
+    except ValueError:  # damaged, or cut
+        return None
+    if not isinstance(stored, dict):
+        return None
+    key = stored.get("key")
+    return key if isinstance(key, str) else None
+
+
+def _make_cache_error(path: Path, what: str, error: OSError) -> StorageError:
+    return StorageError(f"the cache file {path} cannot be {what}: {error.strerror or error}")

@@ -1,0 +1,123 @@
+"""Ask models outside of a conversation, on an event loop of its own thread.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from jp_nb.record.token_usage import Usage
+from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session.rows.completion_cache import CompletionCache
+from jp_nb.session.rows.completion_models import ChosenModel, FolderModels, SessionModels
+from jp_nb.session.rows.completions import Completion, Completions
+from jp_nb.session.rows.progress_display import ProgressDisplay
+from jp_nb.session.rows.request_pace import RequestPace
+from jp_nb.session.rows.row_prompts import read_rows
+from jp_nb.session.rows.row_run import RowRun, RunOptions
+from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, request_completion
+from jp_nb.session.structured import read_answer_form
+
+
+class CompletionRunner:
+    """Asks models outside of a conversation. Safe from any thread.
+
+    Attributes:
+        usage: Tokens of all requests, by the name of the model.
+        requests: Number of requests, by the name of the model.
+    """
+
+    def __init__(
+        self,
+        models: SessionModels | FolderModels,
+        namespace: Mapping[str, Any],
+    ) -> None:
+        self._models = models
+        self._namespace = namespace
+        self._thread = AgentThread("jp_nb rows")
+        self._paces: dict[str, RequestPace] = {}
+        self._conversation_id = uuid4().hex
+        self.usage: dict[str, Usage] = {}
+        self.requests: dict[str, int] = {}
+
+    @property
+    def folder(self) -> Path:
+        """The workspace, in which images may be."""
+        return self._models.files.root
+
+    def make_task(
+        self,
+        choice: ChosenModel,
+        schema: object,
+        *,
+        prompt: str = "",
+        max_concurrent: float = inf,
+    ) -> CompletionTask:
+        """Return how to ask the chosen model, for example `prompt`. Sends nothing.
+
+        Raises:
+            ConfigError: A setting is not valid, or there is no such model.
+            ProviderError: The key of the provider is missing.
+            UsageError: The schema is not valid, or the model does not support it.
+        """
+        opened = self._models.open(choice)
+        model = opened.model
+        form = None if schema is None else read_answer_form(schema, self._namespace)
+        if form is not None:
+            model.provider.check_schema(form.schema)
+        opened.check_ready(prompt)
+
+        pace = self._paces.setdefault(model.provider_name, RequestPace())
+        return CompletionTask(model, pace, form, self._conversation_id, max_concurrent)
+
+    def complete(self, task: CompletionTask, prompt: RowPrompt) -> Completion:
+        """Return the answer; an interrupt cancels the request."""
+        return self._thread.wait_for(request_completion(task, prompt, self.count))
+
+    async def acomplete(self, task: CompletionTask, prompt: RowPrompt) -> Completion:
+        """Return the answer; canceling the task cancels the request."""
+        work = request_completion(task, prompt, self.count)
+        return await asyncio.wrap_future(self._thread.submit(work))
+
+    def count(self, model: str, usage: Usage) -> None:
+        """Count the tokens of a request; on the thread of the requests."""
+        self.usage[model] = self.usage.get(model, Usage()) + usage
+        self.requests[model] = self.requests.get(model, 0) + 1
+
+    def run_rows(
+        self,
+        task: CompletionTask,
+        rows: Any,
+        *,
+        template: str | None,
+        images: Any,
+        options: RunOptions,
+        cache: CompletionCache | None,
+        display: ProgressDisplay,
+    ) -> Completions:
+        """Return the answers to the prompts of `rows`.
+
+        Raises:
+            UsageError: The rows cannot be read. Nothing was sent.
+        """
+        prompts = read_rows(rows, template, images, self.folder)
+        run = RowRun(
+            task,
+            prompts,
+            options,
+            submit=self._thread.submit,
+            count=self.count,
+            display=display,
+            cache=cache,
+        )
+        return run.run()
+
+    def close(self) -> None:
+        """Close the connections, and end the thread."""
+        self._thread.close(*(provider.aclose() for provider in self._models.take_providers()))

@@ -1,0 +1,206 @@
+"""Answers to prompts outside of a conversation, and the reasons why some prompts have none.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.chat_model import RefusalError
+from jp_nb.errors import AnswerError, ProviderError, UsageError
+from jp_nb.record.token_usage import Usage
+
+FailureReason = Literal[
+    "prompt", "refused", "invalid", "too_long", "incomplete", "rate_limit", "budget",
+    "interrupted", "error",
+]  # fmt: skip
+FRAME_LIBRARIES: Final = ("pandas", "polars")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The model's answer to one prompt.
+
+    Attributes:
+        text: The answer as text; of a structured answer, its JSON.
+        data: The structured answer, as a value of the type of its schema, or as JSON if the schema
+            is a JSON schema; None if there was no schema.
+        json: The structured answer as JSON; None if there was no schema.
+        usage: Tokens of all requests for this answer. Of a cached answer, when it was made.
+        model: The model, as `provider/name`.
+        cached: True if the answer is from the cache file, so that no request was sent.
+    """
+
+    text: str
+    data: Any = None
+    json: JsonValue = None
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A prompt without an answer.
+
+    Attributes:
+        index: Position of the prompt, counted from 0.
+        reason: `prompt` (the row has no usable prompt), `refused` (by the model), `invalid` (the
+            answer does not fit the schema), `too_long` (the prompt), `incomplete` (the answer
+            reached the token limit), `rate_limit`, `budget` (`max_total_tokens` was reached
+            before), `interrupted` (by the user), or `error`.
+        message: What happened, in a sentence.
+        error: The exception; None if there was none.
+    """
+
+    index: int
+    reason: FailureReason
+    message: str
+    error: Exception | None = field(default=None, repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_REASONS_BY_KIND: Final[Mapping[str, FailureReason]] = {
+    "too_long": "too_long",
+    "output_limit": "incomplete",
+    "rate_limit": "rate_limit",
+}
+
+
+def make_failure(index: int, error: Exception) -> Failure:
+    """Return the failure of the row `index` because of `error`."""
+    reason: FailureReason = "error"
+    if isinstance(error, RefusalError):
+        reason = "refused"
+    elif isinstance(error, AnswerError):
+        reason = "invalid"
+    elif isinstance(error, ProviderError):
+        reason = _REASONS_BY_KIND.get(error.kind, "error")
+
+    return Failure(index, reason, str(error) or type(error).__name__, error)
+
+
+class Completions(list[Completion | Failure]):
+    """The answers to a list of prompts, in the order of the prompts.
+
+    Attributes:
+        partial: True if the user interrupted the requests, or a limit ended them.
+        usage: Tokens of the requests of this call.
+    """
+
+    def __init__(
+        self,
+        results: Iterable[Completion | Failure] = (),
+        *,
+        partial: bool = False,
+        usage: Usage | None = None,
+        source: Any = None,
+    ) -> None:
+        super().__init__(results)
+        self.partial = partial
+        self.usage = Usage() if usage is None else usage
+        self._source = source  # a series or a frame; None for other prompts
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The prompts without an answer."""
+        return [result for result in self if isinstance(result, Failure)]
+
+    @property
+    def series(self) -> Any:
+        """The answers as a series of the library of the prompts, with the same index.
+
+        Structured answers are their data, others their text. A row without an answer is None.
+
+        Raises:
+            UsageError: The prompts were no series or frame of pandas or polars.
+        """
+        library = find_frame_library(self._source)
+        if library is None:
+            raise UsageError(
+                "`series` needs prompts from a series or a frame of pandas or polars. "
+                "Use `to_frame()`, or the list itself"
+            )
+
+        values = [_get_value(result) for result in self]
+        name = getattr(self._source, "name", None) or "answer"
+        module = sys.modules[library]
+        if library == "polars":
+            plain = [_to_plain(value) for value in values]
+            return module.Series(name, plain, strict=False)
+        return module.Series(values, index=self._source.index[: len(values)], name=name)
+
+    def to_frame(self) -> Any:
+        """Return the answers as a frame: a column for each field, or `answer`, and `error`.
+
+        It is a frame of the library of the prompts, otherwise of pandas, with the same index. A
+        list in a structured answer stays one value. `error` is None for a row with an answer.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        rows = [_make_frame_row(result) for result in self]
+        columns = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
+        complete = {name: [row.get(name) for row in rows] for name in [*columns, "error"]}
+
+        library = find_frame_library(self._source) or "pandas"
+        if library == "polars":
+            return sys.modules["polars"].DataFrame(complete, strict=False)
+
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as exc:
+            raise UsageError("`to_frame` needs pandas: `pip install pandas`") from exc
+        index = None if self._source is None else self._source.index[: len(rows)]
+        return pandas.DataFrame(complete, index=index)
+
+
+def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:
+    """Return the library of `value` if it is a series or a frame of one; never import one."""
+    for library in FRAME_LIBRARIES:
+        module = sys.modules.get(library)
+        if module is not None and isinstance(value, (module.Series, module.DataFrame)):
+            return "pandas" if library == "pandas" else "polars"
+    return None
+
+
+def _get_value(result: Completion | Failure) -> Any:
+    if isinstance(result, Failure):
+        return None
+    if result.json is None and result.data is None:
+        return result.text
+    return result.data
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value that polars can store: its JSON instead of an object of a class."""
+    from pydantic import TypeAdapter
+
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return TypeAdapter(Any).dump_python(value, mode="json")
+
+
+def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
+    if isinstance(result, Failure):
+        return {"error": f"{result.reason}: {result.message}"}
+    if isinstance(result.json, dict):
+        fields = {str(name): _get_field(result, name) for name in result.json}
+        return {**fields, "error": None}
+    return {"answer": _get_value(result), "error": None}
+
+
+def _get_field(result: Completion, name: str) -> Any:
+    """Return a field as the type of the schema has it, such as a date; else its JSON."""
+    assert isinstance(result.json, dict)
+    if isinstance(result.data, Mapping):
+        return result.data.get(name, result.json[name])
+    return getattr(result.data, name, result.json[name])

@@ -1,0 +1,85 @@
+"""Read images and PDFs for prompts: from bytes, files of the workspace, and Python values.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from jp_nb.errors import UsageError
+from jp_nb.file_reading import open_regular
+from jp_nb.images import Image, detect_media_type, find_image_problem
+from jp_nb.storage.file_search import describe_os_error
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
+
+MAX_PROMPT_FILE_BYTES: Final = 20_000_000
+"""Largest file of one image or PDF. Servers accept less."""
+
+
+class PromptError(UsageError):
+    """A row has no usable prompt."""
+
+
+def read_images(given: Any, folder: Path) -> tuple[Image, ...]:
+    """Return the images and PDFs of `given`: None, one of them, or several.
+
+    One of them is a `jp.Image`, bytes, the path of a file in `folder`, or a value that shows an
+    image, such as a PIL image or a figure.
+
+    Raises:
+        PromptError: One of them is no image that models accept; the message names it.
+    """
+    if given is None:
+        return ()
+
+    is_single = isinstance(given, Image | bytes | bytearray | str | os.PathLike)
+    if is_single or not isinstance(given, list | tuple):
+        return _read_one(given, folder)
+    return tuple(image for each in given for image in read_images(each, folder))
+
+
+def _read_one(given: Any, folder: Path) -> tuple[Image, ...]:
+    if isinstance(given, Image):
+        found: tuple[Image, ...] = (given,)
+    elif isinstance(given, bytes | bytearray):
+        found = (_make_image(bytes(given), "the bytes"),)
+    elif isinstance(given, str | os.PathLike):
+        found = (_read_file(Path(os.fspath(given)), folder),)
+    else:
+        found = describe(given, ValueBudget()).images
+
+    if not found:
+        kind = type(given).__name__
+        raise PromptError(f"a {kind} is no image. Give bytes, a path, a PIL image, or a figure")
+    for image in found:
+        problem = find_image_problem(image)
+        if problem is not None:
+            raise PromptError(f"the {image.noun} {image.words} cannot be sent: {problem}")
+    return found
+
+
+def _read_file(path: Path, folder: Path) -> Image:
+    full = (folder / path).resolve()
+    if not full.is_relative_to(folder.resolve()):
+        raise PromptError(f"{path} is outside of the workspace {folder}")
+
+    try:
+        with os.fdopen(open_regular(full), "rb") as file:
+            content = file.read(MAX_PROMPT_FILE_BYTES + 1)
+    except OSError as exc:
+        raise PromptError(f"{path} cannot be read: {describe_os_error(exc)}") from exc
+
+    if len(content) > MAX_PROMPT_FILE_BYTES:
+        raise PromptError(f"{path} has more than {MAX_PROMPT_FILE_BYTES // 1_000_000} MB")
+    return _make_image(content, str(path), full.name)
+
+
+def _make_image(content: bytes, what: str, name: str = "") -> Image:
+    kind = detect_media_type(content)
+    if kind is None:
+        raise PromptError(f"{what}: models accept PNG, JPEG, GIF, and WebP images, and PDFs")
+    return Image(kind, content, name)

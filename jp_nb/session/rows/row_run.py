@@ -1,0 +1,316 @@
+"""Ask a model the prompts of many rows, some of them at once.
+
+The calling thread reads the rows, shows the progress, and gives each prompt to the event loop of
+the requests. So the user's iterator runs on the user's thread, and an interrupt reaches it.
+
+Source: `docs/rows.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import JpNbError, ProviderError, StorageError
+from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.record.token_usage import Usage
+from jp_nb.rendering.row_progress import RowProgress
+from jp_nb.session.rows.completion_cache import CompletionCache, make_cache_key, read_usage
+from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
+from jp_nb.session.rows.progress_display import ProgressDisplay
+from jp_nb.session.rows.prompt_images import PromptError
+from jp_nb.session.rows.row_prompts import RowPrompts
+from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, request_completion
+from jp_nb.session.structured import AnswerForm
+from jp_nb.toolkit.misfits import list_misfits
+
+log = logging.getLogger(__name__)
+
+UPDATE_S: Final = 0.2
+"""Seconds between two updates of the progress."""
+MAX_EQUAL_FAILURES: Final = 20
+"""Requests in a row that may fail alike, with none answered, before the others are not sent."""
+Submit = Callable[[Coroutine[Any, Any, Completion]], Future[Completion]]
+"""Starts a coroutine on the event loop of the requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a run.
+
+    Attributes:
+        workers: Requests that run at once.
+        errors: `raise` to end the run with the first failure.
+        max_total_tokens: Tokens after which no further row is asked; None for no limit.
+    """
+
+    workers: int = 8
+    errors: Literal["values", "raise"] = "values"
+    max_total_tokens: int | None = None
+
+
+class RowRun:
+    """One run over the rows. `count` receives the tokens of each request, for the session."""
+
+    def __init__(
+        self,
+        task: CompletionTask,
+        rows: RowPrompts,
+        options: RunOptions,
+        *,
+        submit: Submit,
+        count: Callable[[str, Usage], None],
+        display: ProgressDisplay,
+        cache: CompletionCache | None = None,
+    ) -> None:
+        self._task = task
+        self._rows = rows
+        self._options = options
+        self._submit = submit
+        self._count_for_session = count
+        self._display = display
+        self._cache = cache
+
+        self._results: list[Completion | Failure | None] = []
+        self._open: dict[int, Future[Completion]] = {}
+        self._done: SimpleQueue[int] = SimpleQueue()
+        self._progress = RowProgress(rows.total)
+        self._usage = Usage()
+        self._has_rows = True
+        self._stopped: Failure | None = None  # the reason why no further row is asked
+        self._equal_failures = 0
+        self._last_failure = ""
+        self._unwritten = ""
+
+    def run(self) -> Completions:
+        """Ask the model, and return the answers in the order of the rows.
+
+        An interrupt ends the requests, and the answers so far are returned.
+
+        Raises:
+            JpNbError: A row failed, and `errors` is `raise`.
+        """
+        began = monotonic()
+        shown = began
+        try:
+            while self._has_rows or self._open:
+                self._start_rows()
+                if not self._open:
+                    continue
+                self._receive()
+                if monotonic() - shown >= UPDATE_S:
+                    shown = monotonic()
+                    self._show()
+        except KeyboardInterrupt:
+            self._stop("interrupted", "you interrupted the requests")
+        finally:
+            self._cancel_open()
+
+        self._fill_rest()
+        self._display.finish(self._progress)
+        if self._unwritten:
+            warnings.warn(self._unwritten, stacklevel=3)
+
+        results = [result for result in self._results if result is not None]
+        is_partial = self._stopped is not None
+        return Completions(results, partial=is_partial, usage=self._usage, source=self._rows.source)
+
+    def _show(self) -> None:
+        self._progress.paused_until = self._task.pace.resume_at
+        self._display.show(self._progress)
+
+    def _start_rows(self) -> None:
+        """Read rows until enough requests run."""
+        while self._has_rows and len(self._open) < self._options.workers:
+            if self._stopped is None:
+                self._check_budget()
+            if self._stopped is not None:
+                self._has_rows = False
+                return
+
+            prompt = next(self._rows.prompts, None)
+            if prompt is None:
+                self._has_rows = False
+                return
+
+            index = len(self._results)
+            self._results.append(None)
+            if isinstance(prompt, PromptError):
+                self._end_row(index, Failure(index, "prompt", str(prompt), prompt))
+            else:
+                self._start_row(index, prompt)
+
+    def _start_row(self, index: int, prompt: RowPrompt) -> None:
+        key = "" if self._cache is None else make_cache_key(self._task, prompt)
+        cached = self._find_cached(key)
+        if cached is not None:
+            self._progress.cached += 1
+            self._end_row(index, cached)
+            return
+
+        future = self._submit(self._answer(prompt, key))
+        self._open[index] = future
+        future.add_done_callback(lambda _: self._done.put(index))
+
+    def _find_cached(self, key: str) -> Completion | None:
+        if self._cache is None:
+            return None
+        stored = self._cache.find(key)
+        return None if stored is None else read_cached(stored, self._task.form)
+
+    async def _answer(self, prompt: RowPrompt, key: str) -> Completion:
+        """Return the answer; it is in the cache file before this returns."""
+        completion = await request_completion(self._task, prompt, self._count)
+        if self._cache is not None and not self._unwritten:
+            try:
+                self._cache.add(key, prompt, completion)
+            except StorageError as exc:
+                self._unwritten = f"later answers are not in the cache: {exc}"
+        return completion
+
+    def _count(self, model: str, usage: Usage) -> None:
+        self._usage += usage
+        self._progress.tokens = (self._usage.input_tokens or 0) + (self._usage.output_tokens or 0)
+        self._count_for_session(model, usage)
+
+    def _receive(self) -> None:
+        """Wait for rows that are done, for at most `UPDATE_S`."""
+        try:
+            index = self._done.get(timeout=UPDATE_S)
+        except Empty:
+            return
+
+        while True:
+            self._end_request(index)
+            if self._done.empty():
+                return
+            index = self._done.get()
+
+    def _end_request(self, index: int) -> None:
+        future = self._open.get(index)
+        if future is None:
+            return
+
+        try:
+            result: Completion | Failure = future.result()
+        except CancelledError:  # `_fill_rest` has the reason
+            del self._open[index]
+            return
+        except Exception as exc:
+            if not isinstance(exc, JpNbError):
+                log.debug("the request of a row failed", exc_info=True)
+            result = make_failure(index, exc)
+            self._note_failure(exc)
+        else:
+            self._equal_failures = 0
+
+        self._results[index] = result  # before it is forgotten: an interrupt may follow
+        del self._open[index]
+        self._end_row(index, result)
+
+    def _end_row(self, index: int, result: Completion | Failure) -> None:
+        self._results[index] = result
+        self._progress.done += 1
+        if not isinstance(result, Failure):
+            return
+
+        self._progress.failed += 1
+        if self._options.errors == "raise" and result.error is not None:
+            result.error.add_note(f"This is row {index}, counted from 0.")
+            raise result.error
+
+    def _note_failure(self, error: Exception) -> None:
+        """Stop after many failures that are alike: the next row would fail in the same way."""
+        if not isinstance(error, ProviderError):
+            self._equal_failures = 0
+            return
+
+        failure = f"{error.kind} {error.status}"
+        is_alike = failure == self._last_failure
+        self._equal_failures = self._equal_failures + 1 if is_alike else 1
+        self._last_failure = failure
+        if self._equal_failures >= MAX_EQUAL_FAILURES:
+            count = self._equal_failures
+            self._stop("error", f"not asked, because {count} requests in a row failed: {error}")
+
+    def _check_budget(self) -> None:
+        limit = self._options.max_total_tokens
+        if limit is not None and self._progress.tokens >= limit:
+            used = f"{self._progress.tokens:,} of {limit:,} tokens"
+            self._stop("budget", f"not asked, because of `max_total_tokens`: {used}")
+
+    def _stop(self, reason: Literal["interrupted", "budget", "error"], message: str) -> None:
+        self._stopped = self._stopped or Failure(-1, reason, message)
+
+    def _cancel_open(self) -> None:
+        """Cancel the requests that still run; keep the answers that arrived meanwhile."""
+        for future in self._open.values():
+            future.cancel()
+        for index in list(self._open):
+            with_answer = self._open[index]
+            if with_answer.done() and not with_answer.cancelled():
+                self._keep_last(index)
+        self._open.clear()
+
+    def _keep_last(self, index: int) -> None:
+        future = self._open[index]
+        error = future.exception()
+        result: Completion | Failure
+        if error is None:
+            result = future.result()
+        elif isinstance(error, Exception):
+            result = make_failure(index, error)
+        else:
+            return
+        self._results[index] = result
+        self._progress.done += 1
+        self._progress.failed += isinstance(result, Failure)
+
+    def _fill_rest(self) -> None:
+        """Give each row without a result its reason."""
+        stopped = self._stopped
+        if stopped is None:
+            return
+        total = self._rows.total
+        if total is not None:
+            self._results += [None] * (total - len(self._results))
+
+        for index, result in enumerate(self._results):
+            if result is None:
+                self._results[index] = Failure(index, stopped.reason, stopped.message)
+                self._progress.done += 1
+                self._progress.failed += 1
+
+
+def read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:
+    """Return the answer of a stored line; None if it does not fit the form."""
+    model = str(stored.get("model", ""))
+    usage = read_usage(stored.get("usage"))
+
+    if form is None:
+        text = stored.get("text")
+        if not isinstance(text, str):
+            return None
+        return Completion(text, usage=usage, model=model, cached=True)
+
+    if "json" not in stored:
+        return None
+    data: JsonValue = stored["json"]
+    if list_misfits(data, form.schema):
+        return None
+    value: Any = data
+    if form.type is not None:
+        try:
+            value = form.type.validate_json(encode_utf8(compact_json(data)))
+        except Exception:  # a validator is the user's code; the model is asked again
+            log.debug("a cached answer does not fit its type", exc_info=True)
+            return None
+    return Completion(compact_json(data), value, data, usage, model, cached=True)

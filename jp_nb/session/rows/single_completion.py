@@ -1,0 +1,175 @@
+"""Ask a model one prompt outside of a conversation, and read its answer.
+
+Source: `docs/rows.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.agent.answer_retries import MISFIT_MESSAGE
+from jp_nb.agent.chat_model import ChatModel, request_once
+from jp_nb.agent.provider import ModelRequest, Retry
+from jp_nb.agent.response import backoff, with_retries
+from jp_nb.errors import AnswerError, ProviderError
+from jp_nb.images import Image
+from jp_nb.json_values import compact_json
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry
+from jp_nb.record.marks import make_schema_retry
+from jp_nb.record.token_usage import Usage
+from jp_nb.record.turn_view import UNTYPED
+from jp_nb.session.answer_reader import AnswerReader
+from jp_nb.session.rows.completions import Completion
+from jp_nb.session.rows.request_pace import RequestPace
+from jp_nb.session.structured import AnswerForm
+from jp_nb.toolkit.misfits import excerpt
+
+CountUsage = Callable[[str, Usage], None]
+"""Receives the model and the tokens of each attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPrompt:
+    """A text for the model, and images or PDFs for it."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionTask:
+    """A model and how to ask it.
+
+    Attributes:
+        form: Form of a structured answer; None for text.
+        conversation_id: The same for prompts whose requests begin alike, for the provider's cache.
+        max_concurrent: Requests to this provider that may run at once.
+    """
+
+    model: ChatModel
+    pace: RequestPace
+    form: AnswerForm | None = None
+    conversation_id: str = ""
+    max_concurrent: float = float("inf")
+
+
+async def request_completion(
+    task: CompletionTask, prompt: RowPrompt, count: CountUsage
+) -> Completion:
+    """Return the model's answer to `prompt`. `count` receives the tokens of each attempt.
+
+    A structured answer that does not fit its schema goes back to the model, as in a turn.
+
+    Raises:
+        ProviderError: The requests failed, or the model refused to answer (`RefusalError`).
+        AnswerError: A structured answer is missing or does not fit.
+    """
+    model = task.model
+    name = model.full_name
+    used = Usage()
+
+    def add(usage: Usage) -> None:
+        nonlocal used
+        used += usage
+        count(name, usage)
+
+    asked = ChatRequest(content=prompt.text)
+    thread = RequestContext([ContextItem(asked, model.provider_name, prompt.images)])
+    schema = None if task.form is None else task.form.schema
+    request = model.make_request(thread, schema=schema, conversation_id=task.conversation_id)
+
+    if task.form is None:
+        entries = await _request_entries(task, request, add)
+        return Completion(_join_texts(entries), usage=used, model=name)
+
+    reader = AnswerReader(task.form)
+    retries = 0
+    while True:
+        entries = await _request_entries(task, request, add)
+        problems = reader.check(entries)
+        if reader.is_valid:
+            break
+
+        if not problems or retries >= model.request.max_schema_retries:
+            raise _make_answer_error(reader, entries, problems)
+
+        retries += 1
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        message = make_schema_retry(MISFIT_MESSAGE.format(listed))
+        for answer in _list_answers(entries):
+            thread.items.append(ContextItem(answer, model.provider_name))
+        thread.items.append(ContextItem(message, model.provider_name))
+
+    data = _find_data(entries)
+    value = data if reader.value is UNTYPED else reader.value
+    return Completion(compact_json(data), value, data, used, name)
+
+
+async def _request_entries(
+    task: CompletionTask, request: ModelRequest, add: Callable[[Usage], None]
+) -> list[Entry]:
+    model = task.model
+
+    async def attempt() -> list[Entry] | Retry:
+        async with task.pace.running(task.max_concurrent):
+            try:
+                return await request_once(model.provider, request, add)
+            except ProviderError as exc:
+                if exc.kind == "rate_limit":
+                    task.pace.hold(backoff(model.request, 1, exc.retry_after))
+                raise
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    if model.is_replayed:
+        sleep = _continue_at_once
+    return await with_retries(
+        attempt, model=model.full_name, limits=model.request, waits=_show_nothing, sleep=sleep
+    )
+
+
+def _show_nothing(model: str, *, again: str = "", until: float | None = None) -> None:
+    """Show no wait: the progress of all rows shows it."""
+
+
+async def _continue_at_once(seconds: float) -> None:
+    """Do not wait: a recorded response takes no time."""
+
+
+def _list_answers(entries: Sequence[Entry]) -> list[ChatResponse]:
+    return [entry for entry in entries if isinstance(entry, ChatResponse)]
+
+
+def _join_texts(entries: Sequence[Entry]) -> str:
+    texts = [entry.message for entry in _list_answers(entries) if entry.kind == "message"]
+    return "\n\n".join(text for text in texts if text)
+
+
+def _find_data(entries: Sequence[Entry]) -> JsonValue:
+    """Return the last structured answer."""
+    return [entry.data for entry in _list_answers(entries) if entry.kind == "structured"][-1]
+
+
+def _make_answer_error(
+    reader: AnswerReader, entries: Sequence[Entry], problems: Sequence[str]
+) -> AnswerError:
+    found = [entry.data for entry in _list_answers(entries) if entry.kind == "structured"]
+    text = _join_texts(entries)
+
+    if reader.failure is not None:
+        failure = reader.failure
+        reason = f"a validator of the schema failed: {type(failure).__name__}: {failure}"
+    elif not found:
+        reason = "the model gave no structured answer"
+        if text.strip():
+            reason += f"; its text is {excerpt(text)}"
+    else:
+        reason = f"the answer does not fit the schema: {problems[0]}. It is {excerpt(found[-1])}"
+
+    error = AnswerError(reason, data=found[-1] if found else None, text=text)
+    error.__cause__ = reader.failure
+    return error

@@ -1,0 +1,274 @@
+"""A prompt for each row: order, failures, budget, pace, interrupts."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+import jp_nb as jp
+from tests.session.rows.row_server import RowServer, serve_rows
+from tests.support.images import png
+from tests.support.loopback import Reply
+from tests.support.sessions import Notebook
+
+ROWS = [f"row {number}" for number in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def key(bare_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+
+
+def texts(answers: jp.Completions) -> list[str]:
+    return [each.text if isinstance(each, jp.Completion) else each.reason for each in answers]
+
+
+@pytest.mark.req("MAP-3")
+@pytest.mark.parametrize("kind", ["list", "tuple", "iterator"])
+def test_answers_have_the_order_of_the_rows(kind: str) -> None:
+    def later_is_faster(prompt: str, earlier: int) -> Reply:
+        number = int(prompt.split()[1])
+        return Reply(text=prompt.upper(), delay=(40 - number) / 1000)
+
+    rows: Any = {"list": ROWS, "tuple": tuple(ROWS), "iterator": iter(ROWS)}[kind]
+    with serve_rows(later_is_faster) as server:
+        answers = jp.complete_all(rows, **server.options)
+    assert texts(answers) == [row.upper() for row in ROWS]
+    assert not answers.partial
+    assert answers.usage.output_tokens == 7 * len(ROWS)
+
+
+@pytest.mark.req("MAP-3", "MAP-7")
+def test_rows_without_an_answer_are_values_and_stop_no_others() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        replies = {
+            "row 1": Reply(text="", finish="refusal"),
+            "row 2": Reply(status=400, message="prompt is too long: 300000 tokens > 200000"),
+            "row 3": Reply(text="half", finish="max_tokens"),
+            "row 4": Reply(status=500),
+        }
+        return replies.get(prompt, Reply(text="yes"))
+
+    rows = ["row 0", "row 1", "row 2", "row 3", "row 4", 5, " ", "row 7"]
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(rows, **server.options)
+    assert texts(answers) == [
+        *("yes", "refused", "too_long", "incomplete", "error", "prompt", "prompt", "yes"),
+    ]
+    assert [failure.index for failure in answers.failures] == [1, 2, 3, 4, 5, 6]
+    assert not answers.partial
+
+
+@pytest.mark.req("MAP-3")
+def test_first_failure_is_raised_on_request() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        return Reply(text="", finish="refusal") if prompt == "row 3" else Reply(text="yes")
+
+    with serve_rows(answer) as server, pytest.raises(jp.ProviderError, match="refused") as caught:
+        jp.complete_all(ROWS, errors="raise", workers=1, **server.options)
+    assert "row 3" in caught.value.__notes__[0]
+    assert len(server.prompts) < len(ROWS)
+
+
+@pytest.mark.req("MAP-7")
+def test_limit_of_the_server_holds_all_workers() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        if prompt == "row 5" and not earlier:
+            return Reply(status=429, headers={"retry-after": "1"})
+        return Reply(text="yes", delay=0.02)
+
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(ROWS, workers=4, **server.options)
+    assert texts(answers) == ["yes"] * len(ROWS)
+
+    times = sorted(each.at for each in server.arrivals)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert sum(gap > 0.9 for gap in gaps) == 1, "one pause, in which nothing arrives"
+
+
+@pytest.mark.req("MAP-7")
+def test_server_that_refuses_every_row_is_not_asked_for_the_rest() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        return Reply(status=401, message="invalid x-api-key")
+
+    rows = [f"row {number}" for number in range(500)]
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(rows, workers=4, **server.options)
+    assert texts(answers) == ["error"] * 500
+    assert len(server.prompts) < 50
+    assert "not asked" in answers.failures[-1].message
+    assert answers.partial
+
+
+@pytest.mark.req("MAP-6")
+def test_no_row_begins_once_the_budget_is_used() -> None:
+    with serve_rows(lambda prompt, earlier: Reply(text="yes")) as server:
+        answers = jp.complete_all(ROWS, workers=1, max_total_tokens=90, **server.options)
+    assert texts(answers) == ["yes"] * 5 + ["budget"] * 35  # 18 tokens each
+    assert answers.partial
+
+
+@pytest.mark.req("MAP-6")
+def test_number_of_requests_at_once_is_limited() -> None:
+    duration = 0.05
+    with serve_rows(lambda prompt, earlier: Reply(text="yes", delay=duration)) as server:
+        jp.complete_all(ROWS[:12], workers=6, max_concurrent=2, **server.options)
+        times = [each.at for each in server.arrivals]
+    overlaps = (sum(0 <= other - at < 0.9 * duration for other in times) for at in times)
+    assert max(overlaps) <= 2
+
+
+@pytest.mark.req("MAP-4")
+def test_interrupt_returns_the_answers_so_far() -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        if prompt == "row 10":
+            signal.raise_signal(signal.SIGINT)  # handled by the main thread
+        return Reply(text="yes", delay=60 if int(prompt.split()[1]) >= 10 else 0)
+
+    with serve_rows(answer) as server:
+        answers = jp.complete_all(ROWS, workers=1, **server.options)
+    assert texts(answers) == ["yes"] * 10 + ["interrupted"] * 30
+    assert answers.partial
+
+
+@pytest.mark.req("MAP-9")
+def test_template_inserts_values_as_text(server: RowServer) -> None:
+    rows = [
+        {"text": "{other} {0.__class__}", "other": "secret"},
+        {"text": None, "other": float("nan")},
+        {"text": 7, "other": "x"},
+    ]
+    jp.complete_all(rows, prompt="Say {{}} {text}: {other}!", workers=1, **server.options)
+    assert server.prompts == ["Say {} {other} {0.__class__}: secret!", "Say {} : !", "Say {} 7: x!"]
+
+
+@pytest.mark.req("MAP-9")
+@pytest.mark.parametrize(
+    "template", ["{text", "{text.__class__!r}", "{text:>10}", "{}", "{text!s}", "}"]
+)
+def test_template_with_more_than_names_is_refused(server: RowServer, template: str) -> None:
+    with pytest.raises(jp.UsageError, match="template"):
+        jp.complete_all([{"text": "a"}], prompt=template, **server.options)
+    assert not server.prompts
+
+
+@pytest.mark.req("MAP-9")
+def test_name_that_looks_like_an_attribute_is_the_name_of_a_column(server: RowServer) -> None:
+    answers = jp.complete_all([{"a.b": "x"}], prompt="{a.b}", **server.options)
+    assert texts(answers) == ["X"]
+
+
+class Review(BaseModel):
+    mood: Literal["good", "bad"]
+    stars: int
+
+
+def review(prompt: str, earlier: int) -> Reply:
+    """Answer with a review; that of "bad" is no review."""
+    if "bad" in prompt:
+        return Reply(text=json.dumps({"mood": "angry"}))
+    return Reply(text=json.dumps({"mood": "good", "stars": len(prompt)}))
+
+
+@pytest.mark.req("MAP-3", "MAP-8")
+def test_pandas_series_and_frame_keep_their_index() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["a", "bad", "ccc"]}, index=["x", "y", "z"])
+    with serve_rows(review) as server:
+        answers = jp.complete_all(frame, prompt="{text}", schema=Review, **server.options)
+        of_series = jp.complete_all(frame["text"], schema=Review, **server.options)
+
+    table = answers.to_frame()
+    assert list(table.index) == list(of_series.series.index) == ["x", "y", "z"]
+    assert list(table.columns) == ["mood", "stars", "error"]
+    assert table.loc["z", "stars"] == 3
+    assert table.loc["y", "error"].startswith("invalid: ")
+    assert of_series.series["x"] == Review(mood="good", stars=1)
+    assert of_series.series["y"] is None
+
+
+@pytest.mark.req("MAP-3", "MAP-8")
+def test_polars_series_and_frame_give_those_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"text": ["a", "bad", "ccc"]})
+    with serve_rows(review) as server:
+        answers = jp.complete_all(frame, prompt="{text}", schema=Review, **server.options)
+    assert answers.to_frame()["stars"].to_list() == [1, None, 3]
+    assert answers.series.to_list()[0] == {"mood": "good", "stars": 1}
+
+
+@pytest.mark.req("MAP-9")
+def test_unknown_column_is_named_before_anything_is_sent(server: RowServer) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["a"]})
+    with pytest.raises(jp.UsageError, match="did you mean 'text'"):
+        jp.complete_all(frame, prompt="{texts}", **server.options)
+    with pytest.raises(jp.UsageError, match="template"):
+        jp.complete_all(frame, **server.options)
+    assert not server.prompts
+
+
+@pytest.mark.req("MAP-10")
+def test_each_row_has_its_images(server: RowServer) -> None:
+    images = [png(), None, [png(), png(shade=3)]]
+    jp.complete_all(ROWS[:3], images=images, workers=1, **server.options)
+    contents = [request.body["messages"][0]["content"] for request in server.received]
+    counts = [
+        sum(part["type"] == "image" for part in content) if isinstance(content, list) else 0
+        for content in contents
+    ]
+    assert counts == [1, 0, 2]
+
+
+@pytest.mark.req("MAP-11")
+def test_requests_begin_with_the_same_bytes(server: RowServer) -> None:
+    jp.complete_all(ROWS[:3], system="Long instructions. " * 50, workers=1, **server.options)
+    bodies = [dict(request.body, messages=None) for request in server.received]
+    assert bodies[0] == bodies[1] == bodies[2]
+
+
+@pytest.mark.req("MAP-13")
+def test_tokens_are_listed_apart_from_the_conversation(server: RowServer, loaded: Notebook) -> None:
+    jp.complete_all(ROWS[:3], progress=False, **server.options)
+    shown = loaded.jp("usage")
+    assert "outside of the conversation" in shown
+    assert shown.count("33") == shown.count("21") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workers": 0}, "workers"),
+        ({"workers": 5000}, "workers"),
+        ({"workers": True}, "workers"),
+        ({"max_total_tokens": -1}, "max_total_tokens"),
+        ({"max_concurrent": 1.5}, "max_concurrent"),
+        ({"errors": "ignore"}, "errors"),
+        ({"images": [None]}, "images"),
+    ],
+)
+def test_wrong_argument_is_named(server: RowServer, options: Any, said: str) -> None:
+    with pytest.raises(jp.UsageError, match=said):
+        jp.complete_all(ROWS, **options, **server.options)
+    assert not server.prompts
+
+
+@pytest.mark.parametrize("rows", ["one text", b"bytes", {"a": 1}, 7, None])
+def test_rows_that_are_none_are_refused(server: RowServer, rows: Any) -> None:
+    with pytest.raises(jp.UsageError, match="expected"):
+        jp.complete_all(rows, **server.options)
+
+
+def test_error_of_the_users_iterator_ends_the_requests(server: RowServer) -> None:
+    def rows() -> Iterator[str]:
+        yield "row 0"
+        raise LookupError("no more data")
+
+    with pytest.raises(LookupError):
+        jp.complete_all(rows(), **server.options)
