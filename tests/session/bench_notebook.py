@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.session import set_current
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import REGISTRY
+from tests.kit.sessions import current_session
 from tests.support.sessions import Notebook
 
 SCRIPT = """
@@ -26,12 +25,9 @@ text = "Sunny."
 def notebook(folder: Path) -> Iterator[Notebook]:
     (folder / "talk.toml").write_text(SCRIPT)
     instance = Notebook(folder)
-    set_current(instance.session)
-    yield instance
-    set_current(None)
+    with current_session(instance.session):
+        yield instance
     instance.session.close()
-    for name in REGISTRY.all():
-        REGISTRY.remove(name)
 
 
 def protected_state(session: Session) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.config.directives import Directive
 from tests.kit.kinds import is_kind
+from tests.kit.sessions import directive
 from tests.mcp.helpers import Scripted, scripted
 from tests.support.sessions import AskedNotebook
 
@@ -52,8 +52,8 @@ def make_books(folder: Path, **script: Any) -> Scripted:
     return scripted(folder, **{"calls": calls, **script})
 
 
-def turn_on(*names: str) -> list[Directive]:
-    return [Directive("tool", name) for name in names]
+def turn_on(*names: str) -> list[Any]:
+    return [directive("tool", name) for name in names]
 
 
 def sent_tools(notebook: AskedNotebook) -> dict[str, str]:

@@ -16,17 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator,
 from typing_extensions import TypedDict
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.record.turn_view import RejectedAnswer, StructuredData
-from jp_nb.rendering.log import render_log
 from jp_nb.session.session import Session
-from jp_nb.session.turn_retry import TurnRetry
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.sessions import make_session, shell_of
+from tests.support.sessions import make_session, run_line, shell_of
 
-ROUND = Directive("cfg", "assistant.request.max_retries=0")
+ROUND = directive("cfg", "assistant.request.max_retries=0")
 
 
 class City(BaseModel):
@@ -89,7 +86,7 @@ def ask(
     provider: str = "openai",
 ) -> jp.Turn:
     url = f"providers.llm.{provider}.base_url={server.url}"
-    directives = [ROUND, *(Directive("cfg", setting) for setting in (url, *settings))]
+    directives = [ROUND, *(directive("cfg", setting) for setting in (url, *settings))]
     return session.turns.run("Go.", model=f"{provider}/m", directives=directives, schema=schema)
 
 
@@ -117,9 +114,10 @@ def test_answer_that_does_not_fit_goes_back_to_the_model(
     assert "BONN" in rejected
     assert "write it with small letters" in told
     assert "$.name" in told
-    [first, reason, last] = turn.parts[-3:]
-    assert (first, last) == (StructuredData(SHOUTED), StructuredData(DELFT))
-    assert isinstance(reason, RejectedAnswer)
+    parts: list[Any] = turn.parts[-3:]
+    [first, reason, last] = parts
+    assert (first.data, last.data) == (SHOUTED, DELFT)
+    assert "write it with small letters" in reason.content
     assert (
         "⚠ The answer does not fit the schema: $.name: write it with small letters, found "
         '"BONN". The model is asked for another answer (1 of 1, '
@@ -276,7 +274,9 @@ def test_error_of_a_validator_is_not_told_to_the_model(
 def test_retried_turn_has_the_type_of_its_schema(session: Session) -> None:
     with LoopbackServer([json.dumps(BONN), json.dumps(SHOUTED), json.dumps(DELFT)]) as server:
         ask(session, server, City)
-        turn = TurnRetry(session).run()
+        run_line(session, "retry")
+    turn = session.last_turn
+    assert turn is not None
     assert turn.data == City(**DELFT)
     assert len(server.requests) == 3
 
@@ -299,7 +299,7 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
     read: Any = session.conversations
     [turn] = read.log()
     assert turn.data == turn.json == BONN
-    text = render_log(session.document, [turn]).text
+    text = run_line(session, "log")
     assert "1 answer rejected:" in text
     assert "write it with small letters" in text
 

@@ -16,10 +16,10 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 from typing_extensions import TypedDict
 
 import jp_nb
-from jp_nb.config.directives import Directive
 from jp_nb.session.session import Session
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -64,7 +64,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
     def make(person: FakePrompter, **answers: str) -> Session:
         session = Session(FakeHost(person))
         for name, json in answers.items():
-            session.configure(Directive("cfg", f"{ANSWER.format(name)}:={json}"))
+            session.configure(directive("cfg", f"{ANSWER.format(name)}:={json}"))
         monkeypatch.setattr("jp_nb.session._current", session)
         made.append(session)
         return session
@@ -180,7 +180,7 @@ def test_invalid_configured_answer_is_an_error_with_its_path(
 def test_tools_own_configured_answers_are_used(session_of: Ask) -> None:
     session = session_of(form_answers({"city": "Delft", "days": 2, "size": "s"}), city='"Nowhere"')
     path = "conversation.tools.planner.questions.note.answer"
-    session.configure(Directive("cfg", f'{path}:="mine"'))
+    session.configure(directive("cfg", f'{path}:="mine"'))
     assert jp_nb.ask(Trip, tool="planner") == Trip(city="Delft", days=2, note="mine")
 
 

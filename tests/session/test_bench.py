@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from tests.kit.questions import answered
+from tests.kit.sessions import current_session
 from tests.session.bench_notebook import notebook as notebook
 from tests.session.bench_notebook import protected_state
 from tests.support.fake_host import FakeHome, FakeHost
@@ -235,7 +235,6 @@ def test_permissions_of_a_call_end_with_it(folder: Path) -> None:
         answered("Heath", channel="form"),
     )
     session = Session(FakeHost(person, FakeHome(folder / "n.ipynb")))
-    set_current(session)
 
     @jp.tool(run="ask")
     def rename(ctx: jp.ToolContext) -> Any:
@@ -244,13 +243,11 @@ def test_permissions_of_a_call_end_with_it(folder: Path) -> None:
             return f"Named {ctx.answers['name']}."
         return jp.NeedsInput(jp.Question.text("name", "Which name?"))
 
-    try:
+    with current_session(session):
         before = protected_state(session)
         assert jp.call(rename).content == "Named Dunes."
         assert jp.call(rename).content == "Named Heath."  # both questions are asked again
         assert protected_state(session) == before
         assert not list(folder.rglob("qna.jsonl"))
-    finally:
-        set_current(None)
-        session.close()
-        jp.remove_tool("rename")
+    session.close()
+    jp.remove_tool("rename")

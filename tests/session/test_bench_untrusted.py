@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from tests.session.killed_session import NOTEBOOK
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.sessions import FakeShell
+from tests.support.sessions import run_line
 
 T = "2026-01-01 00:00:00.0"
 CALLS = [("c1", "x"), ("c2", "y")]
@@ -45,11 +44,6 @@ def open_session(folder: Path, *ends: Any, away: str | None = None) -> Session:
     return Session(FakeHost(FakePrompter(*ends, away=away), home))
 
 
-def jp(session: Session, line: str) -> None:
-    name, _, rest = line.partition(" ")
-    run_subcommand(FakeShell(), session, name, rest)
-
-
 def prompts_of(session: Session) -> list[Any]:
     host: Any = session.host
     prompts: list[Any] = host.person.prompter.asked
@@ -67,7 +61,7 @@ def test_declined_call_of_an_untrusted_record_does_not_run(
     for line, end in zip(LINES, (yes("cancel"), CANCELLED, yes("cancel")), strict=True):
         with subtests.test(line=line):
             session = open_session(clean_folder, end)
-            jp(session, line)
+            run_line(session, line)
             assert read_marks(clean_folder) == []
             [prompt] = prompts_of(session)
             assert prompt.text.startswith("This notebook's history is not trusted (it is not sign")
@@ -85,14 +79,14 @@ def test_without_a_user_no_call_of_an_untrusted_record_runs(
             with pytest.raises(
                 jp_nb.PromptUnavailable, match=r"only a user can decide.*this is a test"
             ):
-                jp(session, line)
+                run_line(session, line)
             assert read_marks(clean_folder) == []
             session.close()
 
 
 def test_replay_shows_every_call_before_it_runs(clean_folder: Path) -> None:
     session = open_session(clean_folder, yes("run"))
-    jp(session, "replay")
+    run_line(session, "replay")
     [prompt] = prompts_of(session)
     assert "these 2 calls may have been added by someone else" in prompt.text
     assert [(each.caption, each.value) for each in prompt.exhibits] == [
@@ -105,7 +99,7 @@ def test_replay_shows_every_call_before_it_runs(clean_folder: Path) -> None:
 
 def test_call_shows_its_arguments_before_it_runs(clean_folder: Path) -> None:
     session = open_session(clean_folder, yes("run"))
-    jp(session, "call --id c2 word=z")
+    run_line(session, "call --id c2 word=z")
     [prompt] = prompts_of(session)
     assert "the call of leave_mark may have been added by someone else" in prompt.text
     assert [each.value for each in prompt.exhibits] == [{"word": "z"}]
@@ -115,7 +109,7 @@ def test_call_shows_its_arguments_before_it_runs(clean_folder: Path) -> None:
 
 def test_call_with_the_users_own_arguments_is_not_questioned(clean_folder: Path) -> None:
     session = open_session(clean_folder)
-    jp(session, "call leave_mark word=mine")
+    run_line(session, "call leave_mark word=mine")
     assert prompts_of(session) == []
     assert read_marks(clean_folder) == ["mine"]
     session.close()
@@ -124,7 +118,7 @@ def test_call_with_the_users_own_arguments_is_not_questioned(clean_folder: Path)
 def test_calls_of_a_trusted_record_are_not_questioned(clean_folder: Path) -> None:
     session = open_session(clean_folder)
     session.active.accept()
-    jp(session, "replay")
+    run_line(session, "replay")
     assert prompts_of(session) == []
     assert read_marks(clean_folder) == ["x", "y"]
     session.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -344,7 +343,7 @@ def test_interrupt_at_any_step_of_deferring_leaves_the_next_one_deferred(cell: C
     for number in count(1):
         interrupted = False
         try:
-            is_last = not interrupt_at_step(number, defer, cell_loop, contextlib)
+            is_last = not interrupt_at_step(number, defer)
         except KeyboardInterrupt:
             is_last = False
             interrupted = True

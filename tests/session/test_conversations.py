@@ -5,28 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.interop.directories import load_directory, save_directory
-from jp_nb.notebook.commands import run_subcommand
-from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
-from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
-from jp_nb.session.turn_retry import TurnRetry
-from jp_nb.toolkit.python import REGISTRY
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
-from tests.support.sessions import FakeShell
+from tests.support.sessions import Notebook, run_line
 
 ADDRESS = "providers.llm.openai.base_url"
 KEY_VARIABLE = "providers.llm.openai.api_key_env"
@@ -59,14 +50,14 @@ class Cells:
 
     def ask(self, cell: str, text: str, **options: Any) -> str:
         self._runs += 1
-        self.host.cell = CellRun(cell, f"run-{self._runs}")
+        self.host.start_cell(cell, f"run-{self._runs}")
         return self.session.turns.run(text, **options).text
 
     def set(self, *assignments: str) -> None:
-        self.session.configure(*(Directive("cfg", each) for each in assignments))
+        self.session.configure(*(directive("cfg", each) for each in assignments))
 
     def unset(self, path: str) -> None:
-        self.session.configure(Directive("unset", path))
+        self.session.configure(directive("unset", path))
 
     @property
     def address(self) -> str | None:
@@ -107,13 +98,13 @@ def test_running_the_first_cell_again_keeps_address_and_key(
     assert keys == {"Bearer sk-chosen-secret"}
 
 
-def imported(cells: Cells) -> None:
-    out = Path("exported")
-    then = utc_now() - timedelta(days=1)
-    document = Document.new(clock=lambda: then, made="live", base_config={})
-    save_directory(document.to_json(), out, "native")
-    loaded = Document.load(load_directory(out, clock=lambda: then), clock=utc_now)
-    cells.session.conversations.adopt_imported(loaded)
+def import_conversation(cells: Cells) -> None:
+    """Import a conversation of another notebook."""
+    other = Notebook(Path.cwd(), days=-1)
+    other.ask("Elsewhere.", model="scripted/talk")
+    other.jp("export exported")
+    other.session.close()
+    run_line(cells.session, "import exported")
 
 
 def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
@@ -124,9 +115,9 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
         "new --keep-config": lambda: cells.session.conversations.new(keep_config=True),
         "fork": lambda: cells.session.conversations.fork(0),
         "undo": lambda: cells.session.conversations.undo(),
-        "retry": lambda: TurnRetry(cells.session).run(),
+        "retry": lambda: run_line(cells.session, "retry"),
         "-n": lambda: cells.ask("other", "New.", new=True),
-        "import": lambda: imported(cells),
+        "import": lambda: import_conversation(cells),
     }
     for number, (name, begin) in enumerate(begins.items()):
         with subtests.test(name=name):
@@ -158,7 +149,7 @@ def test_removed_setting_stays_removed(cells: Cells, vendor: LoopbackServer) -> 
 
 def test_options_of_a_failed_request_are_not_kept(cells: Cells, vendor: LoopbackServer) -> None:
     with LoopbackServer([Reply(status=404)]) as broken:
-        option = Directive("cfg", f"{ADDRESS}={broken.url}")
+        option = directive("cfg", f"{ADDRESS}={broken.url}")
         with pytest.raises(jp.ProviderError):
             cells.ask("a", "Hello.", model="openai/x", directives=[option])
     cells.session.conversations.new()
@@ -170,12 +161,12 @@ def test_change_proposed_by_a_tool_stays_in_its_conversation(
     cells: Cells, vendor: LoopbackServer
 ) -> None:
     cells.ask("a", "Hello.")
-    proposed = ProposedBy("t", "call_1", (ADDRESS,), "person")
+    proposal = {"tool": "t", "call_id": "call_1", "paths": [ADDRESS], "applied_by": "person"}
     cells.session.document.conversation.append(
         new_event(
             "config_delta",
             delta={"providers": {"llm": {"openai": {"base_url": "http://tool.example"}}}},
-            metadata=make_proposal_metadata([proposed]),
+            metadata={"proposed_by": [proposal]},
         )
     )
     assert cells.address == "http://tool.example"
@@ -327,9 +318,9 @@ def other(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackSer
         yield server
 
 
-def run_jp(cells: Cells, name: str, rest: str) -> None:
+def try_jp(cells: Cells, line: str) -> None:
     with suppress(jp.JpNbError):  # the other host answers with errors
-        run_subcommand(FakeShell(), cells.session, name, rest)
+        run_line(cells.session, line)
 
 
 def lines_about(server: LoopbackServer, cells: Cells, printed: str) -> list[str]:
@@ -348,7 +339,7 @@ def test_count_of_tokens_names_the_other_host_first(
     cells.ask("a", "One.", model="openai/x")
     cells.set(f"{ADDRESS}={other.url}")
     for _ in range(2):
-        run_jp(cells, "usage", "--count")
+        try_jp(cells, "usage --count")
     [line] = lines_about(other, cells, capsys.readouterr().out)
     assert f"The previous request of this notebook went to {host_of(vendor)}." in line
 
@@ -359,7 +350,7 @@ def test_summary_by_another_host_names_it_first(
     cells.ask("a", "One.", model="openai/x")
     cells.set(f"{ADDRESS}={other.url}")
     for _ in range(2):
-        run_jp(cells, "compact", "--summarize --keep-first 0 --keep-last 0")
+        try_jp(cells, "compact --summarize --keep-first 0 --keep-last 0")
     assert len(other.requests) >= 1
     [_] = lines_about(other, cells, capsys.readouterr().out)
 
@@ -377,8 +368,8 @@ def test_inquiry_of_another_model_names_its_host_first(
         cells.set("conversation.inquiry.assistant.model.id=deepseek/y")
         cells.set("conversation.tools.pick.questions.which.target=assistant")
         for _ in range(2):
-            run_jp(cells, "call", "pick")
+            try_jp(cells, "call pick")
         assert len(other.requests) >= 1
         [_] = lines_about(other, cells, capsys.readouterr().out)
     finally:
-        REGISTRY.remove("pick")
+        jp.remove_tool("pick")

@@ -10,16 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
-from jp_nb.session.turn_retry import TurnRetry
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, not_answered
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import png
+from tests.support.sessions import run_line
 
 REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
 
@@ -36,11 +35,11 @@ class Cells:
 
     def enter(self, cell: str | None) -> None:
         self.runs += 1
-        self.host.cell = CellRun(cell, f"run-{self.runs}")
+        self.host.start_cell(cell, f"run-{self.runs}")
 
     def ask(self, cell: str | None, text: str, *directives: str) -> None:
         self.enter(cell)
-        self.session.turns.run(text, directives=[Directive("cfg", x) for x in directives])
+        self.session.turns.run(text, directives=[directive("cfg", x) for x in directives])
 
     @property
     def requests(self) -> list[str]:
@@ -58,6 +57,15 @@ class Cells:
             *document.conversation.raw,
             *(entry for other in others for entry in other["events"]),
         ]
+
+
+def retry(cells: Cells, model: str = "") -> jp.Turn:
+    """Run `%jp retry`, with another model if it is given, and return its turn."""
+    option = f" -m {model}" if model else ""
+    run_line(cells.session, f"retry{option}")
+    turn = cells.session.last_turn
+    assert turn is not None
+    return turn
 
 
 REPLACE = answered("replace", "form")
@@ -117,7 +125,7 @@ def test_rerun_setting_replaces_the_question(folder: Path, subtests: pytest.Subt
     for how, requests in rows:
         with subtests.test(how=how):
             cells = three_turns(REPLACE)
-            cells.session.configure(Directive("cfg", f"record.rerun={how}"))
+            cells.session.configure(directive("cfg", f"record.rerun={how}"))
             cells.ask("b", "B")
             assert (cells.requests, cells.asked) == (requests, [])
 
@@ -214,10 +222,10 @@ def test_first_cell_continues_a_conversation_without_an_answer(
 def test_settings_before_the_cell_apply_and_its_old_options_do_not(folder: Path) -> None:
     cells = Cells(REPLACE)
     cells.ask("a", "A")
-    cells.session.configure(Directive("cfg", "user.name=Ada"))
+    cells.session.configure(directive("cfg", "user.name=Ada"))
     cells.ask("b", "B", "assistant.name=Robo")
     cells.ask("c", "C", "style.reasoning.display=hidden")
-    cells.session.configure(Directive("cfg", "prompt.notify=off"))
+    cells.session.configure(directive("cfg", "prompt.notify=off"))
     cells.ask("b", "B")
     config = cells.session.config
     assert (config.user.name, config.assistant.name) == ("Ada", None)
@@ -230,7 +238,7 @@ def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     before = cells.everything()
     old = cells.session.document.conversation.id
     cells.enter("retry")
-    turn = TurnRetry(cells.session).run()
+    turn = retry(cells)
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
     assert cells.host.namespace["_jp"] is turn
     assert keeps_all(cells, before)
@@ -244,10 +252,10 @@ def test_retry_uses_settings_of_the_turn_and_later_ones(folder: Path) -> None:
     cells = Cells()
     cells.ask("a", "A")
     cells.ask("b", "B", "user.name=Ada")
-    cells.session.configure(Directive("cfg", "assistant.model.id=scripted/other"))
-    assert TurnRetry(cells.session).run().text == "other"
+    cells.session.configure(directive("cfg", "assistant.model.id=scripted/other"))
+    assert retry(cells).text == "other"
     assert cells.session.config.user.name == "Ada"
-    assert TurnRetry(cells.session).run(model="scripted/talk").text == "1"
+    assert retry(cells, "scripted/talk").text == "1"
     assert cells.session.settings.model == "scripted/talk"
 
 
@@ -258,7 +266,7 @@ def test_retry_keeps_schema_and_cell(folder: Path) -> None:
     cells.enter("a")
     cells.session.turns.run("Go.", schema=schema, model="scripted/data")
     cells.enter("retry")
-    assert TurnRetry(cells.session).run().data == {"n": 1}
+    assert retry(cells).data == {"n": 1}
     assert last_request(cells)["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
 
 
@@ -266,17 +274,17 @@ def test_retry_forces_the_same_tool(folder: Path) -> None:
     cells = Cells()
     cells.enter("a")
     cells.session.turns.run("Go.", tool_choice="tool:describe_tools")
-    TurnRetry(cells.session).run()
+    retry(cells)
     assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
 
 
 def test_retry_uses_the_current_configured_tool_choice(folder: Path) -> None:
     cells = Cells()
-    cells.session.configure(Directive("cfg", "assistant.tool_choice=none"))
+    cells.session.configure(directive("cfg", "assistant.tool_choice=none"))
     cells.ask("a", "A")
     assert last_request(cells)["metadata"]["tool_choice"] == "none"
-    cells.session.configure(Directive("cfg", "assistant.tool_choice=auto"))
-    TurnRetry(cells.session).run()
+    cells.session.configure(directive("cfg", "assistant.tool_choice=auto"))
+    retry(cells)
     assert "tool_choice" not in last_request(cells)["metadata"]
 
 
@@ -285,7 +293,7 @@ def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
     stream = cells.session.document.conversation
     stream.start_turn(new_event("chat_request", content="A", metadata={"tool_choice": "whatever"}))
     cells.enter("retry")
-    assert TurnRetry(cells.session).run().text == "0"
+    assert retry(cells).text == "0"
     assert "tool_choice" not in last_request(cells).get("metadata", {})
 
 
@@ -295,7 +303,7 @@ def test_retry_shows_the_same_images(folder: Path) -> None:
     stream = cells.session.document.conversation
     image = jp.Image("image/png", png())
     stream.start_turn(new_event("chat_request", content="B", metadata={"cell_id": "b"}), [image])
-    TurnRetry(cells.session).run()
+    retry(cells)
     assert cells.session.document.conversation is not stream
     assert last_request(cells)["metadata"] == {"cell_id": "b", "images": [image.digest]}
     assert cells.session.document.conversation.images.find(image.digest) == image
@@ -312,7 +320,7 @@ def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
     cells.ask("a", "A")
     with pytest.raises(jp.ProviderError):
         cells.session.turns.run("B", model="scripted/broken")
-    assert TurnRetry(cells.session).run().text == "1"
+    assert retry(cells).text == "1"
     assert cells.requests == ["A", "B"]
 
 
@@ -323,10 +331,10 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     cells = three_turns()
     old = cells.session.document.conversation.id
     with pytest.raises(jp.ConfigError):
-        TurnRetry(cells.session).run(model="nonsense")
+        retry(cells, "nonsense")
     assert cells.session.document.conversation.id == old
     with pytest.raises(jp.ProviderError):
-        TurnRetry(cells.session).run(model="scripted/broken")
+        retry(cells, "scripted/broken")
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     cells.session.conversations.switch(old)
     assert cells.requests == ["A", "B", "C"]
@@ -334,7 +342,7 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
 
 def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
     with pytest.raises(jp.UsageError, match="there is no turn to ask again"):
-        TurnRetry(Cells().session).run()
+        retry(Cells())
 
 
 def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
@@ -342,16 +350,16 @@ def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
 ) -> None:
     path = "providers.llm.openai.base_url"
     theirs = three_turns()
-    theirs.session.configure(Directive("cfg", f"{path}=http://theirs.example"))
+    theirs.session.configure(directive("cfg", f"{path}=http://theirs.example"))
     theirs.ask("d", "D")
     document: Any = theirs.session.document.to_json()
     cells = Cells(home=FakeHome(stored={**document, "signature": None}))
-    TurnRetry(cells.session).run()
+    retry(cells)
     before = cells.session.config.providers.llm.openai.base_url
     assert before != "http://theirs.example"
-    cells.session.configure(Directive("cfg", f"{path}=http://mine.example"))
-    TurnRetry(cells.session).run()
-    TurnRetry(cells.session).run()
+    cells.session.configure(directive("cfg", f"{path}=http://mine.example"))
+    retry(cells)
+    retry(cells)
     assert not cells.session.active.trust.trusted
     assert cells.session.config.providers.llm.openai.base_url == "http://mine.example"
 
@@ -372,20 +380,20 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_reruns_and_retries_delete_nothing(folder: Path, steps: list[tuple[str, str, str]]) -> None:
     cells = Cells()
-    cells.session.configure(Directive("cfg", "assistant.model.id=scripted/wordy"))
+    cells.session.configure(directive("cfg", "assistant.model.id=scripted/wordy"))
     Path("wordy.toml").write_text('[[replies]]\ntext = "x"\n' * 30)
     cells.ask("a", "A")
     for step, cell, how in steps:
         before = cells.everything()
         if step == "ask":
-            cells.session.configure(Directive("cfg", f"record.rerun={how}"))
+            cells.session.configure(directive("cfg", f"record.rerun={how}"))
             cells.ask(cell, cell)
         elif step == "back" and (others := cells.session.document.others):
             found: Any = others[-1]
             cells.session.conversations.switch(found["conversation"]["id"])
         elif cells.session.document.conversation.turn_count:
             if step == "retry":
-                TurnRetry(cells.session).run()
+                retry(cells)
             else:
                 cells.session.conversations.undo()
         assert keeps_all(cells, before)

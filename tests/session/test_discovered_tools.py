@@ -11,12 +11,12 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.session import resolver
 from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
 from jp_nb.toolkit.base import Tool, ToolSource
+from tests.kit.sessions import directive
 from tests.support.sessions import SCRIPT, Notebook
 
 
@@ -87,7 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def sent(notebook: Notebook, *directives: Directive, **options: Any) -> dict[str, str]:
+def sent(notebook: Notebook, *directives: Any, **options: Any) -> dict[str, str]:
     """Run a turn and return the descriptions of the source's tools in its request."""
     notebook.ask("Hello.", *directives, model="scripted/story", **options)
     last = notebook.session.turns.last_request
@@ -96,12 +96,12 @@ def sent(notebook: Notebook, *directives: Directive, **options: Any) -> dict[str
     return {name: x for name, x in found.items() if name.startswith("books__") or name == "look"}
 
 
-def turn_on(name: str) -> Directive:
-    return Directive("tool", name)
+def turn_on(name: str) -> Any:
+    return directive("tool", name)
 
 
-def turn_off(name: str) -> Directive:
-    return Directive("no_tool", name)
+def turn_off(name: str) -> Any:
+    return directive("no_tool", name)
 
 
 ALL = {"books__search": "How to search.", "books__read": "How to read."}

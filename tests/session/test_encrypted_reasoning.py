@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.interop.directories import load_directory
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
+from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import Notebook
 
@@ -42,10 +40,11 @@ def test_encrypted_reasoning_survives_saving_forking_and_exporting(
         notebook.jp("export out")
         saved = json.loads(json.dumps(notebook.session.document.to_json()))
         notebook.session.close()
-        for document in (saved, load_directory(Path("out"), clock=utc_now)):
-            again = open_notebook(folder, server, days=1)  # its own conversation has another id
-            loaded = Document.load(document, clock=utc_now)
-            again.session.conversations.adopt_imported(loaded)
+
+        reopened = Notebook(folder, host=FakeHost(home=FakeHome(stored=saved)))
+        imported = open_notebook(folder, server, days=1)  # its own conversation has another id
+        imported.jp("import out")
+        for again in (reopened, imported):
             again.session.active.accept()
             configure(again, server)
             again.ask("Three.")

@@ -10,7 +10,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import REGISTRY
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.sessions import Notebook, bare_folder, give_away, write
@@ -33,7 +32,7 @@ def wiped() -> Iterator[list[str]]:
         return "done"
 
     yield runs
-    REGISTRY.remove("wipe")
+    jp.remove_tool("wipe")
 
 
 def set_model(value: Any) -> dict[str, Any]:

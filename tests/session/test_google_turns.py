@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.interop.directories import load_directory, save_directory
-from jp_nb.record.clock import utc_now
 from jp_nb.session.session import Session
 from tests.kit.screens import display_event
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import (
     STREAM,
@@ -29,6 +27,7 @@ from tests.support.loopback import (
     ToolCall,
 )
 from tests.support.loopback_google import generate_chunks, interaction_events, named
+from tests.support.sessions import run_line
 
 CITATION = {"type": "url_citation", "url": "https://a.b", "start_index": 0}
 THOUGHT = {"type": "thought", "signature": "c2ln", "later": {"b": 1, "a": [None, 1.5]}}
@@ -73,9 +72,9 @@ def open_session(
     server: LoopbackServer, stored: Any = None, *, dialect: str = "interactions"
 ) -> Session:
     session = Session(FakeHost(home=FakeHome(stored=stored)))
-    session.configure(Directive("cfg", f"providers.llm.google.dialect={dialect}"))
+    session.configure(directive("cfg", f"providers.llm.google.dialect={dialect}"))
     for name in ("google", "anthropic", "openai"):
-        session.configure(Directive("cfg", f"providers.llm.{name}.base_url={server.url}"))
+        session.configure(directive("cfg", f"providers.llm.{name}.base_url={server.url}"))
     return session
 
 
@@ -105,9 +104,10 @@ def test_steps_are_the_same_json_after_saving_forking_and_exporting(
     reopened.conversations.fork()
     reopened.turns.run("And then?")
     assert sent_steps(server)[1:4] == SENT_BACK
-    save_directory(reopened.document.to_json(), Path("out"), "native")
+    run_line(reopened, "export out")
     reopened.close()
-    imported = open_session(server, load_directory(Path("out"), clock=utc_now))
+    imported = open_session(server)
+    run_line(imported, "import out")
     imported.active.accept()
     imported.turns.run("At last?", model="google/m")
     assert sent_steps(server)[1:4] == SENT_BACK
@@ -146,7 +146,7 @@ def test_another_provider_continues_after_a_call_without_a_result(
     def opened(server: LoopbackServer, stored: Any = None) -> Session:
         session = open_session(server, stored, dialect=dialect)
         if other_dialect:
-            change = Directive("cfg", f"providers.llm.openai.dialect={other_dialect}")
+            change = directive("cfg", f"providers.llm.openai.dialect={other_dialect}")
             session.configure(change)
         return session
 
@@ -214,8 +214,8 @@ def test_interrupt_closes_the_stream_and_the_partial_answer_is_sent_as_text(
     with LoopbackServer(answer) as server:
         session = Session(host)
         for setting in (f"google.base_url={server.url}", f"google.dialect={dialect}"):
-            session.configure(Directive("cfg", f"providers.llm.{setting}"))
-        session.configure(Directive("cfg", "interrupt.streaming.action=stop"))
+            session.configure(directive("cfg", f"providers.llm.{setting}"))
+        session.configure(directive("cfg", "interrupt.streaming.action=stop"))
         with pytest.raises(KeyboardInterrupt):
             session.turns.run("Count.", model="google/m")
         for _ in range(100):
@@ -268,9 +268,9 @@ def test_setting_decides_whether_changed_instructions_are_appended(
         with LoopbackServer(lambda _: "Fine.") as server:
             session = open_session(server, dialect=dialect)
             setting = f"providers.llm.google.append_instructions={appends}"
-            session.configure(Directive("cfg", setting))
+            session.configure(directive("cfg", setting))
             for prompt in ("Be kind.", "Be bold."):
-                change = Directive("cfg", f"assistant.system_prompt={prompt}")
+                change = directive("cfg", f"assistant.system_prompt={prompt}")
                 session.turns.run("Go.", model="google/m", directives=[change])
             session.close()
         first, second = (request.body for request in server.requests)
@@ -297,7 +297,7 @@ def test_removed_tool_stays_in_the_list_and_is_not_allowed(
     jp.tool(run="unattended")(weather)
     jp.tool(run="unattended")(today)
     session.turns.run("Go.", model="google/m")
-    session.turns.run("Go on.", directives=[Directive("no_tool", "today")])
+    session.turns.run("Go on.", directives=[directive("no_tool", "today")])
     session.close()
     body = server.requests[-1].body
     if dialect == "interactions":

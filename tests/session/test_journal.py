@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
@@ -16,13 +15,9 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.config.directives import Directive
-from jp_nb.record.events import decode_event
-from jp_nb.session import cell_loop, set_current
-from jp_nb.session import journal as session_journal
 from jp_nb.session.session import Session
-from jp_nb.storage import journal_file as storage_journal
-from tests.kit.records import new_event
+from tests.kit.records import new_event, parse_event
+from tests.kit.sessions import current_session, directive
 from tests.session.journals import (
     entry_types,
     journal_files,
@@ -115,7 +110,7 @@ def test_truncated_journal_is_used_up_to_the_last_complete_line(
                 <= len(read_saved_notebook(killed_folder)["events"]) + 5
             )
             assert any("cannot be read" in notice for notice in session.notices)
-            session.configure(Directive("cfg", "user.name=Ada"))  # later rows begin a line
+            session.configure(directive("cfg", "user.name=Ada"))  # later rows begin a line
             session.close()
             again = open_session(killed_folder, read_saved_notebook(killed_folder))
             assert len(again.document.conversation) == here + 1
@@ -127,7 +122,7 @@ def test_interrupt_at_any_moment_of_a_write_keeps_the_journal_whole_and_usable(
     clean_folder: Path,
 ) -> None:
     session = open_session(clean_folder, None)
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     stream = session.document.conversation
     journal = session.active.journal
     stream.on_change = lambda: None
@@ -135,9 +130,8 @@ def test_interrupt_at_any_moment_of_a_write_keeps_the_journal_whole_and_usable(
     for number in count(1):
         entry: Any = {"type": "chat_request", "timestamp": NOON, "content": str(number)}
         stream.extend_stored([entry])
-        modules = session_journal, storage_journal, cell_loop, contextlib
         try:
-            if not interrupt_at_step(number, journal.write, *modules):
+            if not interrupt_at_step(number, journal.write):
                 break
         except KeyboardInterrupt as exc:
             interrupts.append(exc)  # a traceback keeps its frames, as IPython does
@@ -208,7 +202,7 @@ def test_full_disk_is_reported_once_and_the_turn_continues(clean_folder: Path) -
     told = [notice for notice in session.notices if "cannot be written (File too large)" in notice]
     assert len(told) == 1
     assert path.read_bytes() == whole
-    session.configure(Directive("cfg", "user.name=Ada"))  # there is space again: all missing rows
+    session.configure(directive("cfg", "user.name=Ada"))  # there is space again: all missing rows
     entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
     session.close()
@@ -227,7 +221,7 @@ def test_failed_rewrite_keeps_the_old_journal(
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     beside.rmdir()
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
     session.close()
@@ -258,10 +252,10 @@ def test_unusable_journal_folder_is_reported_once(clean_folder: Path, how: str) 
 def test_disabled_journal_is_removed(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    off = Directive("cfg", "record.journal=false")
+    off = directive("cfg", "record.journal=false")
     session.turns.run("First.", model="scripted/talk", directives=[off])
     assert journal_files(clean_folder) == []
-    session.turns.run("Second.", directives=[Directive("cfg", "record.journal=true")])
+    session.turns.run("Second.", directives=[directive("cfg", "record.journal=true")])
     [path] = journal_files(clean_folder)
     assert [line["entry"]["type"] for line in read_lines(path) if "entry" in line][
         -1
@@ -277,7 +271,7 @@ def test_invalid_configuration_files_do_not_affect_the_journal(
 ) -> None:
     first = open_session(killed_folder, read_saved_notebook(killed_folder))
     if not wanted:
-        first.configure(Directive("cfg", "record.journal=false"))
+        first.configure(directive("cfg", "record.journal=false"))
     (killed_folder / ".jp").mkdir()
     (killed_folder / ".jp" / "config.toml").write_text("[assistant\n")
     first.active.revoke()
@@ -296,8 +290,8 @@ def test_two_kernels_of_one_conversation_have_separate_journals(killed_folder: P
         notice for notice in second.notices if notice.startswith("another kernel also has this")
     ]
     assert second.document.conversation.raw == read_saved_notebook(killed_folder)["events"]
-    second.configure(Directive("cfg", "user.name=Ada"))
-    first.configure(Directive("cfg", "user.name=Bea"))
+    second.configure(directive("cfg", "user.name=Ada"))
+    first.configure(directive("cfg", "user.name=Bea"))
     assert len(journal_files(killed_folder)) == 2
     first.close()
     second.close()
@@ -316,7 +310,7 @@ def test_two_kernels_of_one_conversation_have_separate_journals(killed_folder: P
 def test_entries_of_a_second_kernel_are_restored(killed_folder: Path, renamed: bool) -> None:
     (killed_folder / NOTEBOOK).write_text("{}")
     first = open_session(killed_folder, read_saved_notebook(killed_folder))
-    first.configure(Directive("cfg", "user.name=Ada"))
+    first.configure(directive("cfg", "user.name=Ada"))
     path = killed_folder / ("walk.ipynb" if renamed else NOTEBOOK)
     (killed_folder / NOTEBOOK).rename(path)
     page = json.loads(json.dumps(first.document.to_json()))
@@ -324,7 +318,7 @@ def test_entries_of_a_second_kernel_are_restored(killed_folder: Path, renamed: b
     assert [
         notice for notice in second.notices if notice.startswith("another kernel also has this")
     ]
-    second.configure(Directive("cfg", "user.name=Bea"))
+    second.configure(directive("cfg", "user.name=Bea"))
     second.close()
     first.close()
     third = Session(FakeHost(home=FakeHome(path, stored=read_saved_notebook(killed_folder))))
@@ -354,9 +348,9 @@ def test_two_matching_journals_are_both_restored(killed_folder: Path) -> None:
     stored = read_saved_notebook(killed_folder)
     first = open_session(killed_folder, stored)
     second = open_session(killed_folder, stored)
-    second.configure(Directive("cfg", "user.name=Bea"))
-    first.configure(Directive("cfg", "user.name=Ada"))
-    first.configure(Directive("cfg", "user.name=Eve"))
+    second.configure(directive("cfg", "user.name=Bea"))
+    first.configure(directive("cfg", "user.name=Ada"))
+    first.configure(directive("cfg", "user.name=Eve"))
     first.close()
     second.close()
     third = open_session(killed_folder, stored)
@@ -385,14 +379,14 @@ def test_duplicate_conversation_is_restored_as_the_active_one(killed_folder: Pat
     stored = read_saved_notebook(killed_folder)
     session = open_session(killed_folder, stored)
     longer: Any = session.document.to_json()
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     session.close()
     active = {**stored, "events": [*longer["events"], *session.document.conversation.raw[-1:]]}
     stored["events"][-1] = {**stored["events"][-1], "message": "Another one."}
     twice = open_session(killed_folder, {**active, "others": [stored]})
     assert twice.document.conversation.raw == active["events"]
     assert not [notice for notice in twice.notices if "other entries" in notice]
-    twice.configure(Directive("cfg", "user.name=Bea"))
+    twice.configure(directive("cfg", "user.name=Bea"))
     twice.close()
     again = open_session(killed_folder, {**active, "others": [stored]})
     assert again.document.conversation.raw == twice.document.conversation.raw
@@ -530,9 +524,9 @@ def test_new_notebook_of_an_old_name_does_not_get_its_journal(
     [path] = journal_files(killed_folder)
     path.unlink()
     session = Session(host)
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     host.home.path = killed_folder / "walk.ipynb"
-    session.configure(Directive("cfg", "user.name=Bea"))
+    session.configure(directive("cfg", "user.name=Bea"))
     raw = session.document.conversation.raw
     session.close()
     (killed_folder / "Untitled.ipynb").write_text("{}")
@@ -608,12 +602,9 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
 
     host = FakeHost(FakePrompter(yes("hunter-2-7f3a")), FakeHome(clean_folder / NOTEBOOK))
     session = Session(host)
-    set_current(session)
-    try:
+    with current_session(session):
         assert session.turns.run("Go.", model="scripted/talk").text == "In."
-    finally:
-        set_current(None)
-        jp_nb.remove_tool("log_in")
+    jp_nb.remove_tool("log_in")
     [path] = journal_files(clean_folder)
     assert b"logged in with" in path.read_bytes()
     assert b"hunter-2-7f3a" not in path.read_bytes()
@@ -629,7 +620,7 @@ def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     assert isinstance(store, FakeStore)
     count = len(stream)
     store.saved[stream.id] = count - 1
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     [path] = journal_files(clean_folder)
     assert read_lines(path)[0]["base"] == 0
     store.saved[stream.id] = len(stream)
@@ -675,15 +666,15 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     assert isinstance(store, FakeStore)
     stream.start_turn(new_event("chat_request", content="Second."))
     stream.append(new_event("tool_call_request", id="c1", name="x", arguments={}))
-    stream.append(decode_event({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
+    stream.append(parse_event({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}))
     store.saved[stream.id] = before = len(stream)
     session.turns.run("Third.")  # a repair leaves the same number of entries
     [path] = journal_files(clean_folder)
     assert read_lines(path)[0]["base"] == 0
     assert [line["entry"] for line in read_lines(path) if "entry" in line] == stream.raw
     store.saved[stream.id] = before + 1
-    session.configure(Directive("cfg", "user.name=Ada"))
+    session.configure(directive("cfg", "user.name=Ada"))
     store.saved[stream.id] = count = len(stream)
-    session.configure(Directive("cfg", "user.name=Bea"))
+    session.configure(directive("cfg", "user.name=Bea"))
     assert read_lines(path)[0]["base"] == count
     session.close()

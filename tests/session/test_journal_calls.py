@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.directives import Directive
 from jp_nb.record.interrupted_turn import CallProgress, list_open_calls
 from jp_nb.session.session import Session
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.session.journals import entry_types, journal_files, open_session, read_lines
 from tests.support.fake_host import FakeHome, FakeHost
 
@@ -118,7 +118,7 @@ def test_progress_on_a_full_disk_does_not_damage_the_journal(clean_folder: Path)
         session = with_open_calls(clean_folder)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    session.configure(Directive("cfg", "user.name=Ada"))  # there is space again
+    session.configure(directive("cfg", "user.name=Ada"))  # there is space again
     session.close()
     again = open_session(clean_folder, None)
     assert again.conversations.restore_from_journal()
@@ -128,7 +128,7 @@ def test_progress_on_a_full_disk_does_not_damage_the_journal(clean_folder: Path)
 
 def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
     session = open_session(clean_folder, None)
-    session.configure(Directive("cfg", "record.journal=false"))
+    session.configure(directive("cfg", "record.journal=false"))
     stream = session.document.conversation
     stream.start_turn(new_event("chat_request", content="Mark."))
     stream.append(

@@ -12,7 +12,6 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.authority import strip_untrusted
-from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import (
     AVAILABLE_PROVIDERS,
     ModelId,
@@ -23,6 +22,7 @@ from jp_nb.config.validation import validate_config
 from jp_nb.notebook.completion import complete_line
 from jp_nb.notebook.completion_names import Names
 from jp_nb.providers.chat_profiles import SERVER_PROFILES
+from tests.kit.sessions import directive
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
 
@@ -176,7 +176,7 @@ def test_profile_says_how_a_server_differs(notebook: Notebook) -> None:
             "profile.any_tool=any",
             "profile.call_ids=nine",
         )
-        cfg = Directive("cfg", "assistant.model.parameters.max_tokens=99")
+        cfg = directive("cfg", "assistant.model.parameters.max_tokens=99")
         notebook.ask("Hi.", cfg, model="own/m", tool_choice="required")
     first, second = (request.body for request in server.requests)
     assert server.requests[0].path == "/openai/v1/chat/completions"
@@ -198,7 +198,7 @@ def test_mistral_and_groq_have_their_own_requests(
     calls = tuple(ToolCall("describe_tools", {"tools": ["ask_user"]}, id="same") for _ in "ab")
     with LoopbackServer([Reply(tool_calls=calls), "Done."]) as server:
         notebook.jp(f"config providers.llm.mistral.base_url={server.url}")
-        seed = Directive("cfg", "assistant.model.parameters.seed:=7")
+        seed = directive("cfg", "assistant.model.parameters.seed:=7")
         notebook.ask("Hi.", seed, model="mistral/mistral-large-latest", tool_choice="required")
     first, second = (request.body for request in server.requests)
     assert "stream_options" not in first

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
 from jp_nb.session.session import Session
 from tests.kit.models import request_value
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.images import pdf_bytes
 from tests.values.sample_values import figure
@@ -29,7 +29,7 @@ def host(bare_folder: Path) -> FakeHost:
 def ask(session: Session, *attach: str) -> tuple[Any, ...]:
     """Run a turn, and return the attachments of its request."""
     session.turns.run(
-        "Go.", model="scripted/talk", directives=[Directive("attach", text) for text in attach]
+        "Go.", model="scripted/talk", directives=[directive("attach", text) for text in attach]
     )
     provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
     return tuple(provider.requests[-1].attachments)
@@ -91,7 +91,7 @@ def test_error_of_a_missing_variable_says_how_to_detach_it(host: FakeHost) -> No
     assert caught.value.path == 'conversation.attachments["value://table"]'
     fix = """`%jp config 'conversation.attachments["value://table"]:=null'`"""
     assert fix in str(caught.value)
-    session.configure(Directive("cfg", 'conversation.attachments["value://table"]:=null'))
+    session.configure(directive("cfg", 'conversation.attachments["value://table"]:=null'))
     assert ask(session) == ()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.requests import PastRequests
+from tests.kit.sessions import find_request
 from tests.support.images import pdf, pdf_bytes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -44,11 +44,6 @@ def open_notebook(folder: Path, server: LoopbackServer, provider: str) -> Iterat
     notebook.session.close()
 
 
-def reconstruct(notebook: Notebook, name: str) -> bytes:
-    past = PastRequests(notebook.session.active, notebook.session.turns)
-    return past.find(name).sent.body
-
-
 def documents(blocks: list[Any]) -> list[str]:
     return [block["source"]["data"] for block in blocks if block["type"] == "document"]
 
@@ -65,7 +60,8 @@ def test_pdfs_are_sent_recorded_and_sent_again(
         notebook.ask("Compare {{draft}} with the report.")
         notebook.ask("And now?")
         arrived = [request.raw for request in server.requests]
-        assert [reconstruct(notebook, name) for name in ("1.1", "1.2", "2.1")] == arrived
+        found = [find_request(notebook.session, name) for name in ("1.1", "1.2", "2.1")]
+        assert [request["body"] for request in found] == arrived
         entries = notebook.session.document.conversation.raw
         stored = [entry for entry in entries if entry["type"] == "image"]
         assert [entry["media_type"] for entry in stored] == ["application/pdf"] * 2

@@ -13,7 +13,6 @@ import jp_nb as jp
 from jp_nb.session.kept_rules import PermissionRules
 from jp_nb.storage.permission_rules_file import NotebookRules, get_permission_rules_path
 from jp_nb.storage.trust import revoke_consent
-from jp_nb.toolkit.python import REGISTRY
 from tests.support.fakes import yes
 from tests.support.sessions import AskedNotebook, bare_folder
 
@@ -35,7 +34,7 @@ def seen() -> Iterator[list[str]]:
         return f"saved {path}"
 
     yield paths
-    REGISTRY.remove("save")
+    jp.remove_tool("save")
 
 
 @pytest.fixture

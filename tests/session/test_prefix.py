@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
+from tests.kit.sessions import directive
 from tests.support.loopback import Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.talks import MODELS, Talk, open_talks
@@ -58,18 +58,18 @@ def call(**arguments: Any) -> Reply:
     return Reply(tool_calls=(ToolCall("switch", arguments),))
 
 
-OFF = Directive("no_tool", "weather")
-CHANGES: dict[str, tuple[list[Directive], dict[str, Any], list[Reply | str]]] = {
+OFF = directive("no_tool", "weather")
+CHANGES: dict[str, tuple[list[Any], dict[str, Any], list[Reply | str]]] = {
     "next turn": ([], {}, []),
     "tool round": ([], {}, [Reply(text="Hm.", tool_calls=(ToolCall("weather", {"city": "x"}),))]),
     "tool off": ([OFF], {}, []),
     "tool off by a tool": ([], {}, [call(path=ENABLE, value="false")]),
-    "instructions": ([Directive("cfg", f"{PROMPT}=Be Bo.")], {}, []),
+    "instructions": ([directive("cfg", f"{PROMPT}=Be Bo.")], {}, []),
     "instructions by a tool": ([], {}, [call(path=PROMPT, value='"Be Bo."')]),
-    "effort": ([Directive("cfg", "assistant.model.parameters.reasoning=high")], {}, []),
+    "effort": ([directive("cfg", "assistant.model.parameters.reasoning=high")], {}, []),
     "schema": ([], {"schema": SCHEMA}, ['{"n": 1}']),
     "forced tool": ([], {"tool_choice": "tool:weather"}, []),
-    "attachment": ([Directive("attach", "notes.md")], {}, []),
+    "attachment": ([directive("attach", "notes.md")], {}, []),
 }
 
 
@@ -94,11 +94,11 @@ def test_each_change_is_appended(begin: Callable[..., Talk], change: str) -> Non
 def test_new_tool_and_edited_attachment(begin: Callable[..., Talk]) -> None:
     talk = begin("One.", "Two.", "Three.", "Four.")
     notebook = talk.open()
-    notebook.ask("First. " + "word " * 3000, OFF, Directive("attach", "notes.md"))
+    notebook.ask("First. " + "word " * 3000, OFF, directive("attach", "notes.md"))
     (talk.folder / "notes.md").write_text("Edited notes.")
     notebook.ask("Second.")
-    notebook.ask("Third.", Directive("cfg", "conversation.attachments:=[]"))
-    notebook.ask("Fourth.", Directive("tool", "weather"))
+    notebook.ask("Third.", directive("cfg", "conversation.attachments:=[]"))
+    notebook.ask("Fourth.", directive("tool", "weather"))
     first, second, third, fourth = talk.server.requests
     later = "".join(list_parts(second)[len(list_parts(first)) :])
     assert "Edited notes." in later
@@ -114,8 +114,8 @@ def test_new_tool_and_edited_attachment(begin: Callable[..., Talk]) -> None:
 def test_saved_conversation_continues_with_the_same_bytes(begin: Callable[..., Talk]) -> None:
     talk = begin("One.", "Two.", "Three.", "Four.", "Five.")
     notebook = talk.open()
-    notebook.ask("First.", Directive("attach", "notes.md"))
-    notebook.ask("Second.", OFF, Directive("cfg", f"{PROMPT}=Be Bo."))
+    notebook.ask("First.", directive("attach", "notes.md"))
+    notebook.ask("Second.", OFF, directive("cfg", f"{PROMPT}=Be Bo."))
     again = talk.reopen(notebook)
     again.ask("Third.")
     (talk.folder / "notes.md").write_text("Edited notes.")
@@ -185,7 +185,7 @@ def test_head_in_a_record_of_a_stranger_brings_no_text(
     talk = begin("One.", "Two.", *["Three."] * (len(HOSTILE_PARTS) + 1))
     notebook = talk.open()
     notebook.ask("First.")
-    notebook.ask("Second.", Directive("cfg", "assistant.model.parameters.reasoning=high"))
+    notebook.ask("Second.", directive("cfg", "assistant.model.parameters.reasoning=high"))
     text = json.dumps(notebook.session.document.to_json())
     expected = talk.server.requests[-1]
     for parts in [{}, *HOSTILE_PARTS]:
@@ -211,7 +211,7 @@ def test_head_is_in_front_if_the_server_rejects_a_later_one(begin: Callable[...,
     talk = begin("One.", refusal, "Two.", "Three.")
     notebook = talk.open()
     notebook.ask("First.")
-    notebook.ask("Second.", Directive("cfg", f"{PROMPT}=Be Bo."))
+    notebook.ask("Second.", directive("cfg", f"{PROMPT}=Be Bo."))
     notebook.ask("Third.")
     _, refused, second, third = talk.server.requests
     assert "Be Bo." in list_parts(refused)[-1]

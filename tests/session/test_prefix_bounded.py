@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.session.requests import PastRequests
+from tests.kit.sessions import directive, find_request
 from tests.support.loopback import Received, Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.sessions import Notebook
@@ -68,10 +66,6 @@ def calls(times: int) -> list[Reply | str]:
     return [*made, "Done."]
 
 
-def preview(notebook: Notebook) -> Any:
-    return PastRequests(notebook.session.active, notebook.session.turns).find("next").sent
-
-
 def check(requests: list[Received], notices: str) -> int:
     """Check the sizes and beginnings of the requests; return the number of new heads."""
     limit = DEFAULT_CONTEXT_TOKENS // CONTEXT_PARTS * 4
@@ -107,7 +101,7 @@ def test_instructions_of_the_user_are_bounded(
     talk = begin(*["Yes."] * 40)
     notebook = talk.open()
     for number in range(40):
-        change = Directive("cfg", f"{PROMPT}={instructions(number)}")
+        change = directive("cfg", f"{PROMPT}={instructions(number)}")
         notebook.ask(f"Request {number}.", change)
         if number == 20:
             notebook = talk.reopen(notebook)
@@ -144,7 +138,7 @@ def test_changed_attachments_are_bounded(begin: Callable[..., Talk], folder: Pat
     for number in range(TIMES):
         content = f"Version {number}. ".ljust(SIZE, "y")
         (folder / "notes.md").write_text(content)
-        notebook.ask("Look.", *[Directive("attach", "notes.md")] * (number == 0))
+        notebook.ask("Look.", *[directive("attach", "notes.md")] * (number == 0))
     check_growth(talk, notebook, "Version ", "attachments")
     assert f"Version {TIMES - 1}." in json.dumps(talk.server.requests[-1].body)
 
@@ -175,7 +169,7 @@ def test_additional_attachments_that_still_apply_begin_no_head(
     notebook = talk.open()
     for number in range(20):
         (folder / f"{number}.md").write_text(f"Page {number}. ".ljust(2 * SIZE, "y"))
-        notebook.ask("Look.", Directive("attach", f"{number}.md"))
+        notebook.ask("Look.", directive("attach", f"{number}.md"))
     assert all(keeps_all(*pair) for pair in pairwise(talk.server.requests))
     assert NOTICE not in notices_in(notebook)
 
@@ -185,7 +179,7 @@ def test_one_large_change_begins_one_head(begin: Callable[..., Talk]) -> None:
     talk = begin(*["Yes."] * 5)
     notebook = talk.open()
     notebook.ask("First.")
-    notebook.ask("Second.", Directive("cfg", f"{PROMPT}={'Be Bo. ' * 10_000}"))
+    notebook.ask("Second.", directive("cfg", f"{PROMPT}={'Be Bo. ' * 10_000}"))
     notebook.ask("Third.")
     notebook.ask("Fourth.")
     first, *later = talk.server.requests
@@ -202,7 +196,7 @@ def test_preview_is_the_request_with_the_new_head(
     notebook = talk.open()
     notebook.ask("First.")
     notebook.jp(f"config {PROMPT}={'Bo.' * 20_000}")
-    assert not preview(notebook).changes
+    assert not find_request(notebook.session, "next")["changes"]
     notebook.ask("Second.")
     assert REPLACED not in json.dumps(talk.server.requests[-1].body)
 

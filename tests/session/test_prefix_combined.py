@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Received
@@ -85,7 +85,7 @@ class Trip:
         host = FakeHost(FakePrompter(*ends), FakeHome(self.folder / name, stored=stored))
         self.notebook = Notebook(self.folder, host=host)
 
-    def ask(self, step: str, *directives: Directive, calls: str = "", **options: Any) -> None:
+    def ask(self, step: str, *directives: Any, calls: str = "", **options: Any) -> None:
         self.model.calls = tuple(calls.split())
         self.notebook.ask(f"{step}. " + "word " * 99, *directives, **options)
         self.done(step)
@@ -95,12 +95,12 @@ class Trip:
         notes = self.folder / "notes.md"
         notes.write_text("Notes.")
         self.open("trip.ipynb")
-        self.ask("start", Directive("attach", "notes.md"), model=main)
+        self.ask("start", directive("attach", "notes.md"), model=main)
         self.ask("adapt", calls="adapt weather")
         notes.write_text("Edited notes.")
         self.ask("edited")
         self.notebook.jp("fork")
-        self.ask("fork", Directive("tool", "weather"))
+        self.ask("fork", directive("tool", "weather"))
         self.notebook.jp("compact -s --keep-first 0 --keep-last 0")
         self.done("summarized")
         self.ask("compacted")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.images import figure, pdf, pdf_bytes
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -207,7 +207,7 @@ def test_refused_attachment_is_left_out(open_notebook: Open, folder: Path, turn:
     for _ in range(turn):
         notebook.ask("First.")
     server.take()
-    attached = Directive("attach", "plot.png"), Directive("attach", "bad.pdf")
+    attached = directive("attach", "plot.png"), directive("attach", "bad.pdf")
     assert notebook.ask("Read it.", *attached) == "Fine."
     assert notebook.ask("And now?") == "Fine."
     refused, *later = server.take()
@@ -320,7 +320,7 @@ def test_pages_are_counted_before_a_pdf_is_sent(
     notebook.session.host.namespace["long"] = long
     if place == "attachment":
         (folder / "long.pdf").write_bytes(content)
-        notebook.ask("Read it.", Directive("attach", "long.pdf"))
+        notebook.ask("Read it.", directive("attach", "long.pdf"))
     elif place == "request":
         notebook.ask("Read {{long}}.")
     else:

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.rendering.request_text import TracedRequest, format_curl_command
-from jp_nb.session.requests import PastRequests
-from tests.kit.models import request_value
+from tests.kit.sessions import directive, find_request
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
 
@@ -55,12 +52,9 @@ def notebook_at(
     return Notebook(folder)
 
 
-def past_requests(notebook: Notebook) -> PastRequests:
-    return PastRequests(notebook.session.active, notebook.session.turns)
-
-
 def request_body(notebook: Notebook, name: str | None = None) -> bytes:
-    return past_requests(notebook).find(name).sent.body
+    body: bytes = find_request(notebook.session, name)["body"]
+    return body
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -76,15 +70,15 @@ def test_past_requests_equal_the_received_bytes(
     with LoopbackServer(replies) as server:
         notebook = notebook_at(server, folder, monkeypatch, provider)
         notebook.ask("First.")
-        notebook.ask("With tools.", Directive("attach", "notes.md"))
+        notebook.ask("With tools.", directive("attach", "notes.md"))
         notebook.ask("Forced.", tool_choice="tool:weather")
-        notebook.ask("Forbidden.", Directive("cfg", "assistant.name=Bo"), tool_choice="none")
+        notebook.ask("Forbidden.", directive("cfg", "assistant.name=Bo"), tool_choice="none")
         notebook.ask("Data.", schema=SCHEMA)
         notebook.ask("Last.", model=f"{provider}/model-b")
         names = ["1.1", "2.1", "2.2", "2.3", "3.1", "3.2", "4.1", "5.1", "6.1"]
         arrived = [received.raw for received in server.requests]
         assert [request_body(notebook, name) for name in names] == arrived
-        assert [past_requests(notebook).find(name).remarks[0] for name in names] == [
+        assert [find_request(notebook.session, name)["remarks"][0] for name in names] == [
             *["reconstructed request"] * 8,
             "exact request",
         ]
@@ -92,7 +86,7 @@ def test_past_requests_equal_the_received_bytes(
         assert request_body(notebook, "2") == arrived[3]
         notebook.jp("undo")  # the entries are copies, without links to sent requests
         assert [request_body(notebook, name) for name in names[:-1]] == arrived[:-1]
-        assert past_requests(notebook).find(None).remarks[0] == "reconstructed request"
+        assert find_request(notebook.session)["remarks"][0] == "reconstructed request"
         notebook.session.close()
 
 
@@ -104,7 +98,7 @@ def test_next_request_has_a_placeholder_for_the_text(
         first = json.loads(request_body(notebook))
         arrived = server.requests
         assert first["messages"][-1] == {"role": "user", "content": PLACEHOLDER}
-        assert past_requests(notebook).find(None).name == "next"
+        assert find_request(notebook.session)["name"] == "next"
         assert not arrived
         notebook.ask(PLACEHOLDER)
         assert json.loads(arrived[0].raw) == first
@@ -122,11 +116,11 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
         notebook.ask("First.")
         with pytest.raises(jp.ProviderError):
-            notebook.ask("Wrong.", Directive("cfg", "assistant.name=Bo"))
+            notebook.ask("Wrong.", directive("cfg", "assistant.name=Bo"))
         assert request_body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
         assert request_body(notebook, "2") == server.requests[1].raw
-        assert past_requests(notebook).find("2").remarks[0] == "reconstructed request"
+        assert find_request(notebook.session, "2")["remarks"][0] == "reconstructed request"
         assert request_body(notebook, "3") == server.requests[2].raw
         assert b"Wrong." not in request_body(notebook, "3")
         notebook.session.close()
@@ -139,8 +133,8 @@ def test_failed_request_after_tools_is_known_in_the_same_kernel(
         notebook = notebook_at(server, folder, monkeypatch, "openai")
         with pytest.raises(jp.ProviderError):
             notebook.ask("First.")
-        found = past_requests(notebook).find(None)
-        assert (found.name, found.sent.body) == ("1.2", server.requests[1].raw)
+        found = find_request(notebook.session)
+        assert (found["name"], found["body"]) == ("1.2", server.requests[1].raw)
         notebook.session.close()
 
 
@@ -165,7 +159,7 @@ def test_reasoning_is_sent_back_to_its_provider(
     thinks = Reply(reasoning="Hm.", text="One.")
     with LoopbackServer([thinks, "Two.", "Three."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "anthropic")
-        openai = Directive("cfg", f"providers.llm.openai.base_url={server.url}")
+        openai = directive("cfg", f"providers.llm.openai.base_url={server.url}")
         notebook.ask("First.")
         notebook.ask("Second.")
         notebook.ask("Third.", openai, model="openai/x")
@@ -191,7 +185,7 @@ def test_configuration_change_by_a_tool_affects_the_next_request(
     try:
         with LoopbackServer([calls, "One.", "Two."]) as server:
             notebook = notebook_at(server, folder, monkeypatch, "openai")
-            notebook.ask("First.", Directive("cfg", "assistant.tool_choice=required"))
+            notebook.ask("First.", directive("cfg", "assistant.tool_choice=required"))
             notebook.ask("Second.")
             choices = [received.body["tool_choice"] for received in server.requests]
             assert choices == ["required", "none", "none"]
@@ -210,7 +204,7 @@ def test_missing_attachment_of_a_past_request_is_reported(
     (folder / "notes.md").write_text("Notes")
     with LoopbackServer(["One.", "Two."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "openai")
-        notebook.ask("First.", Directive("attach", "notes.md"))
+        notebook.ask("First.", directive("attach", "notes.md"))
         notebook.ask("Second.")
         (folder / "notes.md").unlink()
         shown = notebook.jp("request 1")
@@ -228,7 +222,7 @@ def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) ->
             notebook = Notebook(folder)
             notebook.ask("First.")
             with pytest.raises(jp.UsageError, match=r"no request .*and its last request is 1\.1"):
-                past_requests(notebook).find(name)
+                find_request(notebook.session, name)
 
 
 HOSTILE = "$(touch pwned) `touch pwned` 'q' \"d\" \\ \u202e\nEND_OF_BODY\n!! \x1b[2J é ☀ %0a"
@@ -264,18 +258,18 @@ def test_scripted_model_has_no_curl_command(folder: Path) -> None:
         Notebook(folder).jp("request --curl")
 
 
-def test_invalid_variable_name_is_not_used_in_a_command() -> None:
-    key = request_value("key_reference", "x-api-key", "", 'A"; touch pwned; "', is_set=True)
-    sent = request_value("sent_request", "POST", "https://h/a", {}, b"{}", key)
-    traced = TracedRequest(
-        "0.1",
-        "openai",
-        request_value("model_request", "m", request_value("request_context")),
-        sent,
-        ("exact request",),
-    )
+def test_invalid_variable_name_is_not_used_in_a_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = Notebook(folder)
+    notebook.jp("config assistant.model.id=openai/x")
+    openai = notebook.session.config.providers.llm.openai
+    with pytest.raises(jp.ConfigError, match="expected the name of an environment variable"):
+        notebook.jp("config providers.llm.openai.api_key_env='A\"; touch pwned; \"'")
+
+    monkeypatch.setitem(openai.__dict__, "api_key_env", 'A"; touch pwned; "')  # without a check
     with pytest.raises(jp.UsageError, match="a shell cannot read the variable"):
-        format_curl_command(traced)
+        notebook.jp("request --curl")
 
 
 def test_json_and_dict_equal_the_sent_body(
@@ -332,7 +326,7 @@ def test_secret_in_an_address_is_not_in_a_command(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://h/[a]?token=s3cr3t&b='$(id)'")
     notebook = Notebook(folder)
     notebook.session.configure(
-        Directive("cfg", "providers.llm.openai.api_key_env=PAST_KEY"), model="openai/x"
+        directive("cfg", "providers.llm.openai.api_key_env=PAST_KEY"), model="openai/x"
     )
     capsys.readouterr()
     notebook.jp("request --curl")

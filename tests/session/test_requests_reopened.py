@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.records import import_into_notebook
-from jp_nb.session.requests import PastRequests
+from jp_nb.cli import main
+from tests.kit.sessions import find_request
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall, reply_events
 from tests.support.sessions import Notebook, configure
@@ -132,7 +132,7 @@ def test_saved_conversation_sends_the_same_bytes(
         forked = open_again(folder, stored)
         forked.session.conversations.fork()
         notebook.jp("export there")
-        import_into_notebook(folder / "there", folder / "copy.ipynb")
+        assert main(["import", str(folder / "there"), str(folder / "copy.ipynb")]) == 0
         copy = nbformat.read(folder / "copy.ipynb", as_version=4).metadata["jp"]
         ways = {
             "reopened": stored,
@@ -144,8 +144,7 @@ def test_saved_conversation_sends_the_same_bytes(
                 opened = open_again(folder, record)
                 if way == "exported and imported":  # it has no signature
                     opened.session.active.accept()
-                past = PastRequests(opened.session.active, opened.session.turns)
-                found = [past.find(name).sent.body for name in NAMES]
+                found = [find_request(opened.session, name)["body"] for name in NAMES]
                 assert [without_cache_key(body) for body in found] == bodies
                 opened.ask("More.")
                 before = without_cache_marks(arrived[-1].body[key])

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands.setup_checks import run_checks
-from jp_nb.session import set_current
 from jp_nb.session.session import Session
+from tests.kit.sessions import current_session, directive
 from tests.support.cells import calls, error, kernel_with
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.kernel_client import FrontEnd
+from tests.support.sessions import run_line
 
 PLAIN = '[[replies]]\ntext = "one"\n' * 5
 
@@ -35,9 +34,8 @@ def folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def session(folder: Path) -> Iterator[Session]:
     made = Session(FakeHost(FakePrompter(yes("apply"))))
-    set_current(made)
-    yield made
-    set_current(None)
+    with current_session(made):
+        yield made
     made.close()
 
 
@@ -45,18 +43,20 @@ def ask(session: Session, *attach: str, script: str = "talk") -> list[list[Any]]
     """Run a turn; return the content of the attachments of each request."""
     provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
     before = len(provider.requests)
-    directives = [Directive("attach", text) for text in attach]
+    directives = [directive("attach", text) for text in attach]
     session.turns.run("Go.", model=f"scripted/{script}", directives=directives)
     return [[each.content for each in sent.attachments] for sent in provider.requests[before:]]
 
 
-def row(session: Session, name: str) -> str:
-    return str(dict(run_checks(session))[name])
+def doctor_line(session: Session, name: str) -> str:
+    """Return the line of `%jp doctor` about `name`."""
+    [line] = [x for x in run_line(session, "doctor").splitlines() if x.startswith(name)]
+    return line
 
 
 def test_file_is_in_every_request_with_its_current_content(session: Session, folder: Path) -> None:
     assert ask(session, "notes.md") == [["Delft is old"]]
-    assert row(session, "attachments") == "1, 0.0 kB in all"
+    assert "1, 0.0 kB in all" in doctor_line(session, "attachments")
     (folder / "notes.md").write_text("Delft is older")
     assert ask(session) == [["Delft is older"]]
     assert session.config.conversation.attachments == ["file://notes.md"]
@@ -81,12 +81,11 @@ def test_error_of_a_file_that_is_gone_says_how_to_detach_it(session: Session, fo
     with pytest.raises(jp.ConfigError) as caught:
         ask(session)
     assert 'conversation.attachments["file://notes.md"]: file ' in str(caught.value)
-    assert row(session, "attachments").startswith(
-        'error: conversation.attachments["file://notes.md"]'
-    )
+    shown = doctor_line(session, "attachments")
+    assert 'error: conversation.attachments["file://notes.md"]' in shown
     fix = str(caught.value).split("`%jp config ")[1].split("`")[0]
     [assignment] = shlex.split(fix)
-    session.configure(Directive("cfg", assignment))
+    session.configure(directive("cfg", assignment))
     assert ask(session) == [[]]
 
 
@@ -129,7 +128,7 @@ def test_missing_file_that_a_tool_attaches_ends_the_turn_and_can_be_detached(
         jp.ConfigError, match=r'attachments\["file:nots.md"\]: file .* does not exist'
     ):
         ask(session, script="tool")
-    session.configure(Directive("unset", 'conversation.attachments["file:nots.md"]'))
+    session.configure(directive("unset", 'conversation.attachments["file:nots.md"]'))
     assert ask(session) == [[]]
 
 
@@ -145,7 +144,7 @@ def test_model_that_answers_a_question_has_the_attachments(session: Session, fol
         '[[replies]]\nexpect = "old: True"\ntext = "Old."\n[inquiries]\n"is_old.sure" = true\n'
     )
     (folder / "asked.toml").write_text(calls(("is_old", {})) + answers)
-    session.configure(Directive("cfg", "conversation.tools.is_old.questions.sure.target=assistant"))
+    session.configure(directive("cfg", "conversation.tools.is_old.questions.sure.target=assistant"))
     try:
         assert ask(session, "notes.md", script="asked") == [["Delft is old"]] * 3
     finally:
@@ -156,7 +155,7 @@ def test_attachments_of_an_untrusted_record_are_read_once_the_user_trusts_it(
     folder: Path,
 ) -> None:
     first = Session(FakeHost())
-    first.configure(Directive("cfg", "conversation.attachments=file:/no/such/file"))
+    first.configure(directive("cfg", "conversation.attachments=file:/no/such/file"))
     stored: Any = first.document.to_json()
     first.close()
     session = Session(FakeHost(home=FakeHome(stored={**stored, "signature": None})))

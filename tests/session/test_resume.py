@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.config.directives import Directive
 from jp_nb.rendering.prompt_text import format_question
 from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.session.killed_session import (
     NOTEBOOK,
     define_tool,
@@ -134,10 +134,10 @@ def test_undefined_tool_is_an_error_before_the_question(killed_folder: Path) -> 
 
 def test_disabled_tool_is_an_error_before_the_question(killed_folder: Path) -> None:
     session = open_session(killed_folder, yes("run"))
-    session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=false"))
+    session.configure(directive("cfg", "conversation.tools.leave_mark.enable=false"))
     with pytest.raises(jp_nb.UsageError, match=r"tools.leave_mark.enable=true`, then `%jp resume`"):
         resume(session)
-    session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=true"))
+    session.configure(directive("cfg", "conversation.tools.leave_mark.enable=true"))
     assert resume(session).text.endswith("two")
     session.close()
 
@@ -161,13 +161,13 @@ def test_resume_without_a_user_runs_and_changes_nothing(killed_folder: Path) -> 
 
 def test_notices_of_a_resumed_turn_are_shown_once_when_it_begins(killed_folder: Path) -> None:
     session = open_session(killed_folder, yes("skip"), yes("skip"))
-    session.configure(Directive("cfg", "assistant.tool_choice=tool:absent"))
+    session.configure(directive("cfg", "assistant.tool_choice=tool:absent"))
     session.notices.clear()
     with pytest.raises(jp_nb.JpNbError, match="absent"):
         resume(session)
     assert session.notices == []
 
-    session.configure(Directive("cfg", "assistant.tool_choice=auto"))
+    session.configure(directive("cfg", "assistant.tool_choice=auto"))
     resume(session)
     assert session.notices == ["leave_mark skipped; the model is informed"]
     session.close()
@@ -273,7 +273,7 @@ def test_model_reads_that_a_skipped_call_may_have_run(
 ) -> None:
     forget_progress(killed_folder)
     session = open_session(killed_folder, yes("run"), yes("run"), yes("skip"), yes("skip_turn"))
-    session.configure(Directive("cfg", "conversation.tools.leave_mark.run=ask"))
+    session.configure(directive("cfg", "conversation.tools.leave_mark.run=ask"))
     assert resume(session).text.endswith("two")
     assert read_marks(killed_folder) == ["a"]
     for told, _ in responses(session):
@@ -326,6 +326,6 @@ def test_options_of_a_failed_turn_apply_again(clean_folder: Path) -> None:
     session.turns.run("First.", model="scripted/far")
     with pytest.raises(jp_nb.ProviderError):
         session.turns.run("Second.", model="scripted/near")
-    session.configure(Directive("cfg", "assistant.request.max_retries=0"))
+    session.configure(directive("cfg", "assistant.request.max_retries=0"))
     assert resume(session).text == "near"
     session.close()

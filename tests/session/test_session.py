@@ -13,14 +13,13 @@ import pytest
 
 import jp_nb
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.directives import Directive
 from jp_nb.config.validation import validate_plain_config
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.record.config_history import Projection
-from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import ConfigFiles
 from tests.kit.kinds import is_kind
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHome, FakeHost
 
 TOOL_TURN = """
@@ -49,7 +48,7 @@ def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path
     (folder / ".jp").mkdir()
     (folder / ".jp" / "config.toml").write_text("[values]\nimage_side = 500\n")
     session = Session(FakeHost())
-    options = [Directive("cfg", f"user.name={name}") for name in ("one", "two")]
+    options = [directive("cfg", f"user.name={name}") for name in ("one", "two")]
     session.turns.run("First.", new=True, model="scripted/talk", directives=options[:1])
     steps = {
         f.__code__: f.__name__
@@ -72,7 +71,7 @@ def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path
 
 def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
     host = FakeHost()
-    host.cell = CellRun("cell-1", "run-1")
+    host.start_cell("cell-1", "run-1")
     host.namespace["city"] = "Delft"
     session = Session(host)
     turn = session.turns.run("About {{city}}.", model="scripted/talk")
@@ -108,13 +107,13 @@ def test_closing_the_session_closes_providers_and_tool_sources(
 def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> None:
     host = FakeHost()
     session = Session(host)
-    session.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
-    host.cell = CellRun("cell-1", "run-1")
+    session.configure(directive("cfg", "assistant.model.id=scripted/talk"))
+    host.start_cell("cell-1", "run-1")
     session.turns.run("Hello.")
     first = session.document.conversation.id
-    host.cell = CellRun("cell-1", "run-2")
+    host.start_cell("cell-1", "run-2")
     session.turns.run("Hello.")
-    host.cell = CellRun("cell-2", "run-3")
+    host.start_cell("cell-2", "run-3")
     session.turns.run("And?")
     session.close()
     assert session.document.conversation.id != first
@@ -128,7 +127,7 @@ def test_stored_conversation_continues(folder: Path) -> None:
     stored = session.document.to_json()
     session.close()
     again = Session(FakeHost(home=FakeHome(stored=stored)))
-    again.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
+    again.configure(directive("cfg", "assistant.model.id=scripted/talk"))
     assert again.format_status().startswith("model scripted/talk · conversation restored (1 turn)")
     assert again.turns.run("And?").text == "two"
     again.close()
@@ -161,7 +160,7 @@ def test_configured_secret_in_a_tool_result_is_hidden(
 
     session = Session(FakeHost())
     monkeypatch.setattr("jp_nb.session._current", session)
-    secret = Directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
+    secret = directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
     try:
         turn = session.turns.run("Plan.", model="scripted/tools", directives=[secret])
     finally:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
 from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.session.base_config import base_config
 from jp_nb.session.settings import Settings
 from jp_nb.storage import config_files
 from jp_nb.storage.config_files import ConfigFiles
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.support.entries import new_stream
 
 ID = "assistant.model.id"
@@ -46,7 +46,7 @@ class Talk:
         self.settings = Settings(self.stream, files, trusted=True, is_local=True)
 
     def change(self, kind: Any, text: str) -> list[str]:
-        return self.settings.change(Directive(kind, text))
+        return self.settings.change(directive(kind, text))
 
     def a_tool_sets(
         self, model: Mapping[str, str], *, claims: Any = None, unsets: tuple[str, ...] = ()

@@ -14,7 +14,6 @@ from typing import Any, Final
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
 from jp_nb.record import config_history
 from jp_nb.record.clock import utc_now
 from jp_nb.record.stream import ConversationStream
@@ -24,8 +23,8 @@ from jp_nb.session.signed_here import SignedHere
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import get_signed_conversations_path
 from jp_nb.storage.trust import FolderTrust
-from jp_nb.toolkit.python import REGISTRY
 from tests.kit.records import new_event
+from tests.kit.sessions import directive
 from tests.support.sessions import AskedNotebook, bare_folder, write
 
 __all__ = ["bare_folder"]
@@ -59,7 +58,7 @@ def fill(folder: Path, word: str) -> None:
 
 
 def change(notebook: AskedNotebook, *assignments: str) -> None:
-    notebook.session.configure(*(Directive("cfg", each) for each in assignments))
+    notebook.session.configure(*(directive("cfg", each) for each in assignments))
 
 
 def call(notebook: AskedNotebook) -> None:
@@ -157,7 +156,7 @@ def test_copied_notebook_selects_no_script_of_the_new_folder(
             copied.session.turns.run("Hello.")
         copied.session.close()
     finally:
-        REGISTRY.remove("check")
+        jp.remove_tool("check")
     assert runs == []
 
 

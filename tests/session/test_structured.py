@@ -18,13 +18,13 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 import jp_nb
-from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.record.events import ChatResponse
 from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
 from jp_nb.session.structured import AnswerForm, is_schema_like, read_answer_form
 from tests.kit.kinds import is_kind
+from tests.kit.sessions import directive
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -307,7 +307,7 @@ def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sess
 
 
 def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> jp_nb.Turn:
-    url = Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
+    url = directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
     model = f"{provider}/m"
     return session.turns.run("Go.", model=model, directives=[url], schema=schema)
 
@@ -375,9 +375,9 @@ def test_json_in_a_code_fence_is_the_answer(
     fenced = f"```json\n{json.dumps(FULL)}\n```"
     replies = [fenced, f"Here it is:\n\n{fenced}\n\nGood luck."]
     with LoopbackServer(replies) as server:
-        directives = [Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")]
+        directives = [directive("cfg", f"providers.llm.{provider}.base_url={server.url}")]
         if dialect:
-            directives.append(Directive("cfg", f"providers.llm.{provider}.dialect={dialect}"))
+            directives.append(directive("cfg", f"providers.llm.{provider}.dialect={dialect}"))
         turns = [
             session.turns.run("Go.", model=f"{provider}/m", directives=directives, schema="Trip")
             for _ in replies

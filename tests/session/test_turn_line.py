@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.session import set_current, turn_line
+from jp_nb.session import turn_line
 from jp_nb.session.session import Session
-from jp_nb.toolkit.python import REGISTRY
 from tests.kit.questions import answered
+from tests.kit.sessions import current_session, directive
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -41,7 +40,8 @@ def answer(request: Received) -> Reply:
     kind = asked.split()[0]
     if kind == "failure":
         return Reply(status=400, message=f"no answer to {asked}")
-    if kind in REGISTRY.all() and messages[-1]["role"] != "tool":
+    offered = [tool["function"]["name"] for tool in request.body.get("tools", [])]
+    if kind in offered and messages[-1]["role"] != "tool":
         return Reply(tool_calls=(ToolCall(kind),))
     pause = 0.002 if kind == "slow" else 0.0
     return Reply(f"answer to {asked}", pause=pause)
@@ -87,13 +87,12 @@ def session(bare_folder: Path) -> Iterator[Session]:
     with LoopbackServer(answer) as server:
         opened = Session(FakeHost(prompter))
         opened.configure(
-            Directive("cfg", f"providers.llm.openai.base_url={server.url}"),
-            Directive("cfg", "assistant.request.max_retries=0"),
+            directive("cfg", f"providers.llm.openai.base_url={server.url}"),
+            directive("cfg", "assistant.request.max_retries=0"),
             model="openai/m",
         )
-        set_current(opened)
-        yield opened
-        set_current(None)
+        with current_session(opened):
+            yield opened
         opened.close()
 
 
@@ -347,7 +346,7 @@ def test_command_is_refused_while_another_thread_prepares_its_turn(session: Sess
         with pytest.raises(jp.UsageError, match="a turn is still running"):
             session.conversations.new()
         with pytest.raises(jp.UsageError, match="a turn is still running"):
-            session.configure(Directive("cfg", "assistant.name=Nell"))
+            session.configure(directive("cfg", "assistant.name=Nell"))
         goes_on.set()
         assert turn.result().text == "answer to plain slow"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
 from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.session.session import Session
+from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.notebook_runs import NOTEBOOKS
 
@@ -52,7 +52,7 @@ def test_each_request_without_a_model_says_how_to_choose_one(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
-    session.configure(Directive("cfg", "providers.llm.openrouter.api_key_env=MY_KEY"))
+    session.configure(directive("cfg", "providers.llm.openrouter.api_key_env=MY_KEY"))
     for question in ("Why is the sky blue?", "Do I need an umbrella?", "And tomorrow?"):
         said = run_refused_turn(session, question)
         assert said.startswith("No model is configured.")

@@ -10,13 +10,10 @@ from typing import Any, Final
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session
-from jp_nb.session.turn_retry import TurnRetry
-from jp_nb.toolkit.python import REGISTRY
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
-from tests.support.sessions import bare_folder, write
+from tests.support.sessions import bare_folder, run_line, write
 
 __all__ = ["bare_folder"]
 
@@ -51,7 +48,7 @@ def wiped() -> Iterator[list[str]]:
         return "done"
 
     yield runs
-    REGISTRY.remove("wipe")
+    jp.remove_tool("wipe")
 
 
 def open_stored(folder: Path, *events: dict[str, Any]) -> Session:
@@ -80,7 +77,7 @@ def test_retry_repeats_no_metadata_of_an_untrusted_record(
     bare_folder: Path, wiped: list[str], key: str
 ) -> None:
     session = open_stored(bare_folder, *turn(**{key: STRANGE[key]}, cell_id="c1"))
-    TurnRetry(session).run()
+    run_line(session, "retry")
     [request] = session.document.conversation.requests
     assert request.metadata == {"cell_id": "c1"}
     sent = session.turns.last_request
@@ -99,11 +96,11 @@ def test_resume_and_retry_name_no_tool_of_an_untrusted_record(
     failed["metadata"] = {"no_answer": {"ended": "failed", "takes_back": 0}}
     session = open_stored(bare_folder, *unanswered, failed)
     with suppress(jp.JpNbError):  # there may be nothing to resume
-        TurnResumption(session).run()
+        run_line(session, "resume")
     sent = session.turns.last_request
     if sent is not None:
         assert sent.request.tool_choice == "auto"
-    TurnRetry(session).run(model="scripted/talk")
+    run_line(session, "retry -m scripted/talk")
     sent = session.turns.last_request
     assert sent is not None
     assert sent.request.tool_choice == "auto"
@@ -117,7 +114,7 @@ def test_own_tool_choice_is_repeated_in_an_untrusted_conversation(
     session = open_stored(bare_folder, *turn())
     session.turns.run("Wipe it.", tool_choice="tool:wipe")
     for _ in range(2):
-        TurnRetry(session).run()
+        run_line(session, "retry")
         [*_, request] = session.document.conversation.requests
         assert request.metadata.get("tool_choice") == "tool:wipe"
     session.close()
@@ -126,7 +123,7 @@ def test_own_tool_choice_is_repeated_in_an_untrusted_conversation(
 def test_trusted_tool_choice_is_repeated(bare_folder: Path, wiped: list[str]) -> None:
     session = open_stored(bare_folder, *turn(tool_choice="tool:wipe"))
     session.active.accept()
-    TurnRetry(session).run()
+    run_line(session, "retry")
     [request] = session.document.conversation.requests
     assert request.metadata.get("tool_choice") == "tool:wipe"
     session.close()

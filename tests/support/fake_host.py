@@ -160,6 +160,10 @@ class FakeHost:
     def find_notebook(self) -> FakeHome:
         return self.home
 
+    def start_cell(self, cell_id: str | None, execution: str | None = None) -> None:
+        """Let the next turns belong to this run of a cell."""
+        self.cell = host_value("cell_run", cell_id, execution)
+
     def cell_run(self) -> Any:
         return self.cell
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, ModuleType
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import jp_nb
 
-def interrupt_at_step(number: int, function: Callable[[], object], *modules: ModuleType) -> bool:
-    """Call `function`, and interrupt it at a step of these modules; return False if it ends before.
+PACKAGE = str(Path(jp_nb.__file__).parent)
+
+
+def interrupt_at_step(number: int, function: Callable[[], object]) -> bool:
+    """Call `function`, and interrupt it at this step; return False if it ends before.
+
+    The steps are those of `jp_nb` and of its `with` blocks.
 
     Raises:
         KeyboardInterrupt: The interrupt ended `function`.
     """
-    files = {module.__file__ for module in modules}
     left = number
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        if frame.f_code.co_filename in files:
+        if frame.f_code.co_filename.startswith((PACKAGE, contextlib.__file__)):
             left -= 1
             if left == 0:
                 signal.raise_signal(signal.SIGINT)

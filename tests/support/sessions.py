@@ -17,7 +17,6 @@ from pydantic import JsonValue
 import jp_nb
 from jp_nb.session.session import Session
 from jp_nb.storage import files
-from tests.kit.hosts import host_value
 from tests.kit.questions import answered
 from tests.kit.sessions import new_session, run_jp
 from tests.support.fake_host import FakeHome, FakeHost
@@ -60,6 +59,13 @@ def shell_of(session: Session) -> FakeShell:
     host: Any = session.host
     shell: FakeShell = host.shell
     return shell
+
+
+def run_line(session: Session, line: str) -> str:
+    """Run `%jp LINE` in `session`, and return what it displayed."""
+    shell = FakeShell()
+    run_jp(session, shell, line)
+    return "\n".join(shell.shown)
 
 
 class Notebook:
@@ -146,7 +152,7 @@ class AskedNotebook(Notebook):
 
     def call(self, tool: str, **arguments: Any) -> Any:
         """Run a turn in which the model calls `tool`."""
-        self.host.cell = host_value("cell_run", f"{self.name}-{next(self._cells)}", "run")
+        self.host.start_cell(f"{self.name}-{next(self._cells)}", "run")
         given = _toml(arguments)[1:-1]
         name = f"script-{next(self._numbers)}"
         (self.folder / f"{name}.toml").write_text(
