@@ -7,20 +7,18 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.app import AppConfig
 from jp_nb.session import agent_runner
 from jp_nb.session.agent_runner import AgentThread
-from jp_nb.session.discovered_tools import DiscoveredTools
-from jp_nb.session.resolver import Resolver
-from jp_nb.toolkit.base import ToolSource
-from tests.kit.tools import configured
-from tests.support.fakes import for_tool
+from jp_nb.session.session import Session
+from tests.kit.sessions import directive
+from tests.kit.tool_sources import discovered_source
+from tests.support.fake_host import FakeHost
 
 
 @pytest.fixture
@@ -150,43 +148,13 @@ def test_task_that_raises_an_exit_does_not_end_the_loop(
     assert agent.run(work()).result(timeout=20) == type(raised).__name__
 
 
-class Shelf(ToolSource):
-    """A tool source that records its calls and their threads."""
-
-    name = "mcp.shelf"
-
-    def __init__(self) -> None:
-        self.happened: list[tuple[str, str]] = []
-
-    def _note(self, what: str) -> None:
-        self.happened.append((what, threading.current_thread().name))
-
-    async def start(self) -> None:
-        self._note("start")
-
-    async def list(self, wanted: Any) -> Any:
-        self._note("list")
-        return {}
-
-    async def close(self) -> None:
-        self._note("close")
-
-
-def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
-    shelf = Shelf()
-    config = configured(for_tool("book", source="mcp.shelf.book"))
-    active: Any = SimpleNamespace(discovered=DiscoveredTools())
-
-    def sources(_: AppConfig) -> list[Any]:
-        return [shelf]
-
-    resolver = Resolver(active, sources)
-
-    def tools() -> Any:
-        return agent.wait_for(resolver.tools(config))
-
-    assert "book" in tools().missing
-    assert "book" in tools().missing
-    agent.close(*resolver.take_closing())
-    there = "jp_nb agent"
-    assert shelf.happened == [(what, there) for what in ("start", "list", "list", "close")]
+def test_tool_sources_live_on_the_agent_thread(bare_folder: Path) -> None:
+    (bare_folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n')
+    with discovered_source("search") as source:
+        session = Session(FakeHost())
+        options = [directive("tool", "mcp.books")]
+        session.turns.run("Hello.", model="scripted/talk", directives=options)
+        assert source.happened == ["start"]
+        session.close()
+    assert source.happened == ["start", "close"]
+    assert source.threads == {"jp_nb agent"}

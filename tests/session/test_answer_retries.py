@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_answer_that_does_not_fit_goes_back_to_the_model(
     assert "BONN" in rejected
     assert "write it with small letters" in told
     assert "$.name" in told
-    parts: list[Any] = turn.parts[-3:]
+    parts: Sequence[Any] = turn.parts[-3:]
     [first, reason, last] = parts
     assert (first.data, last.data) == (SHOUTED, DELFT)
     assert "write it with small letters" in reason.content

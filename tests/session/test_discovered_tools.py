@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.tree.tool_settings import ToolConfig
-from jp_nb.errors import ToolSourceError
-from jp_nb.session import resolver
-from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
-from jp_nb.toolkit.base import Tool, ToolSource
 from tests.kit.sessions import directive
+from tests.kit.tool_sources import discovered_source
 from tests.support.sessions import SCRIPT, Notebook
 
 
-class Page(Tool):
-    """A tool that returns its name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.schema = {"type": "object", "properties": {"page": {"type": "integer"}}}
-
-    async def run(
-        self, arguments: Mapping[str, JsonValue], context: jp.ToolContext, cell: Any
-    ) -> jp.Outcome:
-        return jp.Success(f"{self.name}: page {arguments.get('page')}")
-
-
-@dataclass(eq=False)
-class Books(ToolSource):
-    """A source that finds the tools `pages` when it is asked.
-
-    Attributes:
-        happened: The operations so far.
-    """
-
-    pages: tuple[str, ...] = ("search", "read")
-    fails: Exception | None = None
-    happened: list[str] = field(default_factory=list)
-    name = "mcp.books"
-    discovers = True
-
-    async def start(self) -> None:
-        self.happened.append("start")
-        if self.fails is not None:
-            raise self.fails
-
-    async def discover(self) -> Any:
-        return {
-            f"books__{page}": {
-                "source": f"mcp.books.{page}",
-                "toolset": "mcp.books",
-                "description": f"How to {page}.",
-            }
-            for page in self.pages
-        }
-
-    def may_have(self, name: str) -> bool:
-        return name.startswith("books__")
-
-    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        own = {name: (tool.source or "").rpartition(".")[2] for name, tool in wanted.items()}
-        return {name: Page(page) for name, page in own.items() if page in self.pages}
-
-    async def close(self) -> None:
-        self.happened.append("close")
-
-
 @pytest.fixture
-def books(monkeypatch: pytest.MonkeyPatch) -> Books:
-    source = Books()
-    monkeypatch.setattr(resolver, "LOCAL_TOOL_SOURCES", (*LOCAL_TOOL_SOURCES, source))
-    return source
+def books() -> Iterator[Any]:
+    with discovered_source("search", "read") as source:
+        yield source
 
 
 @pytest.fixture
@@ -107,7 +47,7 @@ def turn_off(name: str) -> Any:
 ALL = {"books__search": "How to search.", "books__read": "How to read."}
 
 
-def test_source_starts_when_a_turn_first_offers_its_tools(folder: Path, books: Books) -> None:
+def test_source_starts_when_a_turn_first_offers_its_tools(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     assert sent(notebook) == {}
     assert books.happened == []
@@ -119,13 +59,13 @@ def test_source_starts_when_a_turn_first_offers_its_tools(folder: Path, books: B
     assert books.happened == ["start", "close"]
 
 
-def test_one_tool_is_named_by_its_source_or_its_name(folder: Path, books: Books) -> None:
+def test_one_tool_is_named_by_its_source_or_its_name(folder: Path, books: Any) -> None:
     one = {"books__read": "How to read."}
     assert sent(Notebook(folder), turn_on("mcp.books.read")) == one
     assert sent(Notebook(folder), turn_on("books__read")) == one
 
 
-def test_tool_that_was_switched_off_stays_off_in_its_toolset(folder: Path, books: Books) -> None:
+def test_tool_that_was_switched_off_stays_off_in_its_toolset(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     assert sent(notebook, turn_on("mcp.books"), turn_off("books__read")) == {
         "books__search": "How to search."
@@ -135,9 +75,7 @@ def test_tool_that_was_switched_off_stays_off_in_its_toolset(folder: Path, books
     assert sent(notebook, turn_on("mcp.books")) == ALL
 
 
-def test_another_kernel_finds_the_tools_of_the_conversation_again(
-    folder: Path, books: Books
-) -> None:
+def test_another_kernel_finds_the_tools_of_the_conversation_again(folder: Path, books: Any) -> None:
     before = Notebook(folder)
     sent(before, turn_on("mcp.books"))
     deltas = [each.delta for each in before.session.document.conversation.deltas]
@@ -147,7 +85,7 @@ def test_another_kernel_finds_the_tools_of_the_conversation_again(
     assert sent(before) == ALL
 
 
-def test_setting_of_a_tool_applies_before_and_after_it_is_found(folder: Path, books: Books) -> None:
+def test_setting_of_a_tool_applies_before_and_after_it_is_found(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     notebook.jp('config conversation.tools.books__read.description="Mine."')
     assert sent(notebook) == {}
@@ -157,7 +95,7 @@ def test_setting_of_a_tool_applies_before_and_after_it_is_found(folder: Path, bo
 
 
 def test_tool_that_is_configured_under_another_name_is_offered_once(
-    folder: Path, books: Books
+    folder: Path, books: Any
 ) -> None:
     notebook = Notebook(folder)
     notebook.jp('config conversation.tools.look.source="mcp.books.search"')
@@ -165,7 +103,7 @@ def test_tool_that_is_configured_under_another_name_is_offered_once(
     assert set(sent(notebook, turn_on("mcp.books"))) == {"look", "books__read"}
 
 
-def test_tool_choice_names_a_tool_that_is_not_known_yet(folder: Path, books: Books) -> None:
+def test_tool_choice_names_a_tool_that_is_not_known_yet(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     found = sent(notebook, turn_on("mcp.books"), tool_choice="tool:books__read")
     assert found == ALL
@@ -173,14 +111,14 @@ def test_tool_choice_names_a_tool_that_is_not_known_yet(folder: Path, books: Boo
         notebook.ask("Hello.", tool_choice="tool:books__red")
 
 
-def test_unknown_tool_of_a_source_is_an_error(folder: Path, books: Books) -> None:
+def test_unknown_tool_of_a_source_is_an_error(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     for name in ("mcp.books.burn", "mcp.bank", "books__burn"):
         with pytest.raises(jp.ConfigError, match=f"Tool not found: {name}"):
             notebook.ask("Hello.", turn_on(name))
 
 
-def test_list_of_tools_shows_a_source_and_starts_it_by_name(folder: Path, books: Books) -> None:
+def test_list_of_tools_shows_a_source_and_starts_it_by_name(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     sent(notebook)
     assert "mcp.books.*" in notebook.jp("tools")
@@ -193,34 +131,34 @@ def test_list_of_tools_shows_a_source_and_starts_it_by_name(folder: Path, books:
     assert "books__read" in notebook.jp("tools")
 
 
-def test_call_outside_of_the_conversation_starts_the_source(folder: Path, books: Books) -> None:
+def test_call_outside_of_the_conversation_starts_the_source(folder: Path, books: Any) -> None:
     notebook = Notebook(folder)
     notebook.jp("config conversation.tools.books__read.run=unattended")
     assert "read: page 3" in notebook.jp("call books__read page=3")
 
 
-def test_failed_source_is_reported_and_the_turn_continues(folder: Path, books: Books) -> None:
-    books.fails = OSError("no such program")
+def test_failed_source_is_reported_and_the_turn_continues(folder: Path, books: Any) -> None:
+    books.failure = "no such program"
     notebook = Notebook(folder)
     assert sent(notebook, turn_on("mcp.books")) == {}
     assert books.happened.count("start") == 1
-    books.fails = None
+    books.failure = ""
     assert sent(notebook) == ALL
 
 
-def test_failed_required_source_ends_the_turn_before_a_request(folder: Path, books: Books) -> None:
+def test_failed_required_source_ends_the_turn_before_a_request(folder: Path, books: Any) -> None:
     books.is_required = True
-    books.fails = ToolSourceError("the server books ended at once: npx books (set, not shown)")
+    books.failure = "the server books ended at once: npx books (set, not shown)"
     notebook = Notebook(folder)
-    with pytest.raises(ToolSourceError, match=r"^the server books ended at once: npx books"):
+    with pytest.raises(jp.JpNbError, match=r"^the server books ended at once: npx books"):
         sent(notebook, turn_on("mcp.books"))
     assert books.happened.count("start") == 1
     assert notebook.session.document.conversation.turn_count == 0
-    with pytest.raises(ToolSourceError, match=r"^the server books ended at once: npx books"):
+    with pytest.raises(jp.JpNbError, match=r"^the server books ended at once: npx books"):
         notebook.jp("tools mcp.books")
 
 
-def test_python_function_keeps_its_name(folder: Path, books: Books) -> None:
+def test_python_function_keeps_its_name(folder: Path, books: Any) -> None:
     import jp_nb
 
     @jp_nb.tool(name="books__read")

@@ -2,75 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.session.mcp_launches import ServerLaunches
-from jp_nb.storage.config_files import ConfigFiles
-from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, form_end
+from tests.session.servers import configure, remove_configuration, turn_on
+from tests.support.sessions import SCRIPT, AskedNotebook
+
+pytest.importorskip("mcp")
 
 
-def make_server(**settings: object) -> McpServer:
-    return McpServer.model_validate({"command": "sh", "inputs": {"key": "Your key"}, **settings})
+def make_server(folder: Path, **settings: Any) -> dict[str, Any]:
+    """Return the settings of a program that appends its variables to `starts`, and ends at once."""
+    program = f'echo "A=$A, level=$BOOKS_LEVEL, key=$ANTHROPIC_API_KEY" >> {folder}/starts'
+    return {
+        "command": "sh",
+        "arguments": ["-c", program],
+        "inputs": {"key": "Your key"},
+        **settings,
+    }
 
 
-async def find_environment(launches: ServerLaunches, name: str, server: McpServer) -> object:
-    launch = await launches.resolve(name, server)
-    assert is_kind(launch, "stdio_launch")
-    return dict(launch.environment)
+@pytest.fixture
+def notebook(bare_folder: Path) -> Iterator[AskedNotebook]:
+    (bare_folder / "story.toml").write_text(SCRIPT * 9)
+    opened = AskedNotebook(bare_folder)
+    yield opened
+    opened.session.close()
+    remove_configuration()
+
+
+def start(notebook: AskedNotebook, server: str) -> list[str]:
+    """Start a server with a turn; return the lines of all starts."""
+    with pytest.raises(jp.JpNbError):  # it is no server
+        notebook.ask("Hello.", *turn_on(f"mcp.{server}"), model="scripted/story")
+    file = notebook.folder / "starts"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def give(notebook: AskedNotebook, answer: str) -> None:
+    """Prepare the user's answer to the next form of inputs."""
+    notebook.ends.append(form_end([answered(answer)]))
 
 
 @pytest.mark.req("R-MCP-66")
-async def test_input_is_asked_once_until_the_server_changes(tmp_path: Path) -> None:
-    asked: list[tuple[str, Mapping[str, str]]] = []
+def test_input_is_asked_once_until_the_server_changes(
+    notebook: AskedNotebook, bare_folder: Path
+) -> None:
+    server = make_server(bare_folder, env={"A": "${input:key}"})
+    configure({"books": server, "other": server, "plain": make_server(bare_folder)})
+    for number in range(1, 4):
+        give(notebook, f"answer {number}")
 
-    async def ask(name: str, inputs: Mapping[str, str]) -> Mapping[str, str]:
-        asked.append((name, inputs))
-        return {each: f"answer {len(asked)}" for each in inputs}
+    assert len(start(notebook, "books")) == 1
+    started = start(notebook, "books")
+    assert started == ["A=answer 1, level=, key="] * 2
+    [form] = notebook.person.asked
+    assert [page.question.text for page in form.pages] == ["Your key"]
 
-    launches = ServerLaunches(ConfigFiles(tmp_path), ask)
-    server = make_server(env={"A": "${input:key}"})
-    assert await find_environment(launches, "books", server) == {"A": "answer 1"}
-    assert await find_environment(launches, "books", server) == {"A": "answer 1"}
-    assert asked == [("books", {"key": "Your key"})]
-
-    changed = make_server(env={"A": "${input:key}"}, arguments=["--to", "elsewhere"])
-    assert await find_environment(launches, "books", changed) == {"A": "answer 2"}
-    assert await find_environment(launches, "other", server) == {"A": "answer 3"}
-    await launches.resolve("plain", make_server())
-    assert len(asked) == 3
+    started = start(notebook, "other")
+    assert started[2:] == ["A=answer 2, level=, key="]
+    configure({"books": {**server, "arguments": [*server["arguments"], "more"]}})
+    started = start(notebook, "books")
+    assert started[3:] == ["A=answer 3, level=, key="]
+    configure({"plain": make_server(bare_folder)})
+    started = start(notebook, "plain")
+    assert started[4:] == ["A=, level=, key="]
+    assert len(notebook.person.asked) == 3
 
 
-async def test_input_without_a_user_is_an_error(tmp_path: Path) -> None:
-    launches = ServerLaunches(ConfigFiles(tmp_path))
-    with pytest.raises(jp.ConfigError, match="no user is available"):
-        await launches.resolve("books", make_server(env={"A": "${input:key}"}))
+def test_input_without_a_user_is_an_error(bare_folder: Path) -> None:
+    configure({"books": make_server(bare_folder, env={"A": "${input:key}"})})
+    notebook = AskedNotebook(bare_folder, headless=True)
+    with pytest.raises(jp.JpNbError, match="no user is available"):
+        notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    notebook.session.close()
+    assert not (bare_folder / "starts").exists()
 
 
 @pytest.mark.req("R-MCP-67")
-async def test_variables_of_the_kernel_are_passed_by_name_and_missing_ones_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_variables_of_the_kernel_are_passed_by_name_and_missing_ones_are_named(
+    notebook: AskedNotebook, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BOOKS_LEVEL", "3")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "hunter2-hunter2")
-    files = ConfigFiles(tmp_path)
-    server = make_server(variables=["BOOKS_LEVEL", "BOOKS_MISSING"])
+    variables = ["BOOKS_LEVEL", "BOOKS_MISSING"]
+    configure({"books": make_server(bare_folder, variables=variables)})
     for _ in range(2):
-        found = await find_environment(ServerLaunches(files), "books", server)
-        assert found == {"BOOKS_LEVEL": "3"}
-    [notice] = files.take_notices()
+        started = start(notebook, "books")
+    assert started == ["A=, level=3, key="] * 2
+    [notice] = [each for each in notebook.take_notices() if "BOOKS_" in each]
     assert "MCP server books: the environment variable BOOKS_MISSING" in notice
 
 
-async def test_file_of_variables_that_others_can_change_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("A=1\n")
-    launches = ServerLaunches(ConfigFiles(tmp_path))
-    server = make_server(env_file=".env")
-    assert await find_environment(launches, "books", server) == {"A": "1"}
-    (tmp_path / ".env").chmod(0o666)
-    with pytest.raises(jp.ConfigError, match="is writable for everyone"):
-        await launches.resolve("books", server)
+def test_file_of_variables_that_others_can_change_is_not_read(
+    notebook: AskedNotebook, bare_folder: Path
+) -> None:
+    (bare_folder / ".env").write_text("A=1\n")
+    configure({"books": make_server(bare_folder, env_file=".env")})
+    assert start(notebook, "books") == ["A=1, level=, key="]
+    (bare_folder / ".env").chmod(0o666)
+    with pytest.raises(jp.JpNbError, match="is writable for everyone"):
+        notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    assert (bare_folder / "starts").read_text() == "A=1, level=, key=\n"

@@ -263,12 +263,14 @@ def test_invalid_variable_name_is_not_used_in_a_command(
 ) -> None:
     notebook = Notebook(folder)
     notebook.jp("config assistant.model.id=openai/x")
-    openai = notebook.session.config.providers.llm.openai
-    with pytest.raises(jp.ConfigError, match="expected the name of an environment variable"):
-        notebook.jp("config providers.llm.openai.api_key_env='A\"; touch pwned; \"'")
+    refused = "api_key_env: expected the name of an environment variable"
+    for name in ('A"; touch pwned; "', "$(touch pwned)", "A-B", "1A", ""):
+        with pytest.raises(jp.ConfigError, match=refused):
+            notebook.session.configure(directive("cfg", f"providers.llm.openai.api_key_env={name}"))
 
+    openai = notebook.session.config.providers.llm.openai
     monkeypatch.setitem(openai.__dict__, "api_key_env", 'A"; touch pwned; "')  # without a check
-    with pytest.raises(jp.UsageError, match="a shell cannot read the variable"):
+    with pytest.raises(jp.ConfigError, match=refused):
         notebook.jp("request --curl")
 
 

@@ -1,9 +1,8 @@
-"""Settings without a session: files, a record, and changes by tools."""
+"""Settings of a conversation: files, a record, and changes by tools."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,39 +10,33 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
-from jp_nb.session.base_config import base_config
-from jp_nb.session.settings import Settings
-from jp_nb.storage import config_files
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.session.session import Session
 from tests.kit.records import new_event
 from tests.kit.sessions import directive
-from tests.support.entries import new_stream
+from tests.support.fake_host import FakeHome, FakeHost
 
 ID = "assistant.model.id"
 BOTH = {"provider": "openai", "name": "by-tool"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace whose file `dev` sets a model and a name."""
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
-    work = tmp_path / "work"
-    (work / ".jp").mkdir(parents=True)
-    (work / ".jp" / "config.toml").write_text(f'{ID} = "anthropic/base"\n')
-    (work / "dev.toml").write_text(f'{ID} = "google/by-file"\nuser.name = "by-file"\n')
-    return work
+def folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trusted workspace whose file `dev` sets a model and a name."""
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(bare_folder))
+    (bare_folder / ".jp").mkdir()
+    (bare_folder / ".jp" / "config.toml").write_text(f'{ID} = "anthropic/base"\n')
+    (bare_folder / "dev.toml").write_text(f'{ID} = "google/by-file"\nuser.name = "by-file"\n')
+    return bare_folder
 
 
 class Talk:
     """A conversation in a workspace, with its settings."""
 
-    def __init__(self, folder: Path) -> None:
-        files = ConfigFiles(folder)
-        self.stream = new_stream(base_config=base_config(files))
-        self.settings = Settings(self.stream, files, trusted=True, is_local=True)
+    def __init__(self, folder: Path, stored: Any = None) -> None:
+        session = Session(FakeHost(home=FakeHome(folder / "nb.ipynb", stored=stored)))
+        self.document = session.document
+        self.stream = session.document.conversation
+        self.settings = session.settings
 
     def change(self, kind: Any, text: str) -> list[str]:
         return self.settings.change(directive(kind, text))
@@ -53,14 +46,20 @@ class Talk:
     ) -> None:
         """Append the change of an approved proposal, as the agent does."""
         touched = [*(f"{ID}.{key}" for key in model), *unsets]
-        call = ProposedBy("change_model", "call_1", tuple(touched), "person", "form")
+        proposal = {
+            "tool": "change_model",
+            "call_id": "call_1",
+            "paths": touched,
+            "applied_by": "person",
+            "channel": "form",
+        }
         self.stream.append(
             new_event(
                 "config_delta",
                 delta={"assistant": {"model": {"id": dict(model)}}} if model else {},
                 unsets=unsets,
                 claims=dict.fromkeys(touched, claims),
-                metadata=make_proposal_metadata([call]),
+                metadata={"proposed_by": [proposal]},
             )
         )
 
@@ -130,10 +129,7 @@ def test_model_of_a_tool_survives_in_a_restored_conversation(folder: Path) -> No
     talk = Talk(folder)
     talk.change("cfg", "dev.toml")
     talk.a_tool_sets(BOTH)
-    raw = json.loads(json.dumps(talk.stream.raw))
-    again = Talk(folder)
-    again.stream = new_stream(*raw, base_config=talk.stream.base_config)
-    again.settings = Settings(again.stream, ConfigFiles(folder), trusted=True)
+    again = Talk(folder, stored=json.loads(json.dumps(talk.document.to_json())))
     again.change("no_cfg", "dev.toml")
     assert (again.model, again.name) == ("openai/by-tool", None)
 

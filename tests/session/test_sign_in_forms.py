@@ -14,10 +14,7 @@ pytest.importorskip("mcp")
 
 
 import jp_nb as jp
-from jp_nb.errors import ToolSourceError
 from jp_nb.session import sign_in_forms
-from jp_nb.storage import mcp_credentials
-from jp_nb.storage.mcp_credentials import get_credentials_path
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, not_answered
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
@@ -31,7 +28,7 @@ Open = Callable[..., AskedNotebook]
 @pytest.fixture
 def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedServer]:
     """A server that needs a sign-in, as `books` in the user's configuration."""
-    monkeypatch.setattr(mcp_credentials, "get_data_folder", lambda: tmp_path / "data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(sign_in_forms, "RETURN_SECONDS", 0.01)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "story.toml").write_text(SCRIPT * 3)
@@ -88,6 +85,10 @@ class Browser:
         return answered(self.address, "form")
 
 
+def credentials_path(folder: Path) -> Path:
+    return folder / "data" / "jp" / "mcp-credentials.json"
+
+
 def find_tokens(folder: Path) -> list[Path]:
     """Return the files below `folder` that contain a token or the code of the sign-in."""
     found = []
@@ -123,7 +124,7 @@ def test_user_on_another_computer_signs_in_with_the_command(
         assert "-secret" not in text
         assert "the-code" not in text
     assert (tmp_path / "story.jsonl").exists()
-    assert find_tokens(tmp_path) == [get_credentials_path()]
+    assert find_tokens(tmp_path) == [credentials_path(tmp_path)]
 
 
 @pytest.mark.req("R-MCP-80")
@@ -154,7 +155,7 @@ def test_unattended_turn_begins_no_sign_in_and_names_the_command(
     guarded: GuardedServer, open_notebook: Open
 ) -> None:
     notebook = open_notebook(headless=True)
-    with pytest.raises(ToolSourceError, match=r"`%jp mcp sign-in books`"):
+    with pytest.raises(jp.JpNbError, match=r"`%jp mcp sign-in books`"):
         notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
     with pytest.raises(jp.PromptUnavailable, match="No user is available to sign in"):
         notebook.jp("mcp sign-in books")
@@ -163,27 +164,31 @@ def test_unattended_turn_begins_no_sign_in_and_names_the_command(
 
 @pytest.mark.req("R-MCP-80")
 def test_user_who_closes_the_form_gets_the_command(
-    guarded: GuardedServer, open_notebook: Open
+    guarded: GuardedServer, open_notebook: Open, tmp_path: Path
 ) -> None:
     notebook = open_notebook()
     notebook.ends.append(not_answered("cancelled", "form"))
-    with pytest.raises(ToolSourceError, match=r"did not finish.*`%jp mcp sign-in books`"):
+    with pytest.raises(jp.JpNbError, match=r"did not finish.*`%jp mcp sign-in books`"):
         notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
     notebook.ends.append(not_answered("cancelled", "form"))
     with pytest.raises(jp.PromptCancelled, match="did not finish"):
         notebook.jp("mcp sign-in books")
-    assert not get_credentials_path().exists()
+    assert not credentials_path(tmp_path).exists()
 
 
 def test_signed_out_user_has_no_token(
-    guarded: GuardedServer, open_notebook: Open, capsys: pytest.CaptureFixture[str]
+    guarded: GuardedServer,
+    open_notebook: Open,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     notebook = open_notebook()
     notebook.ends.append(Browser(notebook).sign_in_here)
     notebook.jp("mcp sign-in books")
+    assert find_tokens(tmp_path) == [credentials_path(tmp_path)]
     notebook.jp("mcp sign-out books")
     assert "tokens of the MCP server books were deleted" in capsys.readouterr().out
-    assert find_tokens(get_credentials_path().parent) == []
+    assert find_tokens(tmp_path) == []
     notebook.jp("mcp sign-out books")
     assert "There are no tokens" in capsys.readouterr().out
 
