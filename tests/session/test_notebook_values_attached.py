@@ -31,8 +31,8 @@ def ask(session: Session, *attach: str) -> tuple[Any, ...]:
     session.turns.run(
         "Go.", model="scripted/talk", directives=[directive("attach", text) for text in attach]
     )
-    provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
-    return tuple(provider.requests[-1].attachments)
+    sent: Any = session.turns.last_request
+    return tuple(sent.request.attachments)
 
 
 def test_variable_is_described_again_for_each_turn(host: FakeHost) -> None:

@@ -17,7 +17,7 @@ from tests.support.cells import calls, error, kernel_with
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.kernel_client import FrontEnd
-from tests.support.sessions import run_line
+from tests.support.sessions import note_requests, run_line
 
 PLAIN = '[[replies]]\ntext = "one"\n' * 5
 
@@ -41,11 +41,10 @@ def session(folder: Path) -> Iterator[Session]:
 
 def ask(session: Session, *attach: str, script: str = "talk") -> list[list[Any]]:
     """Run a turn; return the content of the attachments of each request."""
-    provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
-    before = len(provider.requests)
+    requests = note_requests(session)
     directives = [directive("attach", text) for text in attach]
     session.turns.run("Go.", model=f"scripted/{script}", directives=directives)
-    return [[each.content for each in sent.attachments] for sent in provider.requests[before:]]
+    return [[each.content for each in sent.attachments] for sent in requests]
 
 
 def doctor_line(session: Session, name: str) -> str:

@@ -61,6 +61,20 @@ def shell_of(session: Session) -> FakeShell:
     return shell
 
 
+def note_requests(session: Session) -> list[Any]:
+    """Return a list to which each request to a script is added from now on."""
+    provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
+    stream = provider.stream
+    noted: list[Any] = []
+
+    def note(request: Any) -> Any:
+        noted.append(request)
+        return stream(request)
+
+    provider.stream = note
+    return noted
+
+
 def run_line(session: Session, line: str) -> str:
     """Run `%jp LINE` in `session`, and return what it displayed."""
     shell = FakeShell()
