@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import select_kind
+from tests.kit.streams import StreamReader
 
 Wire = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
@@ -41,23 +40,16 @@ class Outcome:
     ids: list[str]
 
 
-def run(decoder: Decoder, messages: Iterable[Wire], *, end: bytes = b"") -> Outcome:
-    """Return the calls that `decoder` finds in `messages` and the `end` of the body."""
-    body = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in messages) + end
-    stream = StreamDecoder(decoder, provider="test")
-    builder = ResponseBuilder()
-    events = [*stream.feed(body)]
-    if not stream.events.finished:
-        events += stream.finish()
-    entries = [builder.feed(event) for event in events]
-    _, unfinished = builder.finish()
+def run(api: str, messages: Iterable[Wire], *, end: bytes = b"", **options: Any) -> Outcome:
+    """Return the calls in `messages` and the `end` of the body, of a server with this `api`."""
+    response = StreamReader(api, **options).read([*messages, end])
+    if response.error is not None:
+        raise response.error
 
-    found = [entry for entry in entries if is_kind(entry, "tool_call_request")]
-    valid = [each for number, each in enumerate(found) if number not in builder.bad_arguments]
     return Outcome(
-        [(each.name, dict(each.arguments)) for each in valid],
-        [*builder.bad_arguments.values(), *unfinished],
-        [each.id for each in found],
+        [(each.name, dict(each.arguments)) for each in response.valid_calls],
+        response.problems,
+        [each.id for each in select_kind(response.entries, "tool_call_request")],
     )
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.event_buffer import EventBuffer
-from jp_nb.providers.messages import Rendering
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from jp_nb.record.events import Entry
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
+from tests.kit.streams import StreamReader, build_entries, iter_stream
+from tests.support.loopback import LoopbackServer
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
 WEATHER = request_value(
@@ -29,6 +28,7 @@ WEATHER = request_value(
     {"type": "object", "properties": {"city": {"type": "string"}}},
 )
 TODAY = request_value("tool_definition", "today", "The date.", {})
+CONTINUE_PROMPT = "Continue exactly where you stopped, without repeating anything."
 NEAR = {"base_url": "http://127.0.0.1:9"}
 DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
@@ -68,7 +68,7 @@ def result(call_id: str, content: str, *, is_error: bool = False) -> Any:
     return new_event("tool_call_response", id=call_id, content=content, is_error=is_error)
 
 
-def make_context(*entries: Entry, provider: str = "anthropic") -> Any:
+def make_context(*entries: Any, provider: str = "anthropic") -> Any:
     """Return the context with `entries`."""
     context = request_value("request_context")
     for entry in entries:
@@ -76,12 +76,12 @@ def make_context(*entries: Entry, provider: str = "anthropic") -> Any:
     return context
 
 
-def encode_messages(rendering: Rendering) -> bytes:
+def encode_messages(rendering: Any) -> bytes:
     """Return the rendered messages as a JSON list."""
     return b"[" + b",".join(rendering.encode_messages()) + b"]"
 
 
-def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> Any:
+def ask(*entries: Any, provider: str = "anthropic", **fields: Any) -> Any:
     """Return a request with `entries`, or with one request of the user."""
     context = make_context(*(entries or (user("Hi."),)), provider=provider)
     return request_value(
@@ -89,23 +89,63 @@ def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> Any:
     )
 
 
-async def collect(provider: Any, request: Any) -> list[ProviderEvent]:
+def preview_body(name: str, request: Any, **settings: Any) -> Any:
+    """Return the body of `request` to the provider `name`, whose address nothing answers."""
+    provider = new_provider(name, NEAR | settings)
+    return json.loads(provider.preview(request).body)
+
+
+def list_sent_messages(name: str, context: Any, **settings: Any) -> list[Any]:
+    """Return the messages of `context` in a request, without marks for caches.
+
+    The message that asks the model to continue a cut answer is omitted as well.
+    """
+    request = request_value("model_request", "test-model", context)
+    body = preview_body(name, request, **settings)
+    [messages] = (body[key] for key in ("messages", "input", "contents") if key in body)
+
+    if CONTINUE_PROMPT in json.dumps(messages[-1:]):
+        del messages[-1]
+    return _without_cache_marks(messages)
+
+
+def _without_cache_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_cache_marks(item) for item in value]
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if key != "cache_control"}
+        return {key: _without_cache_marks(item) for key, item in kept.items()}
+    return value
+
+
+async def send_growing(name: str, entries: Sequence[Any], **settings: Any) -> None:
+    """Check that a conversation that grows by one entry sends the bytes of one sent at once."""
+    with LoopbackServer(lambda _: "Yes.", strict=False) as server:
+        settings = settings | {"base_url": server.url}
+        provider = new_provider(name, settings)
+        context = make_context(provider=name)
+        for entry in entries:
+            context.add(entry, name)
+            request = request_value("model_request", "test-model", context)
+            await collect(provider, request)
+            at_once = new_provider(name, settings).preview(request)
+            assert server.requests[-1].raw == at_once.body
+        await provider.aclose()
+
+
+async def collect(provider: Any, request: Any) -> list[Any]:
     """Return all events of a response."""
     return [event async for event in provider.stream(request)]
 
 
-async def entries_of(provider: Any, request: Any) -> list[Entry]:
+async def entries_of(provider: Any, request: Any) -> list[Any]:
     """Return the entries of a response as they are recorded."""
-    builder = ResponseBuilder()
-    fed = [builder.feed(event) for event in await collect(provider, request)]
-    return [entry for entry in fed if entry is not None]
+    return build_entries(await collect(provider, request))
 
 
-async def collect_failure(
-    provider: Any, request: Any
-) -> tuple[list[ProviderEvent], jp.ProviderError]:
+async def collect_failure(provider: Any, request: Any) -> tuple[list[Any], jp.ProviderError]:
     """Return the events before the expected error of a request, and the error."""
-    seen: list[ProviderEvent] = []
+    seen: list[Any] = []
     try:
         async for event in provider.stream(request):
             seen.append(event)
@@ -114,51 +154,63 @@ async def collect_failure(
     raise AssertionError(f"no error after {seen}")
 
 
-def decoder_for(fixture: Path) -> StreamDecoder:
-    """Return the decoder for a recorded stream."""
-    protocol: Decoder = (
-        AnthropicDecoder()
-        if fixture.name.startswith("anthropic")
-        else ChatDecoder(PROFILES["llamacpp"])
-    )
-    return StreamDecoder(protocol, provider="test")
+async def read_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    pieces: Iterable[bytes | None],
+    *,
+    pause: float,
+    idle_timeout: float = 1,
+    consumer_pause: float = 0,
+) -> StreamReader:
+    """Read a response with `pause` seconds between its pieces, on a clock of its own.
 
+    A piece that is None is silence. The consumer takes `consumer_pause` seconds for each event.
+    """
+    now = 0.0
+    substitute(monkeypatch, "clock of streams", lambda: now)
+    substitute(monkeypatch, "seconds between looks at the clock", 0.001)
 
-def decode(
-    decoder: StreamDecoder, chunks: Iterable[bytes]
-) -> tuple[list[ProviderEvent], jp.ProviderError | None]:
-    """Decode a body that arrives in `chunks`. Returns its events, and the error at its end."""
-    seen: list[ProviderEvent] = []
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        nonlocal now
+        for piece in pieces:
+            now += pause
+            if pause > 0.5 or piece is None:
+                await asyncio.sleep(0.01)  # the watch reads the clock meanwhile
+            if piece is not None:
+                yield piece
+
+    seen = StreamReader(api)
     try:
-        for chunk in chunks:
-            for event in decoder.feed(chunk):
-                seen.append(event)
-            if decoder.events.finished:
-                return seen, None
-        for event in decoder.finish():
-            seen.append(event)
+        async for event in iter_stream(api, chunks(), idle_timeout=idle_timeout):
+            now += consumer_pause
+            seen.events.append(event)
     except jp.ProviderError as exc:
-        return seen, exc
-    return seen, None
+        seen.error = exc
+    return seen
 
 
-def decode_messages(
-    decoder: Decoder, messages: Iterable[dict[str, Any]], *, finish: bool = False
-) -> list[ProviderEvent]:
-    """Return the events of `messages`, each decoded alone."""
-    buffer = EventBuffer()
-    events = list[ProviderEvent]()
-    for message in messages:
-        decoder.feed(message, buffer)
-        events += buffer.take()
-    if finish:
-        decoder.finish(buffer)
-    return events + buffer.take()
-
-
-def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
+def text_of(events: Iterable[Any], kind: str = "message") -> str:
     """Return the text of one kind of parts."""
     return "".join(e.text for e in events if is_kind(e, "text") and e.kind == kind)
+
+
+def join_texts(events: Iterable[Any]) -> list[Any]:
+    """Return `events` without keep-alives, with adjacent pieces of one text as one event.
+
+    The number of both depends on the chunks in which a body arrives.
+    """
+    joined: list[Any] = []
+    for event in events:
+        if is_kind(event, "keep_alive"):
+            continue
+        if is_kind(event, "text", "call_arguments") and joined:
+            last = joined[-1]
+            if is_kind(last, kind_of(event)) and replace(last, text="") == replace(event, text=""):
+                joined[-1] = replace(event, text=last.text + event.text)
+                continue
+        joined.append(event)
+    return joined
 
 
 def list_details(exc: BaseException) -> Iterator[str]:

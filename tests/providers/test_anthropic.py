@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event, request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
+    NEAR,
     TODAY,
     WEATHER,
     answer,
@@ -21,9 +21,11 @@ from tests.providers.helpers import (
     called,
     collect,
     collect_failure,
-    encode_messages,
+    list_sent_messages,
     make_context,
+    preview_body,
     result,
+    send_growing,
     text_of,
     thought,
     user,
@@ -34,9 +36,7 @@ SIGNED = {"anthropic_thinking_signature": "c2ln"}
 
 
 def messages_of(context: Any) -> Any:
-    rendering = AnthropicRendering()
-    rendering.update(context)
-    return json.loads(encode_messages(rendering))
+    return list_sent_messages("anthropic", context)
 
 
 def use(id_: str, **arguments: str) -> dict[str, Any]:
@@ -152,25 +152,19 @@ def test_result_without_its_call_is_omitted() -> None:
     assert len(messages_of(make_context(user("a"), result("ghost", "boo"), answer("b")))) == 2
 
 
-def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
+async def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
     entries = [
         user("a"), thought("t", **SIGNED), answer("b"), called("c1"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"),
     ]  # fmt: skip
-    growing = request_value("request_context")
-    rendering = AnthropicRendering()
-    for count, entry in enumerate(entries, start=1):
-        growing.add(entry, "anthropic")
-        rendering.update(growing)
-        at_once = AnthropicRendering()
-        at_once.update(make_context(*entries[:count]))
-        assert encode_messages(rendering) == encode_messages(at_once)
+    await send_growing("anthropic", entries)
 
 
 def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
     request = ask(system=("one", " ", "two"), tools=(WEATHER, TODAY))
-    head = build_request_fields(request)
+    head = preview_body("anthropic", request)
+    del head["messages"]
     assert json.dumps(head).count("cache_control") == 3
     assert head["system"][1] == {
         "type": "text", "text": "two", "cache_control": {"type": "ephemeral"},
@@ -178,7 +172,8 @@ def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
     assert "cache_control" not in head["system"][0]
     assert head["tools"][1]["cache_control"] == {"type": "ephemeral"}
     assert head["tools"][1]["input_schema"] == {"type": "object", "properties": {}}
-    assert json.dumps(head) == json.dumps(build_request_fields(request))
+    again = preview_body("anthropic", request)
+    assert again.items() >= head.items()
 
 
 def test_tool_choice(subtests: pytest.Subtests) -> None:
@@ -192,7 +187,8 @@ def test_tool_choice(subtests: pytest.Subtests) -> None:
     ]
     for choice, tools, sent in rows:
         with subtests.test(choice=choice, tools=tools):
-            head = build_request_fields(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
+            request = ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools])
+            head = preview_body("anthropic", request)
             assert head.get("tool_choice") == sent
 
 
@@ -223,47 +219,43 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     ]
     for model, reasoning, thinking, effort in rows:
         with subtests.test(model=model, reasoning=reasoning):
-            head = build_request_fields(
-                ask(
-                    model=model,
-                    parameters=request_value("parameters", max_tokens=10_000, reasoning=reasoning),
-                )
-            )
+            parameters = request_value("parameters", max_tokens=10_000, reasoning=reasoning)
+            head = preview_body("anthropic", ask(model=model, parameters=parameters))
             assert head.get("thinking") == thinking
             assert head.get("output_config", {}).get("effort") == effort
 
 
 def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        build_request_fields(ask(parameters=request_value("parameters", reasoning="hard")))
+        preview_body("anthropic", ask(parameters=request_value("parameters", reasoning="hard")))
 
 
 def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
     parameters = request_value(
         "parameters", reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
-    omitted: dict[str, str] = {}
-    head = build_request_fields(
-        ask(parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",)),
-        omitted=omitted,
+    request = ask(
+        parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",)
     )
+    shown = new_provider("anthropic", NEAR).preview(request)
+    head = json.loads(shown.body)
     assert not {"temperature", "top_k"} & head.keys()
     assert (head["top_p"], head["stop_sequences"]) == (0.9, ["END"])
     assert head["tool_choice"] == {"type": "auto"}
-    assert "`weather`" in head["system"][-1]["text"]
-    assert "cache_control" not in head["system"][-1]
-    assert omitted["assistant.model.parameters.temperature"] == "not allowed with reasoning"
+    hint = head["messages"][-1]["content"][-1]
+    assert "`weather`" in hint["text"]
+    assert "cache_control" not in hint
+    assert "assistant.model.parameters.temperature: not allowed with reasoning" in (shown.omitted)
 
 
 def test_models_without_sampling_settings_are_sent_none() -> None:
     parameters = request_value("parameters", temperature=0.5, top_p=0.9, top_k=4)
     for model in ("claude-opus-4-8", "claude-sonnet-5"):
-        head = build_request_fields(ask(model=model, parameters=parameters))
+        head = preview_body("anthropic", ask(model=model, parameters=parameters))
         assert not {"temperature", "top_p", "top_k"} & head.keys()
-    assert (
-        build_request_fields(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"]
-        == 0.5
-    )
+
+    older = preview_body("anthropic", ask(model="claude-sonnet-4-6", parameters=parameters))
+    assert older["temperature"] == 0.5
 
 
 async def test_structured_answer_and_text_before_a_call() -> None:
@@ -274,7 +266,7 @@ async def test_structured_answer_and_text_before_a_call() -> None:
         '{"value": [1, 2]}',
     ]
     with LoopbackServer(replies) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         first = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
         second = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
         await provider.aclose()
@@ -293,7 +285,7 @@ async def test_structured_answer_and_text_before_a_call() -> None:
 
 
 def test_schema_that_cannot_be_enforced_is_refused() -> None:
-    provider = create_provider("anthropic", {"base_url": "http://127.0.0.1:1"})
+    provider = new_provider("anthropic", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "string"})
     with pytest.raises(
         jp.UsageError, match=r"^anthropic does not support this schema: \$: an object"
@@ -304,7 +296,7 @@ def test_schema_that_cannot_be_enforced_is_refused() -> None:
 async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> None:
     call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
     with LoopbackServer(lambda _: call) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(10):
             request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
@@ -323,7 +315,7 @@ async def test_stale_signature_is_dropped_once() -> None:
     message = "messages.1: 127.0.0.1 says: Invalid `signature` in `thinking` block"
     stale = Reply(status=400, message=message)
     with LoopbackServer([stale, "Fine.", stale]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
@@ -340,7 +332,7 @@ async def test_stale_signature_is_dropped_once() -> None:
 
 async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() -> None:
     with LoopbackServer([Reply(status=400, message="thinking signature"), "A.", "B."]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("old", **SIGNED), answer("b"), user("c"))
         await collect(provider, request)
         for entry in (thought("new", **SIGNED), answer("d"), user("e")):
@@ -376,7 +368,7 @@ async def test_rejected_block_and_later_ones_lose_their_signatures(
 ) -> None:
     message = f"{place}: Invalid `signature` in `thinking` block. The block is bound to a different"
     with LoopbackServer([Reply(status=400, message=message), "A.", "B."]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
             *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d")),
             *(user("e"), signed(3), answer("f"), user("g")),
@@ -401,7 +393,7 @@ async def test_second_rejection_of_a_request_drops_all_signatures() -> None:
         return Reply(status=400, message=f"messages.{message}.content.0: thinking signature")
 
     with LoopbackServer([stale(3), stale(1), "A."]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
             user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d"), user("e")
         )
@@ -443,7 +435,7 @@ def transformed(request: Any) -> Reply:
 @pytest.mark.req("PRE-7")
 async def test_reported_input_changes_name_the_signature() -> None:
     with LoopbackServer(transformed) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
             *(user("a"), signed(1), signed(2), answer("b"), user("c")),
             attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
@@ -462,7 +454,7 @@ async def test_reported_input_changes_name_the_signature() -> None:
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(parameters=request_value("parameters", reasoning="off", top_k=3))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
@@ -479,7 +471,7 @@ async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
 
 async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
     with LoopbackServer([" world"]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         await collect(provider, ask(user("a"), answer("Hello")))
         await provider.aclose()
         assert server.requests[0].body["messages"][-1]["role"] == "user"
@@ -500,7 +492,7 @@ async def test_thinking_without_an_answer_is_omitted(
     """The API rejects a message that ends with thinking, in this turn and in later ones."""
     loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
     with LoopbackServer(["Well."] * 2) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         context = ask(user("a"), *entries, *loose).context
         await collect(provider, request_value("model_request", model="m", context=context))
         context.add(user("b"), "anthropic")

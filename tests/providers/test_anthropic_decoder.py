@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.event_buffer import EventBuffer
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
-from tests.providers.helpers import decode_messages
+from tests.kit.streams import StreamReader
 
 
-def decode(*messages: dict[str, Any]) -> list[ProviderEvent]:
-    return decode_messages(AnthropicDecoder(), messages)
+def read(*messages: dict[str, Any]) -> StreamReader:
+    return StreamReader("anthropic").read(messages, has_end=False)
+
+
+def decode(*messages: dict[str, Any]) -> list[Any]:
+    return StreamReader("anthropic").feed(*messages)
 
 
 def start(index: int, **block: Any) -> dict[str, Any]:
@@ -84,9 +84,7 @@ def test_text_in_a_block_of_thinking_is_text_and_the_reverse() -> None:
         delta(1, type="thinking_delta", thinking="Really?"),
         stop(1),
     ]
-    builder = ResponseBuilder()
-    found = [builder.feed(event) for event in decode(*thought, *text, *ending("end_turn"))]
-    entries = [entry for entry in found if is_kind(entry, "chat_response")]
+    entries = read(*thought, *text, *ending("end_turn")).entries
     assert [(entry.reasoning, entry.message) for entry in entries] == [
         ("Hm.", None), (None, "So."), (None, "Yes."), ("Really?", None),
     ]  # fmt: skip
@@ -127,12 +125,8 @@ def test_stop_reason_or_end_mark_completes_an_answer(has_stops: bool) -> None:
         ([], True, False),
         ([*blocks, tool(1), arguments(1, "{")], True, False),
     ):
-        decoder = AnthropicDecoder()
-        buffer = EventBuffer()
-        for message in messages:
-            decoder.feed(message, buffer)
-        decoder.finish(buffer, has_end_mark=mark)
-        assert buffer.finished is is_complete
+        end = [b"data: [DONE]\n\n"] * mark
+        assert StreamReader("anthropic").read([*messages, *end]).is_finished is is_complete
 
 
 def test_stop_reasons(subtests: pytest.Subtests) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic import build_request_fields
-from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
-from jp_nb.providers.schemas import select_strict_tools
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
-from tests.providers.helpers import ask, collect, collect_failure, text_of
+from tests.kit.providers import new_provider
+from tests.providers.helpers import ask, collect, collect_failure, preview_body, text_of
 from tests.support.loopback import LoopbackServer, Reply
 
 MAX_STRICT_TOOLS = 20
+EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
 CITY: dict[str, Any] = {
@@ -51,7 +50,7 @@ def make_capabilities(thinking: str, efforts: str, *, strict: bool) -> dict[str,
         ("claude-opus-5-5 claude-haiku-5-5 claude-sonnet-5", "adaptive disabled", 5, False, True),
         ("claude-opus-4-7 claude-opus-4-8 claude-opus-6", "adaptive disabled", 5, False, True),
         ("claude-future anthropic.claude-opus-5-v1:0", "adaptive disabled", 5, False, True),
-        ("claude-opus-4-6 claude-sonnet-4-6", "adaptive disabled enabled", 4, True, True),
+        ("claude-opus-4-6 claude-sonnet-4-6", "adaptive disabled", 4, True, True),
         ("claude-sonnet-4-5-20250929 claude-opus-4-5@20251101", "disabled enabled", 0, True, True),
         ("claude-opus-4-1 claude-sonnet-4-20250514", "disabled enabled", 0, True, False),
         ("claude-3-7-sonnet-latest", "disabled enabled", 0, True, False),
@@ -63,9 +62,26 @@ def test_abilities_follow_from_the_version_in_the_name(
     models: str, thinking: str, efforts: int, sampling: bool, strict: bool
 ) -> None:
     for model in models.split():
-        known = Abilities.of(model)
-        assert known.thinking == {*thinking.split()}, model
-        assert (len(known.efforts), known.sampling, known.strict) == (efforts, sampling, strict)
+        kinds = {
+            sent["thinking"]["type"]
+            for sent in (send(model, reasoning=reasoning) for reasoning in ("off", "auto"))
+            if "thinking" in sent
+        }
+        assert kinds == {*thinking.split()}, model
+
+        configs = [send(model, reasoning=level).get("output_config") for level in EFFORT_LEVELS]
+        assert len({config["effort"] for config in configs if config}) == efforts, model
+
+        plain = send(model, top_p=0.5)
+        assert ("top_p" in plain) is sampling, model
+        assert plain["tools"][0].get("strict", False) is strict, model
+
+
+def send(model: str, **parameters: Any) -> Any:
+    """Return the body of a request to `model` with a tool."""
+    tools = (request_value("tool_definition", "f", "F.", CITY),)
+    parameters = request_value("parameters", **parameters)
+    return preview_body("anthropic", ask(model=model, parameters=parameters, tools=tools))
 
 
 async def test_listed_abilities_replace_those_of_the_name() -> None:
@@ -83,7 +99,7 @@ async def test_listed_abilities_replace_those_of_the_name() -> None:
         make_entry("claude-fable-5-2", capabilities={"thinking": {**YES, "types": {}}}),
     ]
     with LoopbackServer(paths={"/v1/models": {"data": entries, "has_more": False}}) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         await provider.models(seconds=5)
 
         def send(model: str, **parameters: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -178,7 +194,7 @@ async def test_error_400_about_a_part_repairs_the_request_once(
 ) -> None:
     refusal = Reply(status=400, message=error)
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         tools = (request_value("tool_definition", "f", "F.", CITY),)
         request = ask(
             model=model, parameters=request_value("parameters", **parameters), tools=tools
@@ -208,7 +224,7 @@ async def test_error_400_about_a_part_repairs_the_request_once(
 async def test_model_that_thinks_unasked_is_told_which_tool_to_call() -> None:
     refusal = Reply(status=400, message="Thinking may not be enabled when tool_choice forces tool")
     with LoopbackServer([refusal, "A.", refusal]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         tools = (request_value("tool_definition", "f", "F.", CITY),)
         request = ask(model="claude-sonnet-5", tools=tools, tool_choice="required")
         (retry,) = await collect(provider, request)
@@ -235,7 +251,7 @@ def test_strict_tool_has_a_closed_schema() -> None:
         days={"type": "integer", "default": 3, "title": "Days"},
     )
     tool = request_value("tool_definition", "f", "F.", {**parameters, "required": ["city"]})
-    (sent,) = build_request_fields(ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
+    (sent,) = preview_body("anthropic", ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent == {
         "name": "f",
         "description": "F.",
@@ -270,9 +286,8 @@ def test_strict_tool_has_a_closed_schema() -> None:
     ],
 )
 def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, Any]) -> None:
-    assert select_strict_tools([parameters]) == {}
     tool = request_value("tool_definition", "f", "F.", parameters)
-    (sent,) = build_request_fields(ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
+    (sent,) = preview_body("anthropic", ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent["input_schema"] == parameters
     assert "strict" not in sent
 
@@ -280,26 +295,35 @@ def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, An
 async def test_setting_turns_strict_tools_off() -> None:
     tools = (request_value("tool_definition", "f", "F.", CITY),)
     for strict in (True, False):
-        provider = create_provider("anthropic", {"strict_tools": strict})
+        provider = new_provider("anthropic", {"strict_tools": strict})
         body = json_of(provider.preview(ask(model="claude-opus-5-5", tools=tools)).body)
         assert body["tools"][0].get("strict", False) is strict
 
 
+def list_strict(schemas: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the numbers of the strict tools among those with these `schemas`."""
+    tools = tuple(
+        request_value("tool_definition", f"f{number}", "F.", schema)
+        for number, schema in enumerate(schemas)
+    )
+    sent = preview_body("anthropic", ask(model="claude-opus-5-5", tools=tools))["tools"]
+    return [number for number, tool in enumerate(sent) if "strict" in tool]
+
+
 def test_deeply_nested_parameters_are_not_strict() -> None:
     schema: dict[str, Any] = TEXT
-    for _ in range(300):
+    for _ in range(31):  # the schema of a tool has at most 64 levels
         schema = make_tool(x=schema)
-    assert select_strict_tools([schema, CITY]).keys() == {1}
+    assert list_strict([schema, CITY]) == [1]
 
 
 def test_limits_of_a_request_select_the_first_tools() -> None:
     optional = make_tool(**{f"x{number}": TEXT for number in range(10)})
     union = make_tool(x={"type": ["string", "null"]}) | {"required": ["x"]}
-    assert [*select_strict_tools([CITY] * 30)] == [*range(MAX_STRICT_TOOLS)]
-    assert [*select_strict_tools([optional, optional, optional, CITY])] == [0, 1, 3]
-    assert [*select_strict_tools([union] * 18)] == [*range(16)]
+    assert list_strict([CITY] * 30) == [*range(MAX_STRICT_TOOLS)]
+    assert list_strict([optional, optional, optional, CITY]) == [0, 1, 3]
+    assert list_strict([union] * 18) == [*range(16)]
     rows = [optional, CITY, union, optional, optional, CITY]
-    for count in range(len(rows)):  # a new tool does not change the tools before it
-        assert [*select_strict_tools(rows[:count])] == [
-            index for index in select_strict_tools(rows) if index < count
-        ]
+    whole = list_strict(rows)
+    for count in range(1, len(rows)):  # a new tool does not change the tools before it
+        assert list_strict(rows[:count]) == [index for index in whole if index < count]

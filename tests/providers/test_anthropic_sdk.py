@@ -20,11 +20,9 @@ from typing import (
 import pytest
 from typing_extensions import get_type_hints, is_typeddict
 
-from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic_models import EFFORT_LEVELS, Abilities
-from jp_nb.providers.model_entries import parse_models
 from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     FIXTURES,
     TODAY,
@@ -136,7 +134,7 @@ def test_types_of_the_client_know_each_part_of_our_requests(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("DEBUG", "jp_nb.providers.anthropic")  # with cache diagnostics
-    provider = create_provider("anthropic", {"beta_headers": [BETA]})
+    provider = new_provider("anthropic", {"beta_headers": [BETA]})
     seen = ""
     for request in requests():
         body = json.loads(provider.preview(request).body)
@@ -247,7 +245,7 @@ async def test_client_and_our_decoder_read_the_same_from_a_stream(stream: str) -
     reply = Reply(raw=(STREAMS[stream],))
     with LoopbackServer(lambda _: reply) as server:
         theirs, their_usage = await collect_theirs(server)
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         ours, our_usage = await collect_ours(provider)
         await provider.aclose()
     assert parse_calls(ours) == parse_calls(theirs)
@@ -255,13 +253,13 @@ async def test_client_and_our_decoder_read_the_same_from_a_stream(stream: str) -
     assert ours
 
 
-def test_abilities_of_a_model_that_the_client_describes() -> None:
+async def test_abilities_of_a_model_that_the_client_describes() -> None:
     yes = {"supported": True}
     no = {"supported": False}
     capabilities = {
         **dict.fromkeys(("batch", "citations", "code_execution"), yes),
         "context_management": yes,
-        "effort": {**yes, **dict.fromkeys(EFFORT_LEVELS, yes), "xhigh": no},
+        "effort": {**yes, **dict.fromkeys(("low", "medium", "high", "max"), yes), "xhigh": no},
         **dict.fromkeys(("image_input", "pdf_input"), yes),
         "server_tools": {**yes, "code_execution": yes, "web_search": yes},
         "structured_outputs": yes,
@@ -286,7 +284,19 @@ def test_abilities_of_a_model_that_the_client_describes() -> None:
         },
         extra="forbid",
     )
-    (model,) = parse_models({"data": [json.loads(known.to_json())]}, "anthropic")
+    page = {"data": [json.loads(known.to_json())], "has_more": False}
+    with LoopbackServer(paths={"/v1/models": page}) as server:
+        provider = new_provider("anthropic", {"base_url": server.url})
+        (model,) = (await provider.models(seconds=5)).models
+        bodies = [
+            json.loads(provider.preview(ask(model=model.id, tools=(TODAY,), parameters=each)).body)
+            for each in (
+                request_value("parameters", reasoning="xhigh"),
+                request_value("parameters", reasoning="off"),
+            )
+        ]
+        await provider.aclose()
+
     assert model == request_value(
         "model_info",
         "claude-opus-5-5",
@@ -302,7 +312,6 @@ def test_abilities_of_a_model_that_the_client_describes() -> None:
         efforts=("high", "low", "max", "medium"),
         structured=True,
     )
-    abilities = Abilities.of(model.id, model)
-    assert abilities.efforts == ("low", "medium", "high", "max")
-    assert abilities.thinking == frozenset({"adaptive", "disabled"})
-    assert abilities.strict
+    assert [body["thinking"]["type"] for body in bodies] == ["adaptive", "disabled"]
+    assert bodies[0]["output_config"] == {"effort": "high"}
+    assert bodies[0]["tools"][0]["strict"] is True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,12 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google_generate import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from tests.providers.call_groupings import (
     CALLS,
     CHAT_GROUPINGS,
@@ -37,7 +30,7 @@ CALLS_END: Wire = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_
 
 
 def run_chat(messages: list[Wire], *, end: bytes = DONE) -> Outcome:
-    return run(ChatDecoder(PROFILES["openai"], request=b"body", tools=TOOLS), messages, end=end)
+    return run("chat", messages, end=end, request=b"body", tools=TOOLS)
 
 
 @given(st.data(), CALLS, CHAT_GROUPINGS, st.sampled_from(["before", "after", "missing"]))
@@ -204,7 +197,9 @@ def test_arguments_that_were_encoded_twice_are_read() -> None:
     assert (outcome.calls, outcome.lines) == ([DELFT], [])
 
 
-@pytest.mark.parametrize("arguments", ["[]", "1", '"forecast"', '"[1]"', "true"])
+@pytest.mark.parametrize(
+    "arguments", ["[]", "1", '"forecast"', '"[1]"', "true", '{"a":' + "[" * 100_000]
+)
 def test_other_values_as_arguments_are_reported(arguments: str) -> None:
     outcome = run_chat(chat(function("forecast", arguments, index=0, id="a")))
     assert outcome.calls == []
@@ -227,23 +222,24 @@ INTERACTION_END: Wire = {
     "event_type": "interaction.completed",
     "interaction": {"status": "requires_action"},
 }
-DIALECTS: dict[str, tuple[Any, Any, list[list[Wire]]]] = {
-    "anthropic": (AnthropicDecoder, anthropic_messages, [MESSAGE_END, MESSAGE_END[:1], []]),
-    "responses": (partial(ResponsesDecoder, "p"), responses_messages, [[RESPONSE_END], []]),
-    "generate": (GenerateDecoder, generate_messages, [[CHUNK_END], []]),
-    "interactions": (InteractionsDecoder, interactions_messages, [[INTERACTION_END], []]),
+APIS: dict[str, tuple[Any, list[list[Wire]]]] = {
+    "anthropic": (anthropic_messages, [MESSAGE_END, MESSAGE_END[:1], []]),
+    "responses": (responses_messages, [[RESPONSE_END], []]),
+    "generate": (generate_messages, [[CHUNK_END], []]),
+    "interactions": (interactions_messages, [[INTERACTION_END], []]),
 }
-"""Decoder, messages, and ends; after an empty one, `[DONE]` follows."""
+"""Messages and ends; after an empty one, `[DONE]` follows."""
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("api", APIS)
 @given(st.data(), CALLS)
 def test_every_grouping_of_a_dialect_gives_its_calls(
-    dialect: str, data: st.DataObject, calls: list[Call]
+    api: str, data: st.DataObject, calls: list[Call]
 ) -> None:
-    make_decoder, messages, ends = DIALECTS[dialect]
+    messages, ends = APIS[api]
     sent = data.draw(messages(calls))
     end = data.draw(st.sampled_from(ends))
-    outcome = run(make_decoder(request=b"body"), [*sent, *end], end=b"" if end else DONE)
+    mark = b"" if end else DONE
+    outcome = run(api, [*sent, *end], end=mark, request=b"body")
     assert (outcome.calls, outcome.lines) == (calls, [])
     assert len({*outcome.ids}) == len(calls)

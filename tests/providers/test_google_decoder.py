@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers.google import adapt_for_google
-from jp_nb.providers.google_generate import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from jp_nb.record.events import Entry
-from tests.kit.kinds import is_kind, kind_of
+from tests.kit.kinds import is_kind, select_kind
 from tests.kit.models import model_event
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
-from tests.providers.helpers import decode as decode_bytes
-from tests.providers.helpers import decode_messages, text_of
-from tests.support.loopback import Reply, ToolCall
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import ask, collect, join_texts, text_of
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.loopback_google import generate_chunks, interaction_events, named
 
 STEPS_KEY = "google_step"
@@ -30,15 +23,15 @@ STEPS_KEY = "google_step"
 SIGNATURE = "google_thought_signature"
 
 
-def decode(*messages: dict[str, Any], **options: Any) -> list[ProviderEvent]:
-    return decode_messages(InteractionsDecoder(**options), messages)
+def decode(*messages: dict[str, Any], **options: Any) -> list[Any]:
+    return StreamReader("interactions", **options).feed(*messages)
 
 
-def build(*messages: dict[str, Any], **options: Any) -> list[Entry]:
-    builder = ResponseBuilder()
-    found = [builder.feed(event) for event in decode(*messages, **options)]
-    assert builder.finish() == ([], [])
-    return [entry for entry in found if entry is not None]
+def build(*messages: dict[str, Any], **options: Any) -> list[Any]:
+    response = StreamReader("interactions", **options).read(messages)
+    assert response.error is None
+    assert response.problems == []
+    return response.entries
 
 
 def start(index: int, **step: Any) -> dict[str, Any]:
@@ -130,17 +123,14 @@ def test_text_in_a_thought_is_text_and_the_reverse(has_stops: bool) -> None:
 def test_text_in_a_thought_alone_is_the_answer() -> None:
     thought = [start(0, type="thought"), delta(0, type="text", text="So."), stop(0)]
     assert decode(*thought, ending())[-2:] == [model_event("flush", 1), model_event("finished")]
-    events, error = decode_bytes(
-        StreamDecoder(InteractionsDecoder(), provider="google"),
-        [*map(named, thought), b"data: [DONE]\n\n"],
-    )
-    assert (text_of(events), error) == ("So.", None)
+    response = StreamReader("interactions").read([*thought, b"data: [DONE]\n\n"])
+    assert (text_of(response.events), response.error) == ("So.", None)
 
 
 def test_each_part_of_generate_content_says_its_kind() -> None:
     parts = [{"text": "Hm.", "thought": True}, {"text": "So."}, {"text": "Yes?", "thought": True}]
     chunk = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
-    events = decode_messages(GenerateDecoder(), [chunk], finish=True)
+    events = StreamReader("generate").feed(chunk)
     assert (text_of(events), text_of(events, "reasoning")) == ("So.", "Hm.Yes?")
 
 
@@ -219,7 +209,7 @@ def test_unknown_events_and_steps_are_named_once(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.req("GEM-8")
 def test_structured_answer_is_kept_with_its_exact_text() -> None:
-    schema = adapt_for_google({"type": "object", "properties": {"a": {"type": "integer"}}})
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     (entry,) = build(*text_step(0, '{"a":', "1}"), ending(), schema=schema)
     assert is_kind(entry, "chat_response")
     assert entry.data == {"a": 1}
@@ -254,15 +244,15 @@ def update(status: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": "interaction.status_update", "status": status, **fields}
 
 
-def end_after(*messages: dict[str, Any]) -> ProviderEvent:
-    """Return the last event of a body that ends after `messages`."""
-    return decode_messages(InteractionsDecoder(), messages, finish=True)[-1]
+def end_after(*messages: dict[str, Any]) -> Any:
+    """Return the last event of a body that ends after `messages`, or its error."""
+    response = StreamReader("interactions").read(messages)
+    return response.error or response.events[-1]
 
 
 def is_cut_after(*messages: dict[str, Any]) -> bool:
     """Return True if a body that ends after `messages` is incomplete."""
-    decoder = StreamDecoder(InteractionsDecoder(), provider="google")
-    _, error = decode_bytes(decoder, map(named, messages))
+    error = StreamReader("interactions").read(messages).error
     return error is not None and error.kind == "transient"
 
 
@@ -281,8 +271,7 @@ def test_final_status_update_ends_a_response(has_stop: bool, subtests: pytest.Su
             assert end_after(*text, update(status)) == finished
             assert end_after(update(status), *text, update(status)) == finished
             assert not is_cut_after(*text, update(status))
-    with pytest.raises(jp.ProviderError, match="the interaction failed"):
-        end_after(*text, update("failed"))
+    assert "the interaction failed" in str(end_after(*text, update("failed")))
 
 
 def test_other_status_updates_end_nothing(subtests: pytest.Subtests) -> None:
@@ -393,26 +382,32 @@ def test_later_usage_replaces_earlier_and_thoughts_count_as_output() -> None:
 
 
 @pytest.mark.req("GEM-11")
-def test_continued_text_has_no_seam() -> None:
-    decoder = InteractionsDecoder()
+async def test_continued_text_has_no_seam() -> None:
     usage = {"total_input_tokens": 10, "total_output_tokens": 3}
-    first = [*text_step(0, "One, "), ending("requires_continuation", continuation_token="t1")]
-    events = decode_messages(decoder, [*first[:-1], ending(
-        "requires_continuation", continuation_token="t1", usage=usage)])  # fmt: skip
-    assert not any(is_kind(event, "finished") for event in events)
-    assert (decoder.begin_continuation(), decoder.begin_continuation()) == ("t1", "")
-    events += decode_messages(decoder, [*text_step(0, "two."), ending(usage=usage)])
+    end = ending("requires_continuation", continuation_token="t1", usage=usage)
+    first = [*text_step(0, "One, "), end]
+    second = [*text_step(0, "two."), ending(usage=usage)]
+
+    with LoopbackServer([Reply(raw=tuple(map(named, part))) for part in (first, second)]) as server:
+        provider = new_provider("google", {"base_url": server.url, "dialect": "interactions"})
+        events = join_texts(await collect(provider, ask()))
+        await provider.aclose()
+
     steps: Any = [
         {"type": "model_output", "content": [{"type": "text", "text": text}]}
         for text in ("One, ", "two.")
     ]
     assert [event for event in events if not is_kind(event, "usage")] == [
-        model_event("text", 0, "message", "One, "), model_event("text", 0, "message", "two."),
-        model_event("flush", 0, {STEPS_KEY: steps}), model_event("finished"),
-    ]  # fmt: skip
-    assert [e for e in events if is_kind(e, "usage")][-1] == model_event(
+        model_event("text", 0, "message", "One, "),
+        model_event("text", 0, "message", "two."),
+        model_event("flush", 0, {STEPS_KEY: steps}),
+        model_event("finished"),
+    ]
+    assert select_kind(events, "usage")[-1] == model_event(
         "usage", input_tokens=20, output_tokens=6
     )
+    tokens = [request.body.get("continuation_token") for request in server.requests]
+    assert tokens == [None, "t1"]
 
 
 def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None:
@@ -428,9 +423,7 @@ def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None
     ]
     for message in rows:
         with subtests.test(message=message):
-            decoder = StreamDecoder(InteractionsDecoder(), provider="google")
-            _, error = decode_bytes(decoder, [named(message)])
-            assert error is not None
+            error = StreamReader("interactions").read([named(message)]).error
             assert "that its API does not document" in str(error)
 
 
@@ -439,14 +432,11 @@ REPLY = Reply(
     text="Let me look: ñandú 🌦!",
     tool_calls=(ToolCall("look", {"city": "Brügge"}), ToolCall("today")),
 )
-STREAMS: dict[str, tuple[type[Decoder], bytes]] = {
-    "interactions": (InteractionsDecoder, b"".join(map(named, interaction_events(REPLY, "m", 1)))),
-    "generate": (
-        GenerateDecoder,
-        b"".join(
-            f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode()
-            for chunk in generate_chunks(REPLY, 1)
-        ),
+STREAMS: dict[str, bytes] = {
+    "interactions": b"".join(map(named, interaction_events(REPLY, "m", 1))),
+    "generate": b"".join(
+        f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode()
+        for chunk in generate_chunks(REPLY, 1)
     ),
 }
 
@@ -454,30 +444,15 @@ STREAMS: dict[str, tuple[type[Decoder], bytes]] = {
 @pytest.mark.req("GEM-3", "GEM-20")
 @pytest.mark.parametrize("dialect", STREAMS)
 def test_stream_cut_at_every_byte_gives_the_same_events(dialect: str) -> None:
-    make, stream = STREAMS[dialect]
+    stream = STREAMS[dialect]
 
     def joined(chunks: list[bytes]) -> list[Any]:
-        events, error = decode_bytes(StreamDecoder(make(), provider="google"), chunks)
-        assert error is None
-        kept: list[Any] = []
-        event: Any
-        for event in events:
-            match kind_of(event), kept[-1:]:
-                case "text" | "call_arguments", [[first, text]] if (
-                    type(first),
-                    first.index,
-                ) == (type(event), event.index):
-                    kept[-1] = [first, text + event.text]
-                case "text" | "call_arguments", _:
-                    kept.append([replace(event, text=""), event.text])
-                case "keep_alive", _:
-                    pass
-                case _:
-                    kept.append(event)
-        return kept
+        response = StreamReader(dialect).read(chunks)
+        assert response.error is None
+        return join_texts(response.events)
 
     whole = joined([stream])
-    assert [model_event("text", 1, "message", ""), "Let me look: ñandú 🌦!"] in whole
+    assert model_event("text", 1, "message", "Let me look: ñandú 🌦!") in whole
     assert sum(is_kind(event, "call_start") for event in whole) == 2
     for cut in range(1, len(stream)):
         assert joined([stream[:cut], stream[cut:]]) == whole
@@ -487,10 +462,9 @@ def test_stream_cut_at_every_byte_gives_the_same_events(dialect: str) -> None:
 @pytest.mark.req("GEM-3", "GEM-20")
 @pytest.mark.parametrize("dialect", STREAMS)
 def test_incomplete_stream_is_transient_wherever_it_ends(dialect: str) -> None:
-    make, stream = STREAMS[dialect]
+    stream = STREAMS[dialect]
     for end in range(0, len(stream.rstrip(b"\r\n")), 3):
-        decoder = StreamDecoder(make(), provider="google")
-        _, error = decode_bytes(decoder, [stream[:end]])
+        error = StreamReader(dialect).read([stream[:end]]).error
         assert error is not None
         assert error.kind == "transient"
 

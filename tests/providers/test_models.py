@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.errors import ProtocolError
-from jp_nb.providers import create_provider, http
-from jp_nb.providers import model_entries as models_module
-from jp_nb.providers.model_entries import add_llamacpp_properties, add_ollama_details
-from jp_nb.providers.scripted import ScriptedProvider
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider, substitute
 from tests.providers.listed_models import (
     CLAUDE,
     GPT,
@@ -27,6 +22,7 @@ from tests.providers.listed_models import (
 )
 from tests.support.loopback import LoopbackServer, Received, Reply
 
+MAX_MODELS = 5_000
 MAX_MODEL_PAGES = 20
 MAX_OLLAMA_DETAILS = 30
 
@@ -42,7 +38,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def listed(name: str, url: str, *, seconds: float = 20) -> Any:
-    provider = create_provider(name, {"base_url": url, "api_key_env": "TEST_KEY"})
+    provider = new_provider(name, {"base_url": url, "api_key_env": "TEST_KEY"})
     try:
         return await provider.models(seconds=seconds)
     finally:
@@ -210,7 +206,7 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
     (tmp_path / "scripts" / "far.toml").write_text('[[replies]]\ntext = "x"\n')
     (tmp_path / "near.toml").write_text('[[replies]]\ntext = "x"\n')
     (tmp_path / "pyproject.toml").write_text("[project]\n")
-    found = await ScriptedProvider(folders=[tmp_path]).models(seconds=1)
+    found = await new_provider("scripted", {"folders": [str(tmp_path)]}).models(seconds=1)
     names = [model.id for model in found.models]
     assert {"far", "near", "welcome"} <= set(names)
     assert "pyproject" not in names
@@ -218,27 +214,37 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
 
 # --- faulty servers -----------------------------------------------------------------------------
 
-READERS: dict[str, Callable[[Any], list[Any]]] = {
-    "anthropic": partial(models_module.parse_models, protocol="anthropic"),
-    "openai": partial(models_module.parse_models, protocol="openai"),
-    "ollama": partial(models_module.parse_models, protocol="ollama"),
-}
+LISTS = {"anthropic": "/v1/models", "openai": "/v1/models", "google": "/v1/models",
+         "llamacpp": "/v1/models", "ollama": "/api/tags"}  # fmt: skip
+"""The path of the list of each server."""
+
+
+async def list_from(name: str, answer: Any, **others: Any) -> tuple[Any, ...]:
+    """Return the models of a server that answers with the JSON value `answer`."""
+    paths = {LISTS[name]: answer, **others}
+    encoded = {path: json.dumps(value).encode() for path, value in paths.items()}
+    with LoopbackServer(paths=encoded) as server:
+        models: tuple[Any, ...] = (await listed(name, server.url)).models
+    return models
+
+
 STRANGE: tuple[Any, ...] = (
     [], None, 7, "models", {}, {"data": None}, {"data": {"id": "x"}}, {"data": [None, 7, [], {}]},
     {"data": [{"id": 7}, {"id": ""}, {"id": "m" * 10_000}], "models": [{"model": []}]},
 )  # fmt: skip
 
 
-def test_malformed_list_has_no_models(subtests: pytest.Subtests) -> None:
-    for name, read in READERS.items():
+async def test_malformed_list_has_no_models(subtests: pytest.Subtests) -> None:
+    for name in LISTS:
         for answer in STRANGE:
             with subtests.test(name=name, answer=answer):
-                assert read(answer) == []
+                assert await list_from(name, answer) == ()
 
 
 FIELDS = """name display_name context_length context_window max_model_len created created_at
     supported_parameters expiration_date lifecycle shutdown_date retires_at max_input_tokens limits
-    max_tokens size modified_at capabilities meta top_provider architecture pricing details"""
+    max_tokens size modified_at capabilities meta top_provider architecture pricing details
+    displayName inputTokenLimit outputTokenLimit"""
 INNER = """prompt completion input_modalities n_ctx_train n_params max_completion_tokens image_input
     thinking parameter_size quantization_level"""
 
@@ -255,20 +261,15 @@ VALUES = [None, True, -1, 0, 1.5, 2**80, "", "x" * 5000, "nan", "inf", "-1", [],
           {"supported": "yes"}, "9999-99-99", "0001-01-01T00:00:00+14:00", -(2**52)]  # fmt: skip
 
 
-def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
+async def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
     for value in VALUES:
-        with subtests.test(value=value):
-            page: Any = {
-                "data": [make_odd_model(value)],
-                "models": [make_odd_model(value)],
-                "has_more": value,
-            }
-            models = [model for read in READERS.values() for model in read(page)]
-            models += [
-                add_ollama_details(models[2], make_odd_model(value)),
-                add_llamacpp_properties(models[1], make_odd_model(value)),
-            ]
-            for model in models:
+        odd = make_odd_model(value)
+        details = {"/api/show": odd, "/props": odd}
+        for name in LISTS:
+            listed_model = odd | {"name": "m"} if name == "google" else odd
+            page = {"data": [listed_model], "models": [listed_model], "has_more": value}
+            with subtests.test(name=name, value=value):
+                (model,) = await list_from(name, page, **details)
                 assert model.id == "m"
                 assert model.context_window is None or 0 < model.context_window < 2**53
                 assert model.input_price is None or model.input_price >= 0
@@ -298,17 +299,17 @@ async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
 
 
 async def test_long_list_is_cut() -> None:
-    many = {"data": [{"id": f"m{n}"} for n in range(models_module.MAX_MODELS + 2)]}
+    many = {"data": [{"id": f"m{n}"} for n in range(MAX_MODELS + 2)]}
     with LoopbackServer(paths={"/v1/models": many}) as server:
         found = await listed("openai", server.url)
-    assert (len(found.models), found.is_cut) == (models_module.MAX_MODELS, True)
+    assert (len(found.models), found.is_cut) == (MAX_MODELS, True)
 
 
 async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_JSON_BYTES", 2**20)
+    substitute(monkeypatch, "bytes of a JSON body", 2**20)
     with (
         LoopbackServer(paths={"/v1/models": {"data": ["x" * 2**21]}}) as server,
-        pytest.raises(ProtocolError, match="more than 1 MiB instead of JSON"),
+        pytest.raises(jp.ProviderError, match="more than 1 MiB instead of JSON"),
     ):
         await listed("openai", server.url)
 
@@ -316,7 +317,7 @@ async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPa
 async def test_html_page_is_no_list() -> None:
     with (
         LoopbackServer(paths={"/v1/models": b"<html><script>alert(1)</script>"}) as server,
-        pytest.raises(ProtocolError, match=r"instead of JSON. Check providers.llm.openai"),
+        pytest.raises(jp.ProviderError, match=r"instead of JSON. Check providers.llm.openai"),
     ):
         await listed("openai", server.url)
 

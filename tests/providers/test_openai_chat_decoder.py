@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
-from tests.providers.helpers import decode_messages
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import text_of
 
 REASONING_DETAILS_KEY = "openrouter_reasoning_details"
 
 
 def decode(
-    *deltas: dict[str, Any], finish: str = "stop", profile: str = "openai", request: bytes = b""
-) -> list[ProviderEvent]:
-    decoder = ChatDecoder(PROFILES[profile], request=request)
+    *deltas: dict[str, Any], finish: str = "stop", server: str = "openai", request: bytes = b""
+) -> list[Any]:
     choices: list[dict[str, Any]] = [{"delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"delta": {}, "finish_reason": finish})
-    messages = ({"choices": [{"index": 0, **choice}]} for choice in choices)
-    return decode_messages(decoder, messages, finish=True)
+    messages = [{"choices": [{"index": 0, **choice}]} for choice in choices]
+    return decode_whole(messages, server=server, request=request)
+
+
+def decode_whole(
+    messages: Iterable[dict[str, Any]], *, server: str = "openai", request: bytes = b""
+) -> list[Any]:
+    """Return the events of a body with these `messages`, or raise its error."""
+    response = StreamReader(f"chat/{server}", request=request).read(messages)
+    if response.error is not None:
+        raise response.error
+    return response.events
 
 
 def calls(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -153,12 +160,12 @@ def test_error_inside_the_stream_is_classified_by_its_code(subtests: pytest.Subt
     for message, kind in rows:
         with subtests.test(message=message, kind=kind):
             with pytest.raises(jp.ProviderError) as caught:
-                decode_messages(ChatDecoder(PROFILES["openrouter"]), [message])
+                decode_whole([message], server="openrouter")
             assert caught.value.kind == kind
 
 
 def test_reasoning_details_of_openrouter_are_joined() -> None:
-    kind: dict[str, JsonValue] = {
+    kind: dict[str, Any] = {
         "type": "reasoning.text",
         "index": 0,
         "format": "anthropic-claude-v1",
@@ -168,9 +175,9 @@ def test_reasoning_details_of_openrouter_are_joined() -> None:
         {"reasoning": "Städte", "reasoning_details": [{**kind, "text": "Städte"}]},
         {"reasoning_details": [{**kind, "signature": "c2ln"}]},
         {"content": "So."},
-        profile="openrouter",
+        server="openrouter",
     )
-    joined: list[JsonValue] = [{**kind, "text": "Zwei Städte", "signature": "c2ln"}]
+    joined: list[Any] = [{**kind, "text": "Zwei Städte", "signature": "c2ln"}]
     assert events[:3] == [
         model_event("text", 0, "reasoning", "Zwei "),
         model_event("text", 0, "reasoning", "Städte"),
@@ -239,9 +246,8 @@ def choice(index: int | None, text: str, finish: str | None = None) -> dict[str,
     ],
 )
 def test_second_choice_is_not_a_part_of_the_answer(choices: list[Any], text: str) -> None:
-    decoder = ChatDecoder(PROFILES["openai"])
-    events = decode_messages(decoder, ({"choices": each} for each in choices), finish=True)
-    assert "".join(event.text for event in events if is_kind(event, "text")) == text
+    events = decode_whole({"choices": each} for each in choices)
+    assert text_of(events) == text
     assert events[-1] == model_event("finished")
 
 
@@ -249,6 +255,4 @@ def test_whole_message_at_the_end_does_not_repeat_the_answer() -> None:
     whole = {"index": 0, "delta": {}, "message": {"content": "Hi."}, "finish_reason": "stop"}
     streamed = {"index": 0, "delta": {"content": "Hi."}}
     for choices, text in (([streamed, whole], "Hi."), ([whole], "Hi.")):
-        decoder = ChatDecoder(PROFILES["openai"])
-        events = decode_messages(decoder, ({"choices": [each]} for each in choices), finish=True)
-        assert "".join(event.text for event in events if is_kind(event, "text")) == text
+        assert text_of(decode_whole({"choices": [each]} for each in choices)) == text

@@ -6,15 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers.event_buffer import EventBuffer
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
-from tests.providers.helpers import decode_messages, text_of
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import text_of
 
 ANNOTATIONS = "openai_annotations"
 ENCRYPTED = "openai_encrypted_content"
@@ -29,10 +26,10 @@ COMPLETED: Wire = {"type": "response.completed", "response": {"status": "complet
 CALL: Wire = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f"}
 
 
-def decode(*messages: Wire, end: Wire | None = COMPLETED) -> list[ProviderEvent]:
+def decode(*messages: Wire, end: Wire | None = COMPLETED) -> list[Any]:
     """Return the events of a response, without keep-alives."""
     given = [*messages, *([end] if end else [])]
-    events = decode_messages(ResponsesDecoder("openai"), given)
+    events = StreamReader("responses").feed(*given)
     return [event for event in events if not is_kind(event, "keep_alive")]
 
 
@@ -60,7 +57,7 @@ def failed(**error: Any) -> Wire:
 @pytest.mark.req("RESP-4", "RESP-11")
 def test_metadata_comes_from_the_complete_item() -> None:
     start = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "incomp"}
-    cite: JsonValue = {"type": "url_citation", "url": "https://example.org"}
+    cite: Any = {"type": "url_citation", "url": "https://example.org"}
     text = {"type": "output_text", "text": "Sun.", "annotations": [cite]}
     events = decode(
         added(start),
@@ -225,12 +222,7 @@ def test_ended_items_complete_a_response() -> None:
         ([], False),
     ]
     for messages, is_complete in rows:
-        decoder = ResponsesDecoder("openai")
-        buffer = EventBuffer()
-        for each in messages:
-            decoder.feed(each, buffer)
-        decoder.finish(buffer)
-        assert buffer.finished is is_complete, messages
+        assert StreamReader("responses").read(messages).is_finished is is_complete, messages
 
 
 @pytest.mark.req("RESP-12")
@@ -319,17 +311,13 @@ def test_unknown_events_and_items_are_counted_and_items_kept_in_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "new": [1]}
-    decoder = ResponsesDecoder("openai")
     event = {"type": "response.web_search_call.searching", "output_index": 0}
     with caplog.at_level(logging.DEBUG):
-        events = decode_messages(
-            decoder,
-            [added(item), event, event, {"type": "response.new"}, done(item), COMPLETED],
-        )
+        events = decode(added(item), event, event, {"type": "response.new"}, done(item))
     flush = next(event for event in events if is_kind(event, "flush"))
     assert flush.metadata == {ITEM: item}
-    assert decoder.unknown == {event["type"]: 2, "response.new": 1, "web_search_call": 1}
-    assert len(caplog.messages) == 3
+    kinds = (event["type"], "response.new", "web_search_call")
+    assert caplog.messages == [f"openai sent an unknown event or item: {kind}" for kind in kinds]
 
 
 def test_call_without_a_name_is_tried_again() -> None:

@@ -1,35 +1,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers import create_provider, idle_watch, streaming
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google_generate import GenerateDecoder
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, select_kind
 from tests.kit.models import model_event
+from tests.kit.providers import new_provider, substitute
+from tests.kit.streams import StreamReader, iter_stream
 from tests.providers.helpers import (
     FIXTURES,
     ask,
     collect,
     collect_failure,
-    decode,
-    decoder_for,
+    join_texts,
+    read_slowly,
     text_of,
 )
 from tests.support.loopback import LoopbackServer, Protocol, Reply, ToolCall, reply_events
 
-EXPECTED: dict[str, list[ProviderEvent]] = {
+EXPECTED: dict[str, list[Any]] = {
     "anthropic-thinking-tools": [
         model_event(
             "usage", input_tokens=115, output_tokens=1, cache_read_tokens=100, cache_write_tokens=10
@@ -83,29 +76,26 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
 }
 
 
-def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
+def without_pings(events: list[Any]) -> list[Any]:
     """Return `events` without keep-alives, whose number depends on the chunks."""
     return [event for event in events if not is_kind(event, "keep_alive")]
 
 
-def joined(events: list[ProviderEvent]) -> list[ProviderEvent]:
-    """Return `events` with adjacent pieces of one text as one event, as if in one chunk."""
-    out: list[ProviderEvent] = []
-    for event in without_pings(events):
-        if is_kind(event, "text", "call_arguments") and out:
-            last = out[-1]
-            if isinstance(last, type(event)) and replace(last, text="") == replace(event, text=""):
-                out[-1] = replace(event, text=last.text + event.text)
-                continue
-        out.append(event)
-    return out
+def read_fixture(fixture: Path, chunks: Iterable[bytes]) -> StreamReader:
+    """Read the recorded body `fixture`, which arrives in `chunks`."""
+    return StreamReader(api_of(fixture.stem)).read(chunks)
+
+
+def api_of(name: str) -> str:
+    """Return the API of a recorded body, or of a provider."""
+    return "anthropic" if name.startswith("anthropic") else "chat/llamacpp"
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
 def test_recorded_body_gives_the_expected_events(fixture: Path) -> None:
-    seen, error = decode(decoder_for(fixture), [fixture.read_bytes()])
-    assert error is None
-    assert joined(seen) == joined(EXPECTED[fixture.stem])
+    response = read_fixture(fixture, [fixture.read_bytes()])
+    assert response.error is None
+    assert join_texts(response.events) == join_texts(EXPECTED[fixture.stem])
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
@@ -113,17 +103,17 @@ def test_chunk_boundaries_do_not_change_the_events(fixture: Path) -> None:
     body = fixture.read_bytes()
     whole = without_pings(EXPECTED[fixture.stem])
     for cut in range(0, len(body), 13):
-        seen, error = decode(decoder_for(fixture), [body[:cut], body[cut:]])
-        assert error is None
-        assert joined(seen) == joined(whole)
-    seen, _ = decode(decoder_for(fixture), (body[i : i + 1] for i in range(len(body))))
-    assert without_pings(seen) == whole
+        response = read_fixture(fixture, [body[:cut], body[cut:]])
+        assert response.error is None
+        assert join_texts(response.events) == join_texts(whole)
+
+    response = read_fixture(fixture, (body[i : i + 1] for i in range(len(body))))
+    assert without_pings(response.events) == whole
 
 
 def test_pieces_of_a_text_in_one_chunk_are_one_event() -> None:
     body = b"".join(reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1))
-    seen, _ = decode(decoder_for(Path("openai")), [body])
-    assert [event for event in seen if is_kind(event, "text")] == [
+    assert select_kind(StreamReader("chat").feed(body), "text") == [
         model_event("text", 1, "message", "abc")
     ]
 
@@ -133,20 +123,20 @@ def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
     body = fixture.read_bytes()
     whole = without_pings(EXPECTED[fixture.stem])
     for cut in range(0, len(body), 5):
-        all_seen, error = decode(decoder_for(fixture), body[:cut].splitlines(keepends=True))
-        seen = without_pings(all_seen)
-        if error is None:
+        response = read_fixture(fixture, body[:cut].splitlines(keepends=True))
+        seen = without_pings(response.events)
+        if response.error is None:
             # Only usage and the end mark are missing, which may follow the finish reason.
             assert is_kind(seen[-1], "finished")
             assert [e for e in whole if e in seen] == seen
         else:
-            assert error.kind == "transient"
+            assert response.error.kind == "transient"
             assert seen == whole[: len(seen)]
 
 
 async def test_response_above_the_limit_ends() -> None:
     with LoopbackServer([Reply(text="x" * 1000)]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         seen, error = await collect_failure(provider, ask(max_response_bytes=500))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("output_limit", False)
@@ -162,28 +152,10 @@ async def test_pings_keep_a_stream_alive(
 ) -> None:
     protocol: Protocol = "anthropic" if name == "anthropic" else "chat"
     end = reply_events(Reply(text="Done."), protocol, {"model": "m"}, 1)
-    seen = await collect_delayed((ping, ping, ping, *end), decoder_for(Path(name)), monkeypatch)
-    assert sum(is_kind(event, "keep_alive") for event in seen) >= 3
-    assert text_of(seen) == "Done."
-
-
-async def collect_delayed(
-    body: Iterable[bytes | None], decoder: StreamDecoder, monkeypatch: pytest.MonkeyPatch
-) -> list[ProviderEvent]:
-    """Return the events of a `body` with 0.9 s between its parts (None: silence). Timeout: 1 s."""
-    now = 0.0
-    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
-    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.001)
-
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        nonlocal now
-        for chunk in body:
-            now += 0.9
-            await asyncio.sleep(0.01)  # the watch reads the clock meanwhile
-            if chunk is not None:
-                yield chunk
-
-    return [event async for event in streaming.stream_events(chunks(), decoder, idle_timeout=1)]
+    pieces = (ping, ping, ping, *end)
+    response = await read_slowly(monkeypatch, api_of(name), pieces, pause=0.9)
+    assert len(select_kind(response.events, "keep_alive")) >= 3
+    assert text_of(response.events) == "Done."
 
 
 NO_MESSAGES = (
@@ -192,26 +164,18 @@ NO_MESSAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("protocol", "make_decoder"),
-    [
-        ("anthropic", AnthropicDecoder),
-        ("chat", lambda: ChatDecoder(PROFILES["openai"])),
-        ("responses", lambda: ResponsesDecoder("openai")),
-        ("interactions", InteractionsDecoder),
-        ("generate", GenerateDecoder),
-    ],
-)
-def test_data_that_is_no_message_changes_nothing(
-    protocol: Protocol, make_decoder: Callable[[], Decoder]
-) -> None:
+APIS: tuple[Protocol, ...] = ("anthropic", "chat", "responses", "interactions", "generate")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_data_that_is_no_message_changes_nothing(api: Protocol) -> None:
     reply = Reply(text="Hi.", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
-    body = reply_events(reply, protocol, {"model": "m"}, 1)
+    body = reply_events(reply, api, {"model": "m"}, 1)
     filled = [each for event in body for each in (*NO_MESSAGES, event)]
-    seen, error = decode(StreamDecoder(make_decoder(), provider="p"), filled)
-    expected, _ = decode(StreamDecoder(make_decoder(), provider="p"), body)
-    assert error is None
-    assert joined(seen) == joined(expected)
+
+    response = StreamReader(api).read(filled)
+    assert response.error is None
+    assert join_texts(response.events) == join_texts(StreamReader(api).read(body).events)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
@@ -223,8 +187,8 @@ async def test_silence_inside_a_tool_call_is_waited_out(
     body = reply_events(reply, protocol, {"model": "m"}, 1)
     place = next(i for i, event in enumerate(body) if b"city" in event)
     parts = (*body[:place], None, None, None, *body[place:])
-    seen = await collect_delayed(parts, decoder_for(Path(name)), monkeypatch)
-    assert seen[-1] == model_event("finished")
+    response = await read_slowly(monkeypatch, api_of(name), parts, pause=0.9)
+    assert response.events[-1] == model_event("finished")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +198,7 @@ async def test_silence_inside_a_tool_call_is_waited_out(
 )
 async def test_silence_ends_a_stream(reply: Reply) -> None:
     with LoopbackServer([reply]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         _, error = await collect_failure(provider, ask(idle_timeout=0.1))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("timeout", True)
@@ -243,36 +207,26 @@ async def test_silence_ends_a_stream(reply: Reply) -> None:
 
 async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     body = reply_events(Reply(text="x" * 20, delta_chars=1), "chat", {"model": "m"}, 1)
-    seen = await collect_delayed(body, decoder_for(Path("openai")), monkeypatch)
-    assert text_of(seen) == "x" * 20
-    assert seen[-1] == model_event("finished")
+    response = await read_slowly(monkeypatch, "chat", body, pause=0.9)
+    assert text_of(response.events) == "x" * 20
+    assert response.events[-1] == model_event("finished")
 
 
 async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
-
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        for chunk in [b": ping\n\n"] * 3:
-            yield chunk
-        for chunk in reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1):
-            yield chunk
-
-    decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
-    seen = []
-    async for event in streaming.stream_events(chunks(), decoder, idle_timeout=1):
-        now += 100.0
-        seen.append(event)
-    assert text_of(seen) == "abc"
+    answer = reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1)
+    pieces = [b": ping\n\n"] * 3 + list(answer)
+    response = await read_slowly(monkeypatch, "chat", pieces, pause=0, consumer_pause=100)
+    assert text_of(response.events) == "abc"
+    assert response.error is None
 
 
 async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection of a laptop that slept for an hour times out at the next check."""
-    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.02)
+    substitute(monkeypatch, "seconds between looks at the clock", 0.02)
     readings = iter([0.0] * 6)
-    monkeypatch.setattr(idle_watch, "wall_clock", lambda: next(readings, 3600.0))
+    substitute(monkeypatch, "clock of streams", lambda: next(readings, 3600.0))
     with LoopbackServer([Reply(delay=5)]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         _, error = await collect_failure(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert "sent no content for 60 s" in str(error)
@@ -280,8 +234,8 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
-    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.001)
+    substitute(monkeypatch, "clock of streams", lambda: now)
+    substitute(monkeypatch, "seconds between looks at the clock", 0.001)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         nonlocal now
@@ -293,8 +247,7 @@ async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.Monke
         yield b""
 
     async def consume() -> None:
-        decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
-        async for _ in streaming.stream_events(chunks(), decoder, idle_timeout=1):
+        async for _ in iter_stream("chat", chunks()):
             pass
 
     task = asyncio.create_task(consume())
@@ -307,7 +260,7 @@ async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.Monke
 
 async def test_leaving_early_closes_the_connection() -> None:
     with LoopbackServer([Reply(text="x" * 999, pause=0.01), "Again."]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         stream = provider.stream(ask())
         await anext(stream)
         await stream.aclose()
@@ -318,7 +271,7 @@ async def test_leaving_early_closes_the_connection() -> None:
 
 async def test_responses_read_to_their_end_share_a_connection() -> None:
     with LoopbackServer(["One.", "Two.", Reply(status=500), "Three."]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         for text in ("One.", "Two."):
             assert text_of(await collect(provider, ask())) == text
         await collect_failure(provider, ask())

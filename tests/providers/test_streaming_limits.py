@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tracemalloc
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from time import perf_counter
 from typing import Any
@@ -14,19 +12,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.errors import ProtocolError
-from jp_nb.providers import create_provider, http, idle_watch, sse, stream_decoder, streaming
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
-from tests.kit.kinds import is_kind, list_kinds
+from tests.kit.kinds import list_kinds, select_kind
 from tests.kit.models import model_event
-from tests.providers.helpers import ask, collect, collect_failure, text_of
+from tests.kit.providers import new_provider, substitute
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import ask, collect, collect_failure, read_slowly, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
 HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
@@ -38,26 +28,18 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_watch, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(idle_watch, "END_SECONDS", 0.2)
-    monkeypatch.setattr(idle_watch, "IDLE_TIMEOUTS", 2)
-    monkeypatch.setattr(http, "ERROR_BODY_SECONDS", 0.2)
-
-
-def chat_stream(**limits: Any) -> StreamDecoder:
-    return StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p", **limits)
-
-
-def anthropic_stream(**limits: Any) -> StreamDecoder:
-    return StreamDecoder(AnthropicDecoder(), provider="p", **limits)
+    substitute(monkeypatch, "seconds between looks at the clock", 0.02)
+    substitute(monkeypatch, "seconds for the end of an answer", 0.2)
+    substitute(monkeypatch, "idle timeouts with keep-alives", 2)
+    substitute(monkeypatch, "seconds for the body of an error", 0.2)
 
 
 async def collect_outcome(
     answer: Callable[[], Iterable[bytes | float]], **fields: Any
-) -> tuple[list[ProviderEvent], jp.ProviderError]:
+) -> tuple[list[Any], jp.ProviderError]:
     """Return the events and the error of a request to a server that replies with these bytes."""
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         seen = await collect_failure(
             provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields)
         )
@@ -66,37 +48,19 @@ async def collect_outcome(
 
 
 async def collect_timed(
-    pieces: Iterable[bytes | None],
     monkeypatch: pytest.MonkeyPatch,
+    pieces: Iterable[bytes | None],
     *,
-    decoder: StreamDecoder | None = None,
-    idle_timeout: float = 1,
-    seconds: float = 0.01,
-) -> tuple[list[ProviderEvent], jp.ProviderError]:
-    """Return the events and the error of a response with `seconds` between its pieces.
+    api: str = "chat",
+    pause: float = 0.01,
+) -> tuple[list[Any], jp.ProviderError]:
+    """Return the events and the error of a response with `pause` seconds between its pieces.
 
     The clock is fake. A piece that is None is silence.
     """
-    now = 0.0
-    monkeypatch.setattr(idle_watch, "wall_clock", lambda: now)
-
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        nonlocal now
-        for piece in pieces:
-            now += seconds
-            if piece is None:
-                await asyncio.sleep(0.001)
-            else:
-                yield piece
-
-    seen: list[ProviderEvent] = []
-    events = streaming.stream_events(chunks(), decoder or chat_stream(), idle_timeout=idle_timeout)
-    try:
-        async for event in events:
-            seen.append(event)
-    except jp.ProviderError as exc:
-        return seen, exc
-    raise AssertionError(f"no error after {seen}")
+    response = await read_slowly(monkeypatch, api, pieces, pause=pause)
+    assert response.error is not None
+    return response.events, response.error
 
 
 def endless(piece: bytes, *first: bytes) -> Iterator[bytes]:
@@ -127,29 +91,28 @@ async def test_messages_without_content_do_not_extend_the_idle_timeout(
         "no messages": b"\n",
     }.items():
         with subtests.test(kind=kind):
-            seen, error = await collect_timed(endless(piece, HELLO), monkeypatch)
+            seen, error = await collect_timed(monkeypatch, endless(piece, HELLO))
             assert text_of(seen) == "Hello."
             assert (error.kind, error.retryable) == ("timeout", True)
             assert "sent no content for 1 s" in str(error)
             assert "stream_idle_timeout_secs" in str(error)
-    _, error = await collect_timed(endless(BLOCK), monkeypatch, decoder=anthropic_stream())
+    _, error = await collect_timed(monkeypatch, endless(BLOCK), api="anthropic")
     assert "sent no content for 1 s" in str(error)
 
 
 @pytest.mark.parametrize(
-    ("decoder", "message"),
+    ("api", "message"),
     [
-        (InteractionsDecoder(), {"event_type": "interaction.status_update"}),
-        (ResponsesDecoder("p"), {"type": "response.in_progress"}),
-        (ResponsesDecoder("p"), {"type": "response.queued"}),
+        ("interactions", {"event_type": "interaction.status_update"}),
+        ("responses", {"type": "response.in_progress"}),
+        ("responses", {"type": "response.queued"}),
     ],
 )
-@pytest.mark.parametrize("seconds", [0.01, 0.9])
+@pytest.mark.parametrize("pause", [0.01, 0.9])
 async def test_reports_of_a_state_do_not_extend_the_idle_timeout(
-    decoder: Decoder, message: dict[str, Any], seconds: float, monkeypatch: pytest.MonkeyPatch
+    api: str, message: dict[str, Any], pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piece = b"data: %b\n\n" % json.dumps(message).encode()
-    stream = StreamDecoder(decoder, provider="p")
     sent = 0
 
     def pieces() -> Iterator[bytes]:
@@ -158,16 +121,16 @@ async def test_reports_of_a_state_do_not_extend_the_idle_timeout(
             sent += 1
             yield piece
 
-    _, error = await collect_timed(pieces(), monkeypatch, decoder=stream, seconds=seconds)
+    _, error = await collect_timed(monkeypatch, pieces(), api=api, pause=pause)
     assert "sent no content for 1 s (assistant." in str(error)
-    assert sent * seconds < 3
+    assert sent * pause < 3
 
 
 async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for piece, decoder in ((b": still here\n\n", chat_stream()), (PING, anthropic_stream())):
-        _, error = await collect_timed(endless(piece), monkeypatch, decoder=decoder)
+    for piece, api in ((b": still here\n\n", "chat"), (PING, "anthropic")):
+        _, error = await collect_timed(monkeypatch, endless(piece), api=api)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert "sent no content for 2 s, only keep-alives (2 times assistant." in str(error)
         assert "`%jp config assistant.request.stream_idle_timeout_secs=SECONDS`" in str(error)
@@ -185,7 +148,7 @@ async def test_server_that_only_sends_keep_alives_ends_and_a_slow_one_may_answer
         yield from (HELLO, STOP, DONE)
 
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         with subtests.test("a slow model"):
             pings = 6
             start = perf_counter()
@@ -203,7 +166,7 @@ async def test_server_that_only_sends_keep_alives_ends_and_a_slow_one_may_answer
 async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     begins = json.dumps(call(id="1", function={"name": "t", "arguments": "{"}))
     pieces = chain([HELLO, f"data: {begins}\n\n".encode()], repeat(None))
-    seen, error = await collect_timed(pieces, monkeypatch, seconds=0.1)
+    seen, error = await collect_timed(monkeypatch, pieces, pause=0.1)
     assert text_of(seen) == "Hello."
     assert "sent no content for 2 s within a tool call" in str(error)
 
@@ -212,7 +175,7 @@ async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.Mo
 async def test_flood_without_content_ends_before_the_idle_timeout(
     idle_timeout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_decoder, "MAX_EMPTY_BYTES", 1 << 20)
+    substitute(monkeypatch, "bytes without content", 1 << 20)
     flood = endless(EMPTY * 1000, STREAM, HELLO)
     seen, error = await collect_outcome(
         lambda: flood, idle_timeout=idle_timeout, max_response_bytes=1 << 20
@@ -233,7 +196,7 @@ async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
             yield b":\n"
 
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         seen = await collect(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert text_of(seen) == "Hello."
@@ -266,7 +229,7 @@ async def test_endless_headers_are_refused() -> None:
 def test_endless_event_is_refused_in_bounded_memory(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1 << 20)
+    substitute(monkeypatch, "bytes of an event", 1 << 20)
     much = b"x" * 65_536
     for kind, first, piece in [
         ("a line", b"data: ", much),
@@ -276,12 +239,10 @@ def test_endless_event_is_refused_in_bounded_memory(
         ("a field", b"", much),
     ]:
         with subtests.test(kind=kind):
-            decoder = chat_stream()
             tracemalloc.start()
             try:
-                parts = endless(piece, HELLO, first)
-                with pytest.raises(ProtocolError, match="an event of the stream is longer"):
-                    deque(chain.from_iterable(map(decoder.feed, parts)), maxlen=0)
+                response = StreamReader("chat").read(endless(piece, HELLO, first))
+                assert "an event of the stream is longer" in str(response.error)
                 assert tracemalloc.get_traced_memory()[1] < 40 << 20
             finally:
                 tracemalloc.stop()
@@ -293,14 +254,6 @@ def chat(**delta: Any) -> dict[str, Any]:
 
 def call(**fields: Any) -> dict[str, Any]:
     return chat(tool_calls=[{"index": 0, **fields}])
-
-
-def feed(decoder: StreamDecoder, messages: Iterable[object]) -> list[ProviderEvent]:
-    return [
-        event
-        for message in messages
-        for event in decoder.feed(f"data: {json.dumps(message)}\n\n".encode())
-    ]
 
 
 def test_everything_that_is_held_back_counts_toward_the_limit(subtests: pytest.Subtests) -> None:
@@ -327,26 +280,28 @@ def test_everything_that_is_held_back_counts_toward_the_limit(subtests: pytest.S
     }
     for kind, hoard in hoards.items():
         with subtests.test(kind=kind):
+            response = StreamReader("chat", max_response_bytes=20_000)
             with pytest.raises(jp.ProviderError, match="longer than 20000 bytes") as caught:
-                feed(chat_stream(max_response_bytes=20_000), [*hoard, *[hoard[-1]] * 300])
+                response.feed(*hoard, *[hoard[-1]] * 300)
             assert caught.value.kind == "output_limit"
 
 
 def test_signatures_count_toward_the_limit() -> None:
-    decoder = anthropic_stream(max_response_bytes=20_000)
+    response = StreamReader("anthropic", max_response_bytes=20_000)
     begins = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}
     signature = {"type": "signature_delta", "signature": "x" * 100}
-    feed(decoder, [begins])
+    response.feed(begins)
     with pytest.raises(jp.ProviderError, match="longer than 20000 bytes"):
-        feed(decoder, [{"type": "content_block_delta", "index": 0, "delta": signature}] * 300)
+        response.feed(*[{"type": "content_block_delta", "index": 0, "delta": signature}] * 300)
 
 
 def test_bytes_on_the_wire_are_limited_by_the_size_of_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_decoder, "MAX_OVERHEAD_BYTES", 100_000)
+    substitute(monkeypatch, "bytes besides an answer", 100_000)
+    response = StreamReader("chat", max_response_bytes=100)
     with pytest.raises(jp.ProviderError, match="bytes for an answer of 0") as caught:
-        feed(chat_stream(max_response_bytes=100), [chat(content="")] * 10_000)
+        response.feed(*[chat(content="")] * 10_000)
     assert caught.value.kind == "output_limit"
 
 
@@ -359,9 +314,9 @@ def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.Monkey
         reads += len(text)
         return False
 
-    monkeypatch.setattr("jp_nb.providers.tool_calls.is_json_object", counted)
+    substitute(monkeypatch, "check of complete arguments", counted)
     part = {"name": "t", "arguments": "{"}
-    feed(chat_stream(), [call(id=str(number), function=part) for number in range(5000)])
+    StreamReader("chat").feed(*(call(id=str(number), function=part) for number in range(5000)))
     assert reads < 20_000
 
 
@@ -369,7 +324,7 @@ def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.Monkey
 
 
 def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest.Subtests) -> None:
-    wrong: dict[str, object] = {
+    wrong: dict[str, Any] = {
         "index": call(index=[1], id="1", function={"name": "t"}),
         "id": call(id=["5"], function={"name": "t"}),
         "name": call(id="1", function={"name": ["t"]}),
@@ -384,21 +339,26 @@ def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest
         "text alone": "x",
     }
     for kind, message in wrong.items():
-        with subtests.test(kind=kind), pytest.raises(ProtocolError, match="p sent a message that"):
-            feed(chat_stream(), [message])
+        with (
+            subtests.test(kind=kind),
+            pytest.raises(jp.ProviderError, match="p sent a message that"),
+        ):
+            StreamReader("chat").feed(message)
+
     for data in (b"{", b"[" * 200_000):
-        with pytest.raises(ProtocolError, match="a message that its API does not document"):
-            list(chat_stream().feed(b"data: " + data + b"\n\n"))
+        with pytest.raises(jp.ProviderError, match="a message that its API does not document"):
+            StreamReader("chat").feed(b"data: " + data + b"\n\n")
+
     block = {"type": "tool_use", "id": "1", "name": "t"}
     begins = {"type": "content_block_start", "index": [1], "content_block": block}
-    with pytest.raises(ProtocolError):
-        feed(anthropic_stream(), [begins])
+    with pytest.raises(jp.ProviderError, match="p sent a message that"):
+        StreamReader("anthropic").feed(begins)
 
 
 async def test_events_before_a_wrong_message_are_kept() -> None:
     seen, error = await collect_outcome(lambda: [STREAM, HELLO, b"data: {\n\n", STOP, DONE])
     assert text_of(seen) == "Hello."
-    assert isinstance(error, ProtocolError)
+    assert "sent a message that its API does not document" in str(error)
 
 
 def test_strange_index_of_a_call_is_accepted(subtests: pytest.Subtests) -> None:
@@ -408,11 +368,9 @@ def test_strange_index_of_a_call_is_accepted(subtests: pytest.Subtests) -> None:
                 f'{{"choices": [{{"delta": {{"tool_calls": [{{"index": {index}, "id": "1", '
                 '"function": {"name": "t", "arguments": "{}"}}]}}]}'
             )
-            builder = ResponseBuilder()
-            decoder = chat_stream()
             parts = (HELLO, f"data: {text}\n\n".encode(), STOP, DONE)
-            entries = [builder.feed(event) for part in parts for event in decoder.feed(part)]
-            assert [getattr(e, "name", "") for e in entries if e is not None][-1:] == ["t"]
+            response = StreamReader("chat").read(parts)
+            assert [called.name for called in response.valid_calls] == ["t"]
 
 
 def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
@@ -421,11 +379,8 @@ def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
         with subtests.test(count=count[:10]):
             usage = f'{{"prompt_tokens": {count}, "completion_tokens": 3}}'
             data = f'data: {{"choices": [], "usage": {usage}}}\n\n'.encode()
-            decoder = chat_stream()
-            seen = [event for part in (HELLO, STOP, data, DONE) for event in decoder.feed(part)]
-            assert [e for e in seen if is_kind(e, "usage")] == [
-                model_event("usage", output_tokens=3)
-            ]
+            seen = StreamReader("chat").feed(HELLO, STOP, data, DONE)
+            assert select_kind(seen, "usage") == [model_event("usage", output_tokens=3)]
             assert seen[-1] == model_event("finished")
 
 
@@ -439,7 +394,6 @@ async def test_body_that_is_cut_is_tried_again(body: bytes) -> None:
 
 
 def test_second_end_changes_nothing() -> None:
-    decoder = chat_stream()
-    seen = list(decoder.feed(HELLO + STOP + STOP + DONE + DONE + HELLO))
+    seen = StreamReader("chat").feed(HELLO + STOP + STOP + DONE + DONE + HELLO)
     assert text_of(seen) == "Hello."
     assert list_kinds(seen).count("finished") == 1

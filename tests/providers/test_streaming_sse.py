@@ -1,69 +1,81 @@
+"""Server-sent events, shown by the texts of Chat Completions that they carry."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
-
-from jp_nb.errors import ProtocolError
-from jp_nb.providers.sse import SseDecoder
+from tests.kit.kinds import select_kind
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import text_of
 
 MAX_EVENT_BYTES = 16_777_216
 
 
+def delta(text: str) -> str:
+    """Return a message with a piece of text, which may stand in several lines."""
+    return f'{{"choices": [{{"delta":{{"content":"{text}"}}}}]}}'
+
+
 WIRE = (
-    "data: one\u2028line\r\ndata: two\r\n\r\n: keep-alive\n\nevent: später\rdata:drei\r\r"
-    "id: 4\nretry: 100\nunknown\n\ndata\n\ndata: 🌦\n\ndata: [DONE]\n\n"
+    f'data: {{"choices":\r\ndata: [{{"delta":{{"content":"one\u2028line "}}}}]}}\r\n\r\n'
+    f": keep-alive\n\nevent: später\rdata:{delta('drei ')}\r\r"
+    f"id: 4\nretry: 100\nunknown\n\ndata\n\ndata: {delta('🌦')}\n\n"
+    'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
 ).encode()
-EVENTS = ["one\u2028line\ntwo", "drei", "", "🌦", "[DONE]"]
+TEXT = "one\u2028line drei 🌦"
 
 
-def decode(chunks: Iterable[bytes]) -> list[str]:
-    decoder = SseDecoder()
-    events = [event for chunk in chunks for event in decoder.feed(chunk)]
-    return [*events, *decoder.finish()]
+def read(chunks: Iterable[bytes]) -> str:
+    """Return the text of a body that arrives in `chunks`, and may end before the answer does."""
+    return text_of(StreamReader("chat").read(chunks).events)
 
 
 def test_chunk_boundaries_do_not_change_the_events() -> None:
-    for cut in range(len(WIRE)):
-        assert decode([WIRE[:cut], b"", WIRE[cut:]]) == EVENTS
+    pieces = [[WIRE[:cut], b"", WIRE[cut:]] for cut in range(len(WIRE))]
     for size in (1, 2, 3, 7):
-        assert decode(WIRE[i : i + size] for i in range(0, len(WIRE), size)) == EVENTS
+        pieces.append([WIRE[i : i + size] for i in range(0, len(WIRE), size)])
+
+    for chunks in pieces:
+        response = StreamReader("chat").read(chunks)
+        assert text_of(response.events) == TEXT
+        assert response.error is None
 
 
 def test_event_is_dispatched_at_its_blank_line() -> None:
-    decoder = SseDecoder()
-    assert [*decoder.feed(b"data: a\r\n\r")] == ["a"]
-    assert [*decoder.feed(b"\ndata: b\n\n")] == ["b"]
+    response = StreamReader("chat")
+    assert text_of(response.feed(f"data: {delta('a')}\r\n\r".encode())) == "a"
+    assert text_of(response.feed(f"\ndata: {delta('b')}\n\n".encode())) == "b"
 
 
 def test_last_blank_line_may_be_missing() -> None:
-    assert decode([b"data: a\n\ndata: b"]) == ["a", "b"]
+    assert read([f"data: {delta('a')}\n\ndata: {delta('b')}".encode()]) == "ab"
 
 
 def test_body_cut_inside_a_character_drops_the_cut_event() -> None:
-    assert decode(["data: a\n\ndata: ü".encode()[:-1]]) == ["a"]
+    whole = f"data: {delta('a')}\n\ndata: {delta('ü')}".encode()
+    end = whole.index("ü".encode()) + 1
+    assert read([whole[:end]]) == "a"
 
 
-def test_comments_are_counted_and_give_no_event() -> None:
-    decoder = SseDecoder()
-    assert [*decoder.feed(b": one\n:two\n\n")] == []
-    assert decoder.comments == 2
+def test_comments_are_signs_of_life_and_give_no_text() -> None:
+    events = StreamReader("chat").feed(b": one\n:two\n\n")
+    assert events == select_kind(events, "keep_alive")
+    assert len(events) == 1
 
 
 def test_event_without_data_is_ignored() -> None:
-    assert decode([b"event: lost\n\ndata: a\n\n"]) == ["a"]
+    assert read([f"event: lost\n\ndata: {delta('a')}\n\n".encode()]) == "a"
 
 
 def test_byte_order_mark_is_not_part_of_the_first_field() -> None:
-    assert decode([b"\xef\xbb\xbfdata: a\n\n"]) == ["a"]
+    assert read([b"\xef\xbb\xbf" + f"data: {delta('a')}\n\n".encode()]) == "a"
 
 
 def test_invalid_utf8_is_an_error_after_the_events_before_it() -> None:
-    events = SseDecoder().feed(b"data: a\n\ndata: \xff\n\n")
-    assert next(events) == "a"
-    with pytest.raises(ProtocolError, match="UTF-8"):
-        next(events)
+    response = StreamReader("chat").read([f"data: {delta('a')}\n\ndata: ".encode() + b"\xff\n\n"])
+    assert text_of(response.events) == "a"
+    assert "UTF-8" in str(response.error)
 
 
 def test_long_line_in_small_pieces_is_searched_once() -> None:
@@ -74,17 +86,16 @@ def test_long_line_in_small_pieces_is_searched_once() -> None:
             type(self).looks += len(self)
             return super().rfind(*args)
 
-    decoder = SseDecoder()
+    response = StreamReader("chat")
     piece = Counted(b"x" * 10)
     for _ in range(1000):
-        assert list(decoder.feed(piece)) == []
+        assert response.feed(piece) == []
     assert Counted.looks == 10_000
-    assert list(decoder.feed(b"\n\n")) == []
+    assert response.feed(b"\n\n") == []
 
 
 def test_line_longer_than_the_limit_is_an_error() -> None:
-    decoder = SseDecoder()
     half = b"x" * (MAX_EVENT_BYTES // 2 + 1)
-    assert [*decoder.feed(half)] == []
-    with pytest.raises(ProtocolError, match="longer"):
-        next(decoder.feed(half))
+    response = StreamReader("chat")
+    assert response.feed(half) == []
+    assert "longer" in str(response.read([half]).error)

@@ -1,0 +1,68 @@
+"""Model providers: how they are made, and the parts that a test replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.tree.model_settings import LlamaCpp
+from jp_nb.providers import (
+    create_provider,
+    create_server,
+    endpoint,
+    http,
+    idle_watch,
+    local_server,
+    openai_responses,
+    schemas,
+    sse,
+    stream_decoder,
+    tool_calls,
+)
+from jp_nb.providers.errors import classify_response
+
+PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
+    "clock of streams": (idle_watch, "wall_clock"),
+    "seconds between looks at the clock": (idle_watch, "POLL_SECONDS"),
+    "seconds for the end of an answer": (idle_watch, "END_SECONDS"),
+    "idle timeouts with keep-alives": (idle_watch, "IDLE_TIMEOUTS"),
+    "seconds for the body of an error": (http, "ERROR_BODY_SECONDS"),
+    "bytes of a JSON body": (http, "MAX_JSON_BYTES"),
+    "names of this computer": (http, "_LOOPBACK"),
+    "bytes of an event": (sse, "MAX_EVENT_BYTES"),
+    "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),
+    "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
+    "check of complete arguments": (tool_calls, "is_json_object"),
+    "parts of a schema": (schemas, "_MAX_NODES"),
+    "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),
+    "address of OpenAI": (endpoint, "_OPENAI_URL"),
+    "addresses of llamacpp": (LlamaCpp, "DEFAULT_ADDRESSES"),
+    "addresses that have answered": (local_server, "_answering"),
+    "addresses that are silent": (local_server, "_silent_until"),
+    "seconds to connect to an address": (local_server, "PROBE_SECONDS"),
+}
+
+
+def new_provider(
+    name: str, settings: Mapping[str, Any] | None = None, *, is_server: bool = False
+) -> Any:
+    """Return the provider `name` with the settings of its table; or the server of that `name`."""
+    make = create_server if is_server else create_provider
+    return make(name, settings or {})
+
+
+def substitute(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
+    """Replace a part of the providers, such as `"bytes of an event"`, until the test ends."""
+    assert part in PARTS, f"the kit has no {part!r}: use one of {', '.join(PARTS)}"
+    monkeypatch.setattr(*PARTS[part], value)
+
+
+def classify_error(
+    status: int, headers: Mapping[str, str], body: str = "", *, now: float | None = None
+) -> jp.ProviderError:
+    """Return the error that a response of the server `p` becomes, at the Unix time `now`."""
+    return classify_response(status, headers, body, provider="p", now=now)

@@ -1,0 +1,162 @@
+"""The streamed responses of model servers, from their bytes to events and entries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from typing import Any, Self
+
+import jp_nb as jp
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.providers import schemas
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.google import adapt_for_google
+from jp_nb.providers.google_generate import GenerateDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
+from jp_nb.providers.streaming import stream_events
+from tests.kit.kinds import select_kind
+
+Piece = bytes | Mapping[str, Any] | list[Any]
+"""Bytes of a body, or a JSON value that the server sends as an event."""
+
+
+class StreamReader:
+    """Read a response piece by piece, as the provider of its `api` does.
+
+    An `api` is `anthropic`, `responses`, `interactions`, `generate`, `chat`, or `chat/PROVIDER` for
+    a server that differs from OpenAI's. With a `schema`, the answer is structured.
+
+    Attributes:
+        events: All events so far, as `model_event` makes them.
+        error: The error that ended `read`.
+    """
+
+    def __init__(
+        self,
+        api: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        request: bytes = b"",
+        tools: Collection[str] = (),
+        max_response_bytes: int = 0,
+    ) -> None:
+        self.events: list[Any] = []
+        self.error: jp.ProviderError | None = None
+        self.stream = StreamDecoder(
+            _make_decoder(api, schema, request, tools),
+            provider="p",
+            max_response_bytes=max_response_bytes,
+        )
+
+    def feed(self, *pieces: Piece) -> list[Any]:
+        """Return the events that `pieces` complete. `events` has those before an error."""
+        start = len(self.events)
+        for piece in pieces:
+            data = piece if isinstance(piece, bytes) else _encode_event(piece)
+            for event in self.stream.feed(data):
+                self.events.append(event)
+        return self.events[start:]
+
+    def finish(self) -> list[Any]:
+        """Return the events at the end of the body, or raise the error of an incomplete one."""
+        start = len(self.events)
+        for event in self.stream.finish():
+            self.events.append(event)
+        return self.events[start:]
+
+    def read(self, pieces: Iterable[Piece], *, has_end: bool = True) -> Self:
+        """Read `pieces`, and the end of the body unless it is still open. Keeps the error."""
+        try:
+            for piece in pieces:
+                self.feed(piece)
+                if self.is_finished:
+                    return self
+            if has_end:
+                self.finish()
+        except jp.ProviderError as exc:
+            self.error = exc
+        return self
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the response is complete."""
+        return self.stream.events.finished
+
+    @property
+    def entries(self) -> list[Any]:
+        """The complete entries of the record that the events make."""
+        return build_entries(self.events)
+
+    @property
+    def problems(self) -> list[str]:
+        """The errors in the arguments of calls, and the names of calls that are not complete."""
+        return self._build_calls()[1]
+
+    @property
+    def valid_calls(self) -> list[Any]:
+        """The calls of the entries whose arguments are valid."""
+        return self._build_calls()[0]
+
+    def _build_calls(self) -> tuple[list[Any], list[str]]:
+        builder = ResponseBuilder()
+        found = [builder.feed(event) for event in self.events]
+        _, unfinished = builder.finish()
+
+        calls = select_kind(found, "tool_call_request")
+        valid = [call for place, call in enumerate(calls) if place not in builder.bad_arguments]
+        return valid, [*builder.bad_arguments.values(), *unfinished]
+
+
+def build_entries(events: Iterable[Any]) -> list[Any]:
+    """Return the entries of the record that the `events` of a response complete."""
+    builder = ResponseBuilder()
+    found = [builder.feed(event) for event in events]
+    return [entry for entry in found if entry is not None]
+
+
+def iter_stream(
+    api: str, chunks: AsyncGenerator[bytes, None], *, idle_timeout: float = 1
+) -> AsyncGenerator[Any, None]:
+    """Yield the events of a body whose `chunks` come from a connection."""
+    return stream_events(chunks, StreamReader(api).stream, idle_timeout=idle_timeout)
+
+
+def _encode_event(message: Any) -> bytes:
+    """Return the JSON `message` as an event of a stream."""
+    return b"data: %b\n\n" % json.dumps(message).encode()
+
+
+_Adapt = Callable[[Mapping[str, Any]], schemas.AnswerSchema]
+_DECODERS: Mapping[str, tuple[Callable[..., Decoder], _Adapt]] = {
+    "anthropic": (AnthropicDecoder, schemas.adapt_for_anthropic),
+    "interactions": (InteractionsDecoder, adapt_for_google),
+    "generate": (GenerateDecoder, adapt_for_google),
+}
+
+
+def _make_decoder(
+    api: str, schema: Mapping[str, Any] | None, request: bytes, tools: Collection[str]
+) -> Decoder:
+    answer: schemas.AnswerSchema | None = None
+    name, _, server = api.partition("/")
+
+    if name == "chat":
+        profile = PROFILES[server or "openai"]
+        if schema is not None:
+            adapt = profile.answer or schemas.adapt_for_json_mode
+            answer = adapt(schema)
+        return ChatDecoder(profile, answer, request=request, tools=tools)
+
+    if name == "responses":
+        if schema is not None:
+            answer = schemas.adapt_for_openai(schema)
+        return ResponsesDecoder("openai", answer, request=request)
+
+    make_decoder, adapt = _DECODERS[name]
+    if schema is not None:
+        answer = adapt(schema)
+    return make_decoder(answer, request=request)
