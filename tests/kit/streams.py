@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jp_nb as jp
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.streaming import stream_events
 from tests.kit.kinds import select_kind
@@ -28,7 +30,8 @@ class StreamReader:
     """Read a response piece by piece, as the provider of its `api` does.
 
     An `api` is `anthropic`, `responses`, `interactions`, `generate`, `chat`, or `chat/PROVIDER` for
-    a server that differs from OpenAI's. With a `schema`, the answer is structured.
+    a server that differs from OpenAI's. With a `schema`, the answer is structured. `tools` are the
+    definitions of the tools that the request offered.
 
     Attributes:
         events: All events so far, as `model_event` makes them.
@@ -41,7 +44,7 @@ class StreamReader:
         *,
         schema: Mapping[str, Any] | None = None,
         request: bytes = b"",
-        tools: Collection[str] = (),
+        tools: Sequence[Any] = (),
         max_response_bytes: int = 0,
     ) -> None:
         self.events: list[Any] = []
@@ -89,33 +92,27 @@ class StreamReader:
     @property
     def entries(self) -> list[Any]:
         """The complete entries of the record that the events make."""
-        return build_entries(self.events)
-
-    @property
-    def problems(self) -> list[str]:
-        """The errors in the arguments of calls, and the names of calls that are not complete."""
-        return self._build_calls()[1]
+        return self._build()[0]
 
     @property
     def valid_calls(self) -> list[Any]:
         """The calls of the entries whose arguments are valid."""
-        return self._build_calls()[0]
+        return self._build()[1]
 
-    def _build_calls(self) -> tuple[list[Any], list[str]]:
+    @property
+    def problems(self) -> list[str]:
+        """The errors in the arguments of calls, and the names of calls that are not complete."""
+        return self._build()[2]
+
+    def _build(self) -> tuple[list[Any], list[Any], list[str]]:
         builder = ResponseBuilder()
         found = [builder.feed(event) for event in self.events]
+        entries = [entry for entry in found if entry is not None]
         _, unfinished = builder.finish()
 
-        calls = select_kind(found, "tool_call_request")
+        calls = select_kind(entries, "tool_call_request")
         valid = [call for place, call in enumerate(calls) if place not in builder.bad_arguments]
-        return valid, [*builder.bad_arguments.values(), *unfinished]
-
-
-def build_entries(events: Iterable[Any]) -> list[Any]:
-    """Return the entries of the record that the `events` of a response complete."""
-    builder = ResponseBuilder()
-    found = [builder.feed(event) for event in events]
-    return [entry for entry in found if entry is not None]
+        return entries, valid, [*builder.bad_arguments.values(), *unfinished]
 
 
 def iter_stream(
@@ -130,16 +127,8 @@ def _encode_event(message: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps(message).encode()
 
 
-_Adapt = Callable[[Mapping[str, Any]], schemas.AnswerSchema]
-_DECODERS: Mapping[str, tuple[Callable[..., Decoder], _Adapt]] = {
-    "anthropic": (AnthropicDecoder, schemas.adapt_for_anthropic),
-    "interactions": (InteractionsDecoder, adapt_for_google),
-    "generate": (GenerateDecoder, adapt_for_google),
-}
-
-
 def _make_decoder(
-    api: str, schema: Mapping[str, Any] | None, request: bytes, tools: Collection[str]
+    api: str, schema: Mapping[str, Any] | None, request: bytes, tools: Sequence[Any]
 ) -> Decoder:
     answer: schemas.AnswerSchema | None = None
     name, _, server = api.partition("/")
@@ -149,14 +138,20 @@ def _make_decoder(
         if schema is not None:
             adapt = profile.answer or schemas.adapt_for_json_mode
             answer = adapt(schema)
-        return ChatDecoder(profile, answer, request=request, tools=tools)
+        return ChatDecoder(profile, answer, request=request, tools=[tool.name for tool in tools])
 
     if name == "responses":
         if schema is not None:
             answer = schemas.adapt_for_openai(schema)
         return ResponsesDecoder("openai", answer, request=request)
 
-    make_decoder, adapt = _DECODERS[name]
+    if name == "anthropic":
+        if schema is not None:
+            answer = schemas.adapt_for_anthropic(schema)
+        names = {tool.name: ParameterNames.of(tool, ANTHROPIC_CALLS) for tool in tools}
+        return AnthropicDecoder(answer, request=request, parameter_names=names)
+
+    make_decoder = {"interactions": InteractionsDecoder, "generate": GenerateDecoder}[name]
     if schema is not None:
-        answer = adapt(schema)
+        answer = adapt_for_google(schema)
     return make_decoder(answer, request=request)

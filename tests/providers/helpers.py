@@ -17,7 +17,7 @@ from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
-from tests.kit.streams import StreamReader, build_entries, iter_stream
+from tests.kit.streams import StreamReader, iter_stream
 from tests.support.loopback import LoopbackServer
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
@@ -136,11 +136,6 @@ async def send_growing(name: str, entries: Sequence[Any], **settings: Any) -> No
 async def collect(provider: Any, request: Any) -> list[Any]:
     """Return all events of a response."""
     return [event async for event in provider.stream(request)]
-
-
-async def entries_of(provider: Any, request: Any) -> list[Any]:
-    """Return the entries of a response as they are recorded."""
-    return build_entries(await collect(provider, request))
 
 
 async def collect_failure(provider: Any, request: Any) -> tuple[list[Any], jp.ProviderError]:

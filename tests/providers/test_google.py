@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -10,21 +11,12 @@ from urllib.parse import quote
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers import create_provider
-from jp_nb.providers.google import adapt_for_google
-from jp_nb.providers.google_generate import GenerateRendering
-from jp_nb.providers.google_generate import build_request_fields as build_generate_fields
-from jp_nb.providers.google_interactions import (
-    InteractionsRendering,
-    build_request_fields,
-)
-from jp_nb.record.events import Entry
 from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.models import model_event, record_response, request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
+    NEAR,
     TODAY,
     WEATHER,
     answer,
@@ -32,10 +24,12 @@ from tests.providers.helpers import (
     called,
     collect,
     collect_failure,
-    encode_messages,
     list_details,
+    list_sent_messages,
     make_context,
+    preview_body,
     result,
+    send_growing,
     text_of,
     thought,
     user,
@@ -48,33 +42,20 @@ STEPS_KEY = "google_step"
 KEY = "AIzaSyD-0123456789abcdefghij_klmnopqrst"
 SIGNED = {"google_thought_signature": "c2ln"}
 DIALECTS = ("interactions", "generate")
+HELLO = [model_event("text", 0, "message", "Hello."), model_event("flush", 0)]
 LOOK = Reply(reasoning="Hm.", text="Look: ", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
 
 
 def steps_of(context: Any) -> Any:
-    rendering = InteractionsRendering()
-    rendering.update(context)
-    return json.loads(encode_messages(rendering))
+    return list_sent_messages("google", context, dialect="interactions")
 
 
 def contents_of(context: Any) -> Any:
-    rendering = GenerateRendering()
-    rendering.update(context)
-    return json.loads(encode_messages(rendering))
+    return list_sent_messages("google", context, dialect="generate")
 
 
 def google(server: LoopbackServer, dialect: str = "interactions") -> Any:
-    return create_provider("google", {"base_url": server.url, "dialect": dialect})
-
-
-def add_response(context: Any, events: list[ProviderEvent]) -> list[Entry]:
-    """Add the entries of a response to a context, as a turn does."""
-    builder = ResponseBuilder()
-    found = [builder.feed(event) for event in events]
-    entries = [entry for entry in found if entry is not None]
-    for entry in entries:
-        context.add(entry, "google")
-    return entries
+    return new_provider("google", {"base_url": server.url, "dialect": dialect})
 
 
 def text(value: str) -> dict[str, str]:
@@ -224,21 +205,14 @@ def test_invalid_step_of_a_record_is_made_again_from_its_text(step: Any) -> None
     assert steps[1] == {"type": "model_output", "content": [text("b")]}
 
 
-@pytest.mark.parametrize("make", [InteractionsRendering, GenerateRendering])
-def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_context_rendered_in_steps_gives_the_same_bytes(dialect: str) -> None:
     entries = [
         user("a"), thought("t", **SIGNED), answer("b"), called("c1"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"), thought("only"), user("f"), thought("", **SIGNED), user("g"),
     ]  # fmt: skip
-    growing = request_value("request_context")
-    rendering = make()
-    for count, entry in enumerate(entries, start=1):
-        growing.add(entry, "google")
-        rendering.update(growing)
-        at_once = make()
-        at_once.update(make_context(*entries[:count], provider="google"))
-        assert encode_messages(rendering) == encode_messages(at_once)
+    await send_growing("google", entries, dialect=dialect)
 
 
 @pytest.mark.req("GEM-7")
@@ -277,7 +251,7 @@ def test_attachments_precede_the_conversation_and_others_are_a_notice(dialect: s
         request_value("attachment", "c.pdf", "application/pdf", b"pdf"),
         request_value("attachment", "d.wav", "audio/wav", b"wav"),
     )
-    provider = create_provider("google", {"dialect": dialect})
+    provider = new_provider("google", {"dialect": dialect})
     shown = provider.preview(ask(attachments=attachments))
     body = json.loads(shown.body)
     if dialect == "interactions":
@@ -328,15 +302,23 @@ def test_tool_choice_keeps_the_definitions(subtests: pytest.Subtests) -> None:
     ]
     for choice, allowed, interactions, generate in rows:
         with subtests.test(choice, allowed=allowed):
-            request = ask(tool_choice=choice, tools=(WEATHER, TODAY))
-            fields = build_request_fields(request, allowed_tools=allowed)
-            other = build_generate_fields(request, allowed_tools=allowed)
-            assert fields["generation_config"]["tool_choice"] == interactions
-            assert len(fields["tools"]) == 2
-            assert other["toolConfig"] == {"functionCallingConfig": generate}
-            assert len(other["tools"][0]["functionDeclarations"]) == 2
-    assert "generation_config" not in build_request_fields(ask(tool_choice="required"))
-    assert "toolConfig" not in build_generate_fields(ask(tool_choice="required"))
+            request = ask(tool_choice=choice, tools=(WEATHER, TODAY), provider="google")
+            if allowed is not None:  # the other tools were removed within the conversation
+                record_response(request, "google", HELLO)
+                kept = tuple(tool for tool in request.tools if tool.name in allowed)
+                request = replace(request, tools=kept)
+
+            body = preview_body("google", request, dialect="interactions")
+            assert body["generation_config"]["tool_choice"] == interactions
+            assert len(body["tools"]) == 2
+
+            body = preview_body("google", request, dialect="generate")
+            assert body["toolConfig"] == {"functionCallingConfig": generate}
+            assert len(body["tools"][0]["functionDeclarations"]) == 2
+
+    request = ask(tool_choice="required")
+    assert "generation_config" not in preview_body("google", request, dialect="interactions")
+    assert "toolConfig" not in preview_body("google", request, dialect="generate")
 
 
 @pytest.mark.req("GEM-9")
@@ -355,7 +337,7 @@ async def test_efforts(subtests: pytest.Subtests) -> None:
             {"thinking_level": "high", "thinking_summaries": "none"},
         ),
     ]
-    provider = create_provider("google")
+    provider = new_provider("google")
     for reasoning, sent in rows:
         with subtests.test(reasoning=reasoning):
             request = ask(parameters=request_value("parameters", reasoning=reasoning))
@@ -372,7 +354,7 @@ def test_efforts_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
         ("gemini-2.5-flash", "auto", {"includeThoughts": True, "thinkingBudget": -1}),
         ("models/gemini-2.5-pro", 99_000, {"includeThoughts": True, "thinkingBudget": 24_576}),
     ]
-    provider = create_provider("google", {"dialect": "generate"})
+    provider = new_provider("google", {"dialect": "generate"})
     for model, reasoning, sent in rows:
         with subtests.test(model=model, reasoning=reasoning):
             request = ask(model=model, parameters=request_value("parameters", reasoning=reasoning))
@@ -400,15 +382,17 @@ def test_sampling_parameters() -> None:
         max_tokens=9, temperature=0.5, top_p=0.9, top_k=4, stop_words=("END",),
         other={"seed": 7, "service_tier": "flex", "logit_bias": {}},
     )  # fmt: skip
-    omitted: dict[str, str] = {}
-    fields = build_request_fields(ask(parameters=parameters), omitted=omitted)
+    request = ask(parameters=parameters)
+    shown = new_provider("google", NEAR | {"dialect": "interactions"}).preview(request)
+    fields = json.loads(shown.body)
     assert fields["generation_config"] == {
         "max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9, "stop_sequences": ["END"],
         "seed": 7,
     }  # fmt: skip
     assert fields["service_tier"] == "flex"
-    assert {name.rpartition(".")[2] for name in omitted} == {"top_k", "logit_bias"}
-    other = build_generate_fields(ask(parameters=parameters))["generationConfig"]
+    omitted = [line.partition(":")[0].rpartition(".")[2] for line in shown.omitted]
+    assert sorted(omitted) == ["logit_bias", "top_k"]
+    other = preview_body("google", request, dialect="generate")["generationConfig"]
     assert (other["topK"], other["stopSequences"], other["seed"]) == (4, ["END"], 7)
 
 
@@ -422,6 +406,12 @@ async def test_deprecated_parameters_are_a_warning_once(caplog: pytest.LogCaptur
     assert caplog.messages == [
         "google: assistant.model.parameters.temperature is sent, but Google has deprecated it"
     ]
+
+
+def send_schema(schema: dict[str, Any]) -> Any:
+    """Return the schema of a structured answer as a request has it."""
+    body = preview_body("google", ask(schema=schema), dialect="interactions")
+    return body["response_format"]["schema"]
 
 
 @pytest.mark.req("GEM-8")
@@ -457,9 +447,9 @@ def test_schema(subtests: pytest.Subtests) -> None:
     for schema, sent in rows:
         with subtests.test(schema=schema):
             expected = {k: v for k, v in sent.items() if k != "title"}
-            got = {k: v for k, v in adapt_for_google(schema).schema.items() if k != "title"}
+            got = {k: v for k, v in send_schema(schema).items() if k != "title"}
             assert got == expected
-    sent = adapt_for_google(tree).schema
+    sent = send_schema(tree)
     assert "$ref" not in json.dumps(sent)
     assert "The same object" in json.dumps(sent)
 
@@ -497,8 +487,8 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last(
         for _ in range(5):
             request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
             events = await collect(provider, request)
-            entries = add_response(context, events)
-            context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+            entries = record_response(request, "google", events)
+            context.add(result(entries[-1].id, "sun"), "google")
         await provider.aclose()
     bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
@@ -519,13 +509,11 @@ async def test_conversation_continues_after_the_dialect_has_changed() -> None:
     with LoopbackServer(lambda _: LOOK) as server:
         for dialect in (*DIALECTS, *DIALECTS):
             provider = google(server, dialect)
-            events = await collect(
-                provider, request_value("model_request", "m", context, tools=(WEATHER,))
-            )
-            entries = add_response(context, events)
-            context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+            request = request_value("model_request", "m", context, tools=(WEATHER,))
+            entries = record_response(request, "google", await collect(provider, request))
+            context.add(result(entries[-1].id, "sun"), "google")
             await provider.aclose()
-        anthropic = create_provider("anthropic", {"base_url": server.url})
+        anthropic = new_provider("anthropic", {"base_url": server.url})
         await collect(anthropic, request_value("model_request", "m", context, tools=(WEATHER,)))
         await anthropic.aclose()
     assert "c2lnbmF0dXJl" not in json.dumps(server.requests[-1].body)
@@ -734,10 +722,10 @@ async def test_rejected_signatures_are_not_sent_again(dialect: str) -> None:
         request = request_value("model_request", "m", context, tools=(WEATHER,))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
-        entries = add_response(context, await collect(provider, request))
+        entries = record_response(request, "google", await collect(provider, request))
         assert "c2ln" not in json.dumps(server.requests[1].body)
         assert "<think>" in json.dumps(server.requests[1].body)
-        context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+        context.add(result(entries[-1].id, "sun"), "google")
         await collect(provider, request)  # later signatures are sent
         assert "c2lnbmF0dXJl" in json.dumps(server.requests[2].body)
         await provider.aclose()
@@ -767,7 +755,7 @@ async def test_calls_are_sent_as_text_if_the_api_misses_their_thought() -> None:
 @pytest.mark.req("GEM-21")
 def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None:
     asked = {"type": "user_input", "content": [text("a")]}
-    rows: list[tuple[list[Entry], list[str]]] = [
+    rows: list[tuple[list[Any], list[str]]] = [
         ([thought("Hm."), answer("One, ")], ["model_output", "model_output", "user_input"]),
         ([thought("Hm.", **SIGNED), answer("One, ")], ["thought", "model_output", "user_input"]),
         ([answer("One, "), thought("Hm.", **SIGNED)], ["model_output", "user_input"]),
@@ -775,9 +763,8 @@ def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None
     ]
     for entries, kinds in rows:
         context = make_context(user("a"), *entries, provider="google")
-        rendering = InteractionsRendering()
-        rendering.update(context)
-        first, *rest = map(json.loads, rendering.encode(context))
+        request = request_value("model_request", "m", context)
+        first, *rest = preview_body("google", request, dialect="interactions")["input"]
         assert first == asked
         assert [step["type"] for step in rest] == kinds
 
@@ -797,7 +784,7 @@ def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None
     ],
 )
 def test_address_may_end_in_a_version(base: str, dialect: str, url: str) -> None:
-    provider = create_provider("google", {"base_url": base, "dialect": dialect})
+    provider = new_provider("google", {"base_url": base, "dialect": dialect})
     assert provider.preview(ask(model="models/m")).url == url
 
 
@@ -860,7 +847,7 @@ async def test_status_updates_do_not_extend_the_idle_timeout() -> None:
 
 def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        create_provider("google").preview(
+        new_provider("google").preview(
             ask(parameters=request_value("parameters", reasoning="hard"))
         )
 

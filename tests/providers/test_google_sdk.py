@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers import create_provider
-from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
-from jp_nb.providers.stream_decoder import StreamDecoder
 from tests.kit.models import request_value
 from tests.kit.records import new_event
+from tests.kit.streams import StreamReader
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
     answer,
     called,
-    decode,
     make_context,
+    preview_body,
     result,
     thought,
     user,
@@ -82,7 +79,7 @@ def make_request(**fields: Any) -> Any:
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "tool:weather"])
 def test_request_is_valid_for_the_types_of_the_sdk(choice: str) -> None:
     request = make_request(tool_choice=choice, schema=SCHEMA)
-    body = json.loads(create_provider("google").preview(request).body)
+    body = preview_body("google", request)
     parsed = interactions.CreateModelInteraction.model_validate(body, strict=True)
     dumped = parsed.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert dumped == body
@@ -91,8 +88,7 @@ def test_request_is_valid_for_the_types_of_the_sdk(choice: str) -> None:
 @pytest.mark.req("GEM-2", "GEM-20")
 def test_generate_request_is_valid_for_the_types_of_the_sdk() -> None:
     request = make_request(tool_choice="tool:weather", schema=SCHEMA)
-    provider = create_provider("google", {"dialect": "generate"})
-    body = json.loads(provider.preview(request).body)
+    body = preview_body("google", request, dialect="generate")
     for content in body["contents"]:
         types.Content.model_validate(content)
     for tool in body["tools"]:
@@ -237,20 +233,11 @@ async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
     parts += [event.step for event in read if event.event_type == "step.start"]
     assert "UNKNOWN" not in {part.type for part in parts}
 
-    decoder = StreamDecoder(InteractionsDecoder(), provider="google")
-    builder = ResponseBuilder()
-    found, error = decode(decoder, map(named, events))
-    assert error is None
-    context = make_context(user("Hi."))
-    for event in found:
-        if entry := builder.feed(event):
-            context.add(entry, "google")
+    response = StreamReader("interactions").read(map(named, events))
+    assert response.error is None
+    context = make_context(user("Hi."), *response.entries, provider="google")
     context.add(result("fc_1", "sun"), "google")
-    body = json.loads(
-        create_provider("google")
-        .preview(request_value("model_request", "gemini-3.8-flash", context))
-        .body
-    )
+    body = preview_body("google", request_value("model_request", "gemini-3.8-flash", context))
     sent = body["input"][1:-1]
     assert {step["type"] for step in sent} == {"thought", "model_output", "function_call"}
     assert IMAGE["data"] not in json.dumps(sent)
@@ -284,7 +271,7 @@ async def test_sdk_and_decoder_agree_about_an_error() -> None:
             )
             (read,) = [each async for each in stream]
     assert read.model_dump(mode="json", exclude_none=True) == event
-    _, error = decode(StreamDecoder(InteractionsDecoder(), provider="google"), [named(event)])
+    error = StreamReader("interactions").read([named(event)]).error
     assert error is not None
     assert (error.kind, "busy" in str(error)) == ("transient", True)
 

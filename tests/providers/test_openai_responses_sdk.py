@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers import create_provider
-from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
-from jp_nb.providers.stream_decoder import StreamDecoder
 from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.models import record_response, request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
-from tests.providers.helpers import WEATHER, ask, collect, decode, entries_of, result, text_of, user
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import WEATHER, ask, collect, result, text_of, user
 from tests.support.images import figure, png
 from tests.support.loopback import LoopbackServer, Reply, ToolCall, reply_events
 
@@ -51,7 +49,7 @@ async def test_request_fits_the_types_of_the_client() -> None:
         request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
     )
     with LoopbackServer([REPLY, "Sun."]) as server:
-        provider = create_provider("openai", {"base_url": server.url, "dialect": "responses"})
+        provider = new_provider("openai", {"base_url": server.url, "dialect": "responses"})
         context = ask(user("Weather?"), provider="openai").context
         request = request_value(
             "model_request",
@@ -67,8 +65,7 @@ async def test_request_fits_the_types_of_the_client() -> None:
             schema={"type": "object", "properties": {"a": {"type": "integer"}}},
             conversation_id="jp-1",
         )
-        for entry in await entries_of(provider, request):
-            context.add(entry, "openai")
+        record_response(request, "openai", await collect(provider, request))
         context.add(result("call_1_0", "sun"), "openai")
         second = new_event("tool_call_response", id="call_1_1", content="rain", is_error=False)
         context.items.append(request_value("context_item", second, "openai", (figure(),)))
@@ -101,7 +98,7 @@ async def test_client_completes_a_tool_loop_against_the_server() -> None:
     ]  # fmt: skip
 
 
-def summarize(events: Iterable[ProviderEvent]) -> dict[str, Any]:
+def summarize(events: Iterable[Any]) -> dict[str, Any]:
     events = [*events]
     calls = {
         event.index: [event.id, event.name, ""] for event in events if is_kind(event, "call_start")
@@ -175,14 +172,14 @@ def every_event() -> bytes:
 
 
 @pytest.mark.req("RESP-2", "RESP-20")
-async def test_client_reads_the_same_in_every_event() -> None:
+async def test_client_reads_the_same_in_every_event(caplog: pytest.LogCaptureFixture) -> None:
     body = every_event()
     read, unknown = await summarize_with_client(body)
-    decoder = ResponsesDecoder("openai")
-    events, error = decode(StreamDecoder(decoder, provider="openai"), [body])
-    assert error is None
-    assert summarize(events) == read
-    assert unknown <= {*decoder.unknown}
+    with caplog.at_level("DEBUG", "jp_nb.providers.openai_responses_decoder"):
+        response = StreamReader("responses").read([body])
+    assert response.error is None
+    assert summarize(response.events) == read
+    assert unknown <= {message.rpartition(": ")[2] for message in caplog.messages}
 
 
 @pytest.mark.req("RESP-3")
@@ -190,10 +187,9 @@ def test_stream_cut_at_every_byte_gives_the_same_events() -> None:
     body = every_event()
 
     def read(chunks: Iterable[bytes]) -> dict[str, Any]:
-        decoder = StreamDecoder(ResponsesDecoder("openai"), provider="openai")
-        events, error = decode(decoder, chunks)
-        assert error is None
-        return summarize(events)
+        response = StreamReader("responses").read(chunks)
+        assert response.error is None
+        return summarize(response.events)
 
     whole = read([body])
     assert read(bytes([byte]) for byte in body) == whole

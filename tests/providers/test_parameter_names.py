@@ -10,16 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.json_schema import walk_schemas
-from jp_nb.providers import create_provider
-from jp_nb.providers.anthropic import build_request_fields
-from jp_nb.providers.call_rules import ANTHROPIC_CALLS, GOOGLE_CALLS, RESPONSES_CALLS
-from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, use_http_provider
 from tests.agent.turn_bench import Bench
-from tests.kit.models import request_value
-from tests.providers.helpers import ask
+from tests.kit.kinds import select_kind
+from tests.kit.models import model_event, record_response, request_value
+from tests.kit.providers import new_provider
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import ask, preview_body
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -39,51 +37,77 @@ def make_tool(properties: dict[str, Any], **fields: Any) -> Any:
     )
 
 
-def list_names(schema: dict[str, Any]) -> set[str]:
-    """Return the names of all properties of `schema`."""
-    parts = walk_schemas(schema).values()
-    return {name for part in parts for name in (part.get("properties") or {})}  # type: ignore
+def send_schema(tool: Any) -> dict[str, Any]:
+    """Return the schema of `tool` in a request, without the changes for strict tools."""
+    (sent,) = preview_body("anthropic", ask(tools=(tool,)), strict_tools=False)["tools"]
+    schema: dict[str, Any] = sent["input_schema"]
+    return schema
+
+
+def rename(name: str) -> str:
+    """Return the name of a parameter as it is sent."""
+    (sent,) = send_schema(make_tool({name: TEXT}))["properties"]
+    return str(sent)
+
+
+def restore(tool: Any, text: str) -> str:
+    """Return the arguments of a call of `tool` that the model writes as `text`."""
+    block = {"type": "tool_use", "id": "c", "name": tool.name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": text}
+    events = StreamReader("anthropic", tools=(tool,)).feed(
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+    )
+    return "".join(event.text for event in select_kind(events, "call_arguments"))
 
 
 @given(NAMES, st.booleans())
 @example(["größe"], True)
-@example(["größe", ANTHROPIC_CALLS.format_parameter("größe")], False)
+@example(["größe", rename("größe")], False)
 @example(["a" * 64, "a" * 65, "a" * 66], False)
 @example(["a b", "a_b", "", "$top", "filter[id]"], False)
 def test_every_name_is_sent_in_an_accepted_form_and_restored(names: list[str], nest: bool) -> None:
     properties: dict[str, Any] = dict.fromkeys(names, TEXT)
+    arguments: Any = dict.fromkeys(names, "1")
     if nest:
         row = {"type": "object", "properties": dict(properties), "required": names}
         properties["rows"] = {"type": "array", "items": row}
-    tool = make_tool(properties, required=names)
-    arguments: Any = dict.fromkeys(names, "1")
-    if nest:
         arguments["rows"] = [dict.fromkeys(names, "2")]
+    tool = make_tool(properties, required=names)
 
-    (sent,) = build_request_fields(ask(tools=(tool,)))["tools"]
-    schema = sent["input_schema"]
-    found = list_names(schema)
-    assert all(map(ACCEPTED.fullmatch, found))
-    assert len(found) == len(list_names(dict(tool.parameters)))
+    request = ask(tools=(tool,))
+    call = [
+        model_event("call_start", 0, "c", "f"),
+        model_event("call_arguments", 0, json.dumps(arguments)),
+        model_event("flush", 0),
+    ]
+    record_response(request, "anthropic", call)
+    body = preview_body("anthropic", request)
+    sent = body["tools"][0]["input_schema"]["properties"]
+    assert all(map(ACCEPTED.fullmatch, sent))
+    assert len(sent) == len(properties)
+    if nest:
+        assert [*sent["rows"]["items"]["properties"]] == [*sent][:-1]
 
-    changed = ParameterNames.of(tool, ANTHROPIC_CALLS)
-    written = changed.format_arguments(arguments)
-    assert set(written) <= found
-    assert set(written) == set(schema["properties"])
-    assert json.loads(changed.restore(json.dumps(written))) == arguments
+    written = body["messages"][1]["content"][0]["input"]
+    assert written.keys() == sent.keys()
+    assert json.loads(restore(tool, json.dumps(written))) == arguments
     accepted = [name for name in names if ACCEPTED.fullmatch(name)]
-    assert all(name in found for name in accepted)
+    assert all(name in sent for name in accepted)
 
 
 @given(IDENTIFIERS)
 def test_other_apis_accept_every_name(name: str) -> None:
-    for rules in (GOOGLE_CALLS, RESPONSES_CALLS):
-        tool = make_tool({name: TEXT}, required=[name])
-        assert ParameterNames.of(tool, rules).format_schema() == tool.parameters
+    tool = make_tool({name: TEXT}, required=[name])
+    request = ask(tools=(tool,))
+    for provider, dialect in (("google", "interactions"), ("openai", "responses")):
+        (sent,) = preview_body(provider, request, dialect=dialect)["tools"]
+        assert sent["parameters"] == tool.parameters
 
 
 def test_every_mention_of_a_name_is_renamed() -> None:
-    sent_name = ANTHROPIC_CALLS.format_parameter("größe")
+    sent_name = rename("größe")
     box = {"type": "object", "properties": {"größe": {"type": "number"}}, "required": ["größe"]}
     tool = make_tool(
         {
@@ -96,25 +120,27 @@ def test_every_mention_of_a_name_is_renamed() -> None:
         dependentRequired={"größe": ["box", "größe"]},
         **{"$defs": {"größe": box}},
     )
-    schema: dict[str, Any] = ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema()
+    schema = send_schema(tool)
     properties = schema["properties"]
-    assert all(map(ACCEPTED.fullmatch, list_names(schema)))
+    assert all(map(ACCEPTED.fullmatch, properties))
     assert properties[sent_name] == {"type": "number", "description": "größe: In cm."}
     assert properties["box"]["default"] == {sent_name: 1}
     assert properties["same"] == {"$ref": f"#/properties/{sent_name}"}
     assert properties["one"]["discriminator"] == {"propertyName": sent_name}
     assert properties["one"]["anyOf"][0]["required"] == [sent_name]
+    assert [*properties["one"]["anyOf"][0]["properties"]] == [sent_name]
     assert schema["dependentRequired"] == {sent_name: ["box", sent_name]}
     assert schema["$defs"]["größe"]["required"] == [sent_name]
+    assert [*schema["$defs"]["größe"]["properties"]] == [sent_name]
 
 
 def test_arguments_that_need_no_name_keep_their_text() -> None:
-    names = ParameterNames.of(make_tool({"größe": TEXT, "city": TEXT}), ANTHROPIC_CALLS)
-    sent_name = ANTHROPIC_CALLS.format_parameter("größe")
+    tool = make_tool({"größe": TEXT, "city": TEXT})
+    sent_name = rename("größe")
     both = json.dumps({"größe": 1, sent_name: 2})
     for text in ('{"city":  "Köln"}', '{"größe": "1"}', "{", "", "[1]", '{"city": 1e999}', both):
-        assert names.restore(text) == text
-    assert names.restore(json.dumps({"city": {"Den Haag": [{sent_name: 1}]}})) == (
+        assert restore(tool, text) == text
+    assert restore(tool, json.dumps({"city": {"Den Haag": [{sent_name: 1}]}})) == (
         '{"city": {"Den Haag": [{"größe": 1}]}}'
     )
 
@@ -127,8 +153,8 @@ async def test_tool_gets_the_argument_that_the_model_gave_under_the_sent_name(st
         got.append((größe, straße))
         return "measured"
 
-    größe = ANTHROPIC_CALLS.format_parameter("größe")
-    name = ANTHROPIC_CALLS.format_parameter("straße")
+    größe = rename("größe")
+    name = rename("straße")
     replies: list[Reply | str] = [
         Reply(tool_calls=(ToolCall("measure", {größe: 1.5, name: "é"}, id="a"),)),
         Reply(tool_calls=(ToolCall("measure", {größe: 2}, id="b"),)),
@@ -136,7 +162,7 @@ async def test_tool_gets_the_argument_that_the_model_gave_under_the_sent_name(st
     ]
     with LoopbackServer(replies) as server:
         settings = {"base_url": server.url, "base_url_env": None, "strict_tools": strict}
-        provider = create_provider("anthropic", settings)
+        provider = new_provider("anthropic", settings)
         bench = Bench([], tools=[PythonTool(measure)])
         use_http_provider(bench, provider, "anthropic")
         try:

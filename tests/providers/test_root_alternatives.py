@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.providers.schemas import get_parameter_schema
 from tests.kit.models import request_value
+from tests.providers.helpers import ask, preview_body
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -16,7 +16,11 @@ REFUSED = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "els
 
 
 def send(**schema: Any) -> dict[str, Any]:
-    return get_parameter_schema(request_value("tool_definition", "find", "Find it.", schema))
+    """Return the schema of a tool in a request."""
+    tool = request_value("tool_definition", "find", "Find it.", schema)
+    (sent,) = preview_body("openai", ask(tools=(tool,)), dialect="responses")["tools"]
+    parameters: dict[str, Any] = sent["parameters"]
+    return parameters
 
 
 def alternative(*required: str, **properties: Any) -> dict[str, Any]:
