@@ -8,6 +8,7 @@ from typing import Any
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.record.head import mark_head
 from tests.kit import _words
+from tests.kit.kinds import is_kind
 
 
 def model_event(kind: str, /, *values: Any, **fields: Any) -> Any:
@@ -20,14 +21,27 @@ def request_value(kind: str, /, *values: Any, **fields: Any) -> Any:
     return _words.find(_words.REQUEST_VALUES, kind)(*values, **fields)
 
 
-def record_response(request: Any, provider: str, events: Iterable[Any]) -> list[Any]:
-    """Add the entries of a response to the context of its request, as a turn does. Returns them."""
+def record_response(
+    request: Any, provider: str, response: Iterable[Any], *, record: Any = None
+) -> list[Any]:
+    """Add a response to the context of its request, or to the `record` of a turn, as a turn does.
+
+    The `response` has events of a stream, or complete entries. Returns its entries.
+    """
     builder = ResponseBuilder()
-    found = [builder.feed(event) for event in events]
-    entries = [entry for entry in found if entry is not None]
+    entries: list[Any] = []
+    for each in response:
+        is_entry = is_kind(each, "chat_response", "tool_call_request")
+        entry = each if is_entry else builder.feed(each)
+        if entry is not None:
+            entries.append(entry)
 
     context = request.context
     entries[:1] = [mark_head(entry, request.head, context.head) for entry in entries[:1]]
+    if record is not None:
+        record.add(*entries)
+        return entries
+
     for entry in entries:
         context.read_head(entry)
         context.add(entry, provider)

@@ -55,6 +55,17 @@ def new_provider(
     return make(name, settings or {})
 
 
+def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str, bytes]]]:
+    """Return the body of `request` as `provider.stream` makes it, and its parts. Nothing is sent.
+
+    As a sent request, it is the base of the next one of its conversation.
+    """
+    rendering = provider._choose_rendering(request)
+    answer = provider._answer_schema(request)
+    body, _ = provider._build_body(request, rendering, answer)
+    return body.encode(), body.parts()
+
+
 def substitute(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
     """Replace a part of the providers, such as `"bytes of an event"`, until the test ends."""
     assert part in PARTS, f"the kit has no {part!r}: use one of {', '.join(PARTS)}"

@@ -49,7 +49,7 @@ class StreamReader:
     ) -> None:
         self.events: list[Any] = []
         self.error: jp.ProviderError | None = None
-        self.stream = StreamDecoder(
+        self._stream = StreamDecoder(
             _make_decoder(api, schema, request, tools),
             provider="p",
             max_response_bytes=max_response_bytes,
@@ -60,14 +60,14 @@ class StreamReader:
         start = len(self.events)
         for piece in pieces:
             data = piece if isinstance(piece, bytes) else _encode_event(piece)
-            for event in self.stream.feed(data):
+            for event in self._stream.feed(data):
                 self.events.append(event)
         return self.events[start:]
 
     def finish(self) -> list[Any]:
         """Return the events at the end of the body, or raise the error of an incomplete one."""
         start = len(self.events)
-        for event in self.stream.finish():
+        for event in self._stream.finish():
             self.events.append(event)
         return self.events[start:]
 
@@ -84,10 +84,16 @@ class StreamReader:
             self.error = exc
         return self
 
+    def iter_chunks(
+        self, chunks: AsyncGenerator[bytes, None], *, idle_timeout: float = 1
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the events of a body whose `chunks` come from a connection."""
+        return stream_events(chunks, self._stream, idle_timeout=idle_timeout)
+
     @property
     def is_finished(self) -> bool:
         """True if the response is complete."""
-        return self.stream.events.finished
+        return self._stream.events.finished
 
     @property
     def entries(self) -> list[Any]:
@@ -113,13 +119,6 @@ class StreamReader:
         calls = select_kind(entries, "tool_call_request")
         valid = [call for place, call in enumerate(calls) if place not in builder.bad_arguments]
         return entries, valid, [*builder.bad_arguments.values(), *unfinished]
-
-
-def iter_stream(
-    api: str, chunks: AsyncGenerator[bytes, None], *, idle_timeout: float = 1
-) -> AsyncGenerator[Any, None]:
-    """Yield the events of a body whose `chunks` come from a connection."""
-    return stream_events(chunks, StreamReader(api).stream, idle_timeout=idle_timeout)
 
 
 def _encode_event(message: Any) -> bytes:

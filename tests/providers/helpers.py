@@ -17,7 +17,7 @@ from tests.kit.kinds import is_kind, kind_of
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
-from tests.kit.streams import StreamReader, iter_stream
+from tests.kit.streams import StreamReader
 from tests.support.loopback import LoopbackServer
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
@@ -102,11 +102,12 @@ def list_sent_messages(name: str, context: Any, **settings: Any) -> list[Any]:
     """
     request = request_value("model_request", "test-model", context)
     body = preview_body(name, request, **settings)
+    messages: list[Any]
     [messages] = (body[key] for key in ("messages", "input", "contents") if key in body)
 
     if CONTINUE_PROMPT in json.dumps(messages[-1:]):
         del messages[-1]
-    return _without_cache_marks(messages)
+    return [_without_cache_marks(message) for message in messages]
 
 
 def _without_cache_marks(value: Any) -> Any:
@@ -177,7 +178,7 @@ async def read_slowly(
 
     seen = StreamReader(api)
     try:
-        async for event in iter_stream(api, chunks(), idle_timeout=idle_timeout):
+        async for event in seen.iter_chunks(chunks(), idle_timeout=idle_timeout):
             now += consumer_pause
             seen.events.append(event)
     except jp.ProviderError as exc:

@@ -1,39 +1,37 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.chat_profiles import PROFILES, SERVER_PROFILES
-from jp_nb.providers.openai_chat import (
-    ChatRendering,
-    build_request_fields,
-    format_system_messages,
-    make_answer_schema,
-)
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event, request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import (
+    NEAR,
     TODAY,
     WEATHER,
     answer,
     ask,
     called,
     collect,
-    encode_messages,
+    list_sent_messages,
     make_context,
+    preview_body,
     result,
+    send_growing,
     text_of,
     thought,
     user,
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
+CHAT_PROVIDERS = (
+    "cerebras", "deepseek", "groq", "llamacpp", "mistral", "ollama", "openai", "openrouter", "xai"
+)  # fmt: skip
 REASONING_DETAILS_KEY = "openrouter_reasoning_details"
 
 
@@ -44,16 +42,20 @@ SCHEMA = {
 }
 
 
-def messages_of(context: Any, profile: str = "openai") -> Any:
-    rendering = ChatRendering(PROFILES[profile])
-    rendering.update(context)
-    return json.loads(encode_messages(rendering))
+def messages_of(context: Any, provider: str = "openai") -> Any:
+    return list_sent_messages(provider, context)
 
 
-def head_of(profile: str, **fields: Any) -> Any:
-    request = ask(**fields)
-    answer = make_answer_schema(request, PROFILES[profile])
-    return build_request_fields(request, PROFILES[profile], answer=answer)
+def head_of(provider: str, **fields: Any) -> Any:
+    """Return the members of a request body except the messages."""
+    body = preview_body(provider, ask(**fields))
+    del body["messages"]
+    return body
+
+
+def list_system_messages(provider: str, **fields: Any) -> list[Any]:
+    messages = preview_body(provider, ask(**fields))["messages"]
+    return [message for message in messages if message["role"] == "system"]
 
 
 def test_tool_loop_becomes_messages() -> None:
@@ -107,35 +109,27 @@ def test_own_reasoning_is_sent_in_the_field_of_the_server(subtests: pytest.Subte
 
 
 def test_deepseek_is_sent_reasoning_of_the_current_turn_alone() -> None:
-    context = make_context(
-        user("a"), thought("Hm."), called("c1"), result("c1", "x"), provider="deepseek"
-    )
-    rendering = ChatRendering(PROFILES["deepseek"])
-    rendering.update(context)
-    assert b"Hm." in encode_messages(rendering)
-    context.add(answer("b"), "deepseek")
-    context.add(user("c"), "deepseek")
-    rendering.update(context)
-    assert b"Hm." not in encode_messages(rendering)
+    entries = (user("a"), thought("Hm."), called("c1"), result("c1", "x"))
+    now = messages_of(make_context(*entries, provider="deepseek"), "deepseek")
+    assert "Hm." in json.dumps(now)
+
+    longer = (*entries, answer("b"), user("c"))
+    later = messages_of(make_context(*longer, provider="deepseek"), "deepseek")
+    assert "Hm." not in json.dumps(later)
 
 
 def test_answer_of_reasoning_alone_is_omitted(subtests: pytest.Subtests) -> None:
     """Servers reject a message without text and calls, in this turn and in later ones."""
-    for profile in sorted(PROFILES):
-        with subtests.test(profile=profile):
-            if PROFILES[profile].reasoning_field is None:
-                return  # reasoning is sent as text
+    for name in ("cerebras", "deepseek", "groq", "llamacpp", "ollama", "openrouter"):
+        with subtests.test(name=name):
             context = make_context(
-                user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile
+                user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=name
             )
-            rendering = ChatRendering(PROFILES[profile])
             for _ in range(2):
-                rendering.update(context)
-                sent = list(map(json.loads, rendering.encode(context)))
-                said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
-                assert all(said_or_called)
-                assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
-                context.add(user("b"), profile)
+                sent = messages_of(context, name)
+                assert all(message["content"] or message.get("tool_calls") for message in sent)
+                assert [message["role"] for message in sent[:3]] == ["user", "assistant", "tool"]
+                context.add(user("b"), name)
             assert sent[3:] == [{"role": "user", "content": "b"}]
 
 
@@ -150,20 +144,13 @@ def test_openrouter_is_sent_its_reasoning_details_unchanged() -> None:
     assert messages_of(context, "openrouter")[1]["reasoning_details"] == details
 
 
-def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
+@pytest.mark.parametrize("name", CHAT_PROVIDERS)
+async def test_thread_rendered_in_steps_gives_the_same_bytes(name: str) -> None:
     entries = [
         user("a"), thought("t"), answer("b"), called("c1"), user("wait"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), user("d"), thought("u"), answer("e"),
     ]  # fmt: skip
-    for profile in PROFILES.values():
-        growing = request_value("request_context")
-        rendering = ChatRendering(profile)
-        for count, entry in enumerate(entries, start=1):
-            growing.add(entry, profile.name)
-            rendering.update(growing)
-            at_once = ChatRendering(profile)
-            at_once.update(make_context(*entries[:count], provider=profile.name))
-            assert encode_messages(rendering) == encode_messages(at_once)
+    await send_growing(name, entries)
 
 
 def test_results_follow_their_calls() -> None:
@@ -202,16 +189,14 @@ def test_repeated_id_is_sent_as_another_one(profile: str, id_: str) -> None:
 
 
 def test_system_texts_are_one_message() -> None:
-    request = ask(system=("one", "", "two"))
-    (message,) = format_system_messages(request, PROFILES["llamacpp"])
+    (message,) = list_system_messages("llamacpp", system=("one", "", "two"))
     assert message == {"role": "system", "content": "one\n\ntwo"}
-    assert format_system_messages(ask(), PROFILES["openai"]) == []
+    assert list_system_messages("openai") == []
 
 
 def test_openrouter_marks_the_cache_for_models_that_want_it() -> None:
     for model in ("anthropic/claude-x", "google/gemini-x"):
-        request = ask(model=model, system=("one", "two"))
-        (message,) = format_system_messages(request, PROFILES["openrouter"])
+        (message,) = list_system_messages("openrouter", model=model, system=("one", "two"))
         assert message["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
@@ -233,7 +218,7 @@ def test_tool_choice(subtests: pytest.Subtests) -> None:
 
 
 def test_reasoning(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, JsonValue, dict[str, Any]]] = [
+    rows: list[tuple[str, Any, dict[str, Any]]] = [
         ("openai", "off", {}),
         ("openai", "max", {"reasoning_effort": "xhigh"}),
         ("openai", {"effort": "xlow"}, {"reasoning_effort": "minimal"}),
@@ -277,9 +262,9 @@ def test_sampling_in_each_dialect() -> None:
     assert openai["stream_options"] == {"include_usage": True}
     assert (openai["temperature"], openai["stop"], openai["seed"]) == (0.0, ["X"], 1)
     assert not {"top_k", "q", "max_tokens"} & openai.keys()
-    omitted: dict[str, str] = {}
-    build_request_fields(ask(parameters=parameters), PROFILES["openai"], omitted=omitted)
-    assert set(omitted) == {f"assistant.model.parameters.{name}" for name in ("top_k", "q")}
+    shown = new_provider("openai", NEAR).preview(ask(parameters=parameters))
+    omitted = [line.partition(":")[0] for line in shown.omitted]
+    assert sorted(omitted) == [f"assistant.model.parameters.{name}" for name in ("q", "top_k")]
     llamacpp = head_of("llamacpp", parameters=parameters)
     assert (llamacpp["max_tokens"], llamacpp["top_k"]) == (9, 3)
     assert "stream_options" not in head_of("cerebras")
@@ -293,7 +278,7 @@ def test_structured_answers_in_each_dialect() -> None:
     assert head_of("llamacpp", schema=SCHEMA)["response_format"]["json_schema"]["schema"] == SCHEMA
     assert head_of("openrouter", schema=SCHEMA)["provider"] == {"require_parameters": True}
     assert head_of("deepseek", schema=SCHEMA)["response_format"] == {"type": "json_object"}
-    (prompt,) = format_system_messages(ask(schema=SCHEMA), PROFILES["deepseek"])
+    (prompt,) = list_system_messages("deepseek", schema=SCHEMA)
     assert "JSON" in prompt["content"]
     assert '"ok"' in prompt["content"]
 
@@ -302,7 +287,7 @@ async def test_structured_answer_is_restored_to_the_schema_of_the_user() -> None
     with LoopbackServer(
         [Reply(text='{"ok": true, "why": null}'), Reply(text='{"value": [1]}')]
     ) as s:
-        provider = create_provider("openai", {"base_url": s.url})
+        provider = new_provider("openai", {"base_url": s.url})
         seen = await collect(provider, ask(schema=SCHEMA))
         assert text_of(seen, "structured") == '{"ok": true}'
         seen = await collect(provider, ask(schema={"type": "array", "items": {"type": "integer"}}))
@@ -313,7 +298,7 @@ async def test_structured_answer_is_restored_to_the_schema_of_the_user() -> None
 async def test_json_mode_describes_a_wrapped_list_in_words() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
     with LoopbackServer([Reply(text='{"value": [1]}')]) as server:
-        provider = create_provider("deepseek", {"base_url": server.url})
+        provider = new_provider("deepseek", {"base_url": server.url})
         seen = await collect(provider, ask(schema=schema))
         await provider.aclose()
     assert text_of(seen, "structured") == "[1]"
@@ -323,23 +308,33 @@ async def test_json_mode_describes_a_wrapped_list_in_words() -> None:
 
 
 def test_broken_schema_is_refused_and_a_lax_one_is_not() -> None:
-    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
+    provider = new_provider("openai", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "object", "patternProperties": {"x": {"type": "string"}}})
     provider.check_schema({"type": "array", "items": {"$ref": "#"}})
     with pytest.raises(jp.UsageError, match="points outside of this schema"):
         provider.check_schema({"$ref": "https://example.org/a"})
 
 
+def list_profiles() -> list[str]:
+    """Return the profiles of named servers, as the error about another one lists them."""
+    with pytest.raises(jp.ConfigError, match="Input should be") as caught:
+        new_provider("s", NEAR | {"profile": "unknown"}, is_server=True)
+    names: list[str] = re.findall(r"'(\w+)'", str(caught.value).partition("Input should be")[2])
+    assert {*CHAT_PROVIDERS} < {*names}
+    return names
+
+
 async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> None:
-    for name in sorted(SERVER_PROFILES):
+    for name in list_profiles():
         with subtests.test(name=name):
             call = ToolCall("weather", {"city": "Delft"})
             reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
             with LoopbackServer([reply]) as server:
-                if name in PROVIDER_CLASSES:
-                    provider = create_provider(name, {"base_url": server.url})
+                if name in CHAT_PROVIDERS:
+                    provider = new_provider(name, {"base_url": server.url})
                 else:
-                    provider = create_server(name, {"base_url": server.url, "profile": name})
+                    settings = {"base_url": server.url, "profile": name}
+                    provider = new_provider(name, settings, is_server=True)
                 request = ask(
                     user("a"),
                     thought("t"),
@@ -372,7 +367,7 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
 async def test_call_without_an_id_gets_one_derived_from_the_request() -> None:
     made = []
     with LoopbackServer([Reply(tool_calls=(ToolCall("weather", id=""),))] * 3) as server:
-        provider = create_provider("llamacpp", {"base_url": server.url})
+        provider = new_provider("llamacpp", {"base_url": server.url})
         for text in ("a", "a", "b"):
             seen = await collect(provider, ask(user(text), tools=(WEATHER,)))
             made += [event.id for event in seen if is_kind(event, "call_start")]

@@ -10,18 +10,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
-from jp_nb.providers.openai_responses_fields import build_request_fields
-from jp_nb.providers.openai_responses_rendering import ResponsesRendering
-from jp_nb.record.events import Entry
-from jp_nb.record.head import mark_head
 from tests.kit.kinds import is_kind, list_kinds, select_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.models import model_event, record_response, request_value
+from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
 from tests.providers.helpers import (
+    CONTINUE_PROMPT,
     TODAY,
     WEATHER,
     answer,
@@ -29,10 +24,11 @@ from tests.providers.helpers import (
     called,
     collect,
     collect_failure,
-    encode_messages,
-    entries_of,
+    list_sent_messages,
     make_context,
+    preview_body,
     result,
+    send_growing,
     text_of,
     thought,
     user,
@@ -40,7 +36,6 @@ from tests.providers.helpers import (
 from tests.support.images import figure, pdf, png
 from tests.support.loopback import LoopbackServer, RawResponse, Received, Reply, ToolCall
 
-CONTINUE_PROMPT = "Continue exactly where you stopped, without repeating anything."
 ANNOTATIONS = "openai_annotations"
 ENCRYPTED = "openai_encrypted_content"
 ITEM = "openai_item"
@@ -50,24 +45,29 @@ SUMMARY_LENGTHS = "openai_summary_lengths"
 
 
 OWN = "openai"
+AT_OPENAI = {"base_url": "https://api.openai.com/v1", "dialect": "responses"}
 Json = dict[str, Any]
 
 
 def connect(server: LoopbackServer, name: str = OWN, **settings: Any) -> Any:
-    return create_provider(name, {"base_url": server.url, "dialect": "responses", **settings})
+    return new_provider(name, {"base_url": server.url, "dialect": "responses", **settings})
 
 
 def items_of(context: Any) -> Any:
-    rendering = ResponsesRendering(OWN)
-    rendering.update(context)
-    return json.loads(encode_messages(rendering))
+    return list_sent_messages(OWN, context, **AT_OPENAI)
 
 
-def own(*entries: Entry) -> Any:
+def body_of(request: Any) -> Json:
+    """Return the body of `request` to OpenAI's own server. Nothing is sent."""
+    body: Json = preview_body(OWN, request, **AT_OPENAI)
+    return body
+
+
+def own(*entries: Any) -> Any:
     return make_context(*entries, provider=OWN)
 
 
-def own_call(id_: str, metadata: dict[str, JsonValue], **arguments: Any) -> Any:
+def own_call(id_: str, metadata: dict[str, Any], **arguments: Any) -> Any:
     return new_event(
         "tool_call_request", id=id_, name="weather", arguments=arguments, metadata=metadata
     )
@@ -87,7 +87,8 @@ def said(role: str, text: str) -> dict[str, Any]:
 @pytest.mark.req("RESP-1", "RESP-16", "RESP-17")
 def test_request_needs_no_state_and_names_no_user() -> None:
     name = "17673969718-a-private-name"
-    fields = build_request_fields(ask(model="m", conversation_id=name))
+    fields = body_of(ask(model="m", conversation_id=name))
+    del fields["input"]
     key = fields.pop("prompt_cache_key")
     assert fields == {
         "model": "m",
@@ -99,17 +100,15 @@ def test_request_needs_no_state_and_names_no_user() -> None:
     }
     assert "private" not in key
     assert len(key) == 32
-    same, other = (
-        build_request_fields(ask(user("More."), conversation_id=each)) for each in (name, "fork")
-    )
+    same, other = (body_of(ask(user("More."), conversation_id=each)) for each in (name, "fork"))
     assert same["prompt_cache_key"] == key != other["prompt_cache_key"]
 
 
 @pytest.mark.req("RESP-5", "RESP-7", "RESP-11", "RESP-20")
 def test_tool_loop_is_sent_back_as_it_came() -> None:
     lengths: Any = [2, 2]
-    cite: JsonValue = [{"type": "url_citation", "url": "https://a.b", "role": "developer"}]
-    whole: JsonValue = {
+    cite: Any = [{"type": "url_citation", "url": "https://a.b", "role": "developer"}]
+    whole: Any = {
         "type": "function_call",
         "id": "fc_2",
         "call_id": "c2",
@@ -117,7 +116,7 @@ def test_tool_loop_is_sent_back_as_it_came() -> None:
         "arguments": '{"city": "x"}',
         "caller": "m",
     }
-    search: JsonValue = {"type": "web_search_call", "id": "ws_1"}
+    search: Any = {"type": "web_search_call", "id": "ws_1"}
     context = own(
         user("Weather?"),
         reasoned("A.\n\nB.", **{SUMMARY_LENGTHS: lengths}),
@@ -166,7 +165,7 @@ def test_tool_loop_is_sent_back_as_it_came() -> None:
 
 
 def test_arguments_of_the_record_replace_those_of_the_item() -> None:
-    whole: JsonValue = {"type": "function_call", "name": "weather", "arguments": '{"city": "x"}'}
+    whole: Any = {"type": "function_call", "name": "weather", "arguments": '{"city": "x"}'}
     edited = own(user("a"), own_call("c1", {ITEM: whole}, city="y"), result("c1", ""))
     assert items_of(edited)[1]["arguments"] == '{"city":"y"}'
 
@@ -199,26 +198,17 @@ def test_reasoning_without_its_result_is_not_sent() -> None:
 
 
 def test_cut_answer_is_continued_on_request() -> None:
-    rendering = ResponsesRendering(OWN)
     context = own(user("a"), answer("b"), reasoned("Hm."))
-    rendering.update(context)
-    sent = list(map(json.loads, rendering.encode(context)))
+    sent = body_of(request_value("model_request", "m", context))["input"]
     assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE_PROMPT)]
 
 
-def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
+async def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
     entries = [
         user("a"), reasoned("t"), answer("b"), called("c1"), user("wait"), called("c2"),
         result("c1", "1"), result("c2", "2"), answer("c"), reasoned("x"), user("d"), answer("e"),
     ]  # fmt: skip
-    growing = request_value("request_context")
-    rendering = ResponsesRendering(OWN)
-    for count, entry in enumerate(entries, start=1):
-        growing.add(entry, OWN)
-        rendering.update(growing)
-        at_once = ResponsesRendering(OWN)
-        at_once.update(own(*entries[:count]))
-        assert encode_messages(rendering) == encode_messages(at_once)
+    await send_growing(OWN, entries, dialect="responses")
 
 
 def test_results_follow_their_calls() -> None:
@@ -267,7 +257,7 @@ def test_options(subtests: pytest.Subtests) -> None:
     ]
     for given, sent in rows:
         with subtests.test(sent=sent):
-            fields = build_request_fields(ask(**given))
+            fields = body_of(ask(**given))
             assert {key: fields[key] for key in sent} == sent
 
 
@@ -275,8 +265,7 @@ def test_options(subtests: pytest.Subtests) -> None:
 def test_llamacpp_gets_the_members_that_it_reads() -> None:
     """Its server ignores `text.format`, and a choice by name."""
     request = ask(tools=(WEATHER, TODAY), tool_choice="tool:today", schema={"type": "array"})
-    answer = schemas.pass_schema({"type": "array"})
-    fields = build_request_fields(request, answer=answer, local="llamacpp")
+    fields = preview_body("llamacpp", request, dialect="responses")
     assert "text" not in fields
     assert fields["response_format"]["json_schema"]["schema"] == {"type": "array"}
     assert ([tool["name"] for tool in fields["tools"]], fields["tool_choice"]) == (
@@ -285,11 +274,11 @@ def test_llamacpp_gets_the_members_that_it_reads() -> None:
 
 
 def test_parameters_that_the_api_does_not_have_are_named() -> None:
-    omitted: dict[str, str] = {}
     parameters = request_value("parameters", top_k=3, stop_words=("X",), other={"seed": 1})
-    fields = build_request_fields(ask(parameters=parameters), omitted=omitted)
-    assert {name.rpartition(".")[2] for name in omitted} == {"top_k", "stop_words", "seed"}
-    assert not {"top_k", "stop", "seed"} & fields.keys()
+    shown = new_provider(OWN, AT_OPENAI).preview(ask(parameters=parameters))
+    omitted = {line.partition(":")[0].rpartition(".")[2] for line in shown.omitted}
+    assert omitted == {"top_k", "stop_words", "seed"}
+    assert not {"top_k", "stop", "seed"} & json.loads(shown.body).keys()
 
 
 @pytest.mark.req("RESP-21")
@@ -313,7 +302,7 @@ def test_default_dialect_depends_on_the_address(
     for name, settings, variable, path in rows:
         with subtests.test(name=name, settings=settings, variable=variable):
             monkeypatch.setenv("OPENAI_BASE_URL", variable)
-            address = create_provider(name, settings).address
+            address = new_provider(name, settings).address
             assert address.endswith(f"/v1/{path}")
 
 
@@ -328,8 +317,7 @@ async def test_tool_loop_over_http(subtests: pytest.Subtests) -> None:
             request = request_value(
                 "model_request", "m", context, system=("s", "t"), tools=(WEATHER,)
             )
-            for entry in await entries_of(provider, request):
-                context.add(entry, name)
+            record_response(request, name, await collect(provider, request))
             for call_id in ("call_1_0", "call_1_1"):
                 context.add(result(call_id, "sun"), name)
             seen = await collect(provider, request)
@@ -392,7 +380,7 @@ async def test_structured_answer_is_strict_and_restored() -> None:
     assert formats[0]["schema"]["properties"]["why"] == {"type": ["string", "null"]}
 
 
-async def attempts(provider: Any, request: Any) -> list[list[ProviderEvent]]:
+async def attempts(provider: Any, request: Any) -> list[list[Any]]:
     """Return the events of each attempt, until one is not repeated."""
     seen = [await collect(provider, request)]
     while is_kind(seen[-1][-1], "retry"):
@@ -532,8 +520,7 @@ async def test_other_servers_get_no_part_twice_that_they_refuse(server_name: str
             "model_request", "m", context, parameters=parameters, conversation_id="c"
         )
         assert len(await attempts(provider, request)) == len(picky.refused) + 1
-        for entry in await entries_of(provider, request):
-            context.add(entry, name)
+        record_response(request, name, await collect(provider, request))
         context.add(user("b"), name)
         assert text_of((await attempts(provider, request))[0]) == "A."
         await provider.aclose()
@@ -577,7 +564,7 @@ async def test_model_that_does_not_stream_answers_at_once() -> None:
 async def test_waiting_for_a_response_that_is_not_streamed_is_no_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openai_responses, "KEEP_ALIVE_SECONDS", 0.05)
+    substitute(monkeypatch, "seconds between keep-alives", 0.05)
     output = [{"type": "message", "content": [{"type": "output_text", "text": "A."}]}]
     whole = json.dumps({"status": "completed", "output": output}).encode()
 
@@ -686,8 +673,7 @@ async def test_conversation_continues_in_another_dialect() -> None:
         for dialect, text in (("responses", "sun"), ("chat", ""), ("responses", "")):
             provider = connect(server, dialect=dialect)
             request = request_value("model_request", "m", context, tools=(WEATHER,))
-            for entry in await entries_of(provider, request):
-                context.add(entry, OWN)
+            record_response(request, OWN, await collect(provider, request))
             context.add(result("call_1_0", text) if text else user("more"), OWN)
             await provider.aclose()
     _, chat, responses = (request.body for request in server.requests)
@@ -698,7 +684,7 @@ async def test_conversation_continues_in_another_dialect() -> None:
 
 @pytest.fixture
 def _as_openai(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "_OPENAI_URL", re.compile("http://127"))
+    substitute(monkeypatch, "address of OpenAI", re.compile("http://127"))
 
 
 def changed_requests() -> list[Any]:
@@ -726,11 +712,8 @@ async def send_all(server: LoopbackServer, requests: list[Any]) -> list[Json]:
     for request in requests:
         context = request.context
         context.note_contents(request.attachments)
-        await attempts(provider, request)
+        record_response(request, OWN, (await attempts(provider, request))[-1])
         accepted.append(server.requests[-1].body)
-        entry = mark_head(answer("A."), request.head, context.head)
-        context.read_head(entry)
-        context.add(entry, OWN)
         context.add(user("more"), OWN)
     await provider.aclose()
     return accepted

@@ -12,17 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.providers import create_provider
-from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
-from jp_nb.record.events import Entry, ToolCallPolicy
-from jp_nb.record.head import RequestHead, mark_head, read_request_head
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.models import record_response, request_value
+from tests.kit.providers import new_provider, prepare_request
 from tests.kit.records import new_event
-from tests.providers.helpers import DIALECTS
+from tests.providers.helpers import DIALECTS, ask, make_context
 
 THINKING_SIGNATURE_KEY = "anthropic_thinking_signature"
 HEAD_CHANGE_KEY = "head_change"
@@ -86,7 +83,7 @@ class History:
     """A conversation, and the parts of each request that is still in its record."""
 
     dialect: str
-    provider: HttpProvider[Any] = field(init=False)
+    provider: Any = field(init=False)
     record: TurnRecord = field(init=False)
     head: dict[str, Any] = field(default_factory=dict)
     contents: dict[Any, Any] = field(default_factory=dict)
@@ -95,9 +92,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.name, self.model, settings = DIALECTS[self.dialect]
-        provider = create_provider(self.name, settings)
-        assert isinstance(provider, HttpProvider)
-        self.provider = provider
+        self.provider = new_provider(self.name, settings)
         stream = ConversationStream.new(clock=utc_now, made="live")
         self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
 
@@ -123,21 +118,17 @@ class History:
             **parts,
         )
 
-    def respond(self, *entries: Entry) -> None:
+    def respond(self, *entries: Any) -> None:
         """Send a request, check its beginning, and append its response."""
         request = self.make_request()
         may_lose = self.needs_tools_in_front
-        live = self.provider._renderings.get(request.context) or self.provider._make_rendering()
-        live.appended = self.provider._appended_parts(self.model, type(live).appended)
-        self.provider._keep_rendering(request.context, live)
-        answer = self.provider._answer_schema(request)
-        body, _ = self.provider._build_body(request, live, answer)
-        assert body.encode() == self.provider.preview(request).body
+        body, parts = prepare_request(self.provider, request)
+        assert body == self.provider.preview(request).body
+
         before = self.sent[-1][1] if self.sent else []
-        assert may_lose or body.parts()[: len(before)] == before
-        self.sent.append((len(self.record.stream), body.parts()))
-        first, *rest = entries
-        self.record.add(mark_head(first, request.head, self.record.context.head), *rest)
+        assert may_lose or parts[: len(before)] == before
+        self.sent.append((len(self.record.stream), parts))
+        record_response(request, self.name, entries, record=self.record)
 
     def reopen(self, *, in_turn: bool = False) -> None:
         """Read the record as another kernel does after the notebook was saved."""
@@ -236,7 +227,7 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
     talk.record = TurnRecord(whole, build_context(whole.until(start), ["anthropic"]), "anthropic")
     assert sent_signatures() == ["sig0", "sig1"]  # as after undo, and in a fork
 
-    omitted = ToolCallPolicy(policy="omit")
+    omitted = {"policy": "omit"}
     whole.append(new_event("compaction", from_turn=0, to_turn=0, tool_calls=omitted))
     talk.reopen()
     assert sent_signatures() == []
@@ -302,14 +293,24 @@ def test_new_head_without_signatures_and_huge_head_unrecorded() -> None:
     assert b"sig0" in talk.provider.preview(talk.make_request()).body
     talk.record.context = talk.record.context.without_heads()
     assert b"sig0" not in talk.provider.preview(talk.make_request()).body
-    entry = new_event("chat_response", message="Hi.")
-    assert mark_head(entry, RequestHead(system=("x" * MAX_MARK_CHARS,)), None) is entry
+
+    huge = ask(system=("x" * MAX_MARK_CHARS,))
+    [entry] = record_response(huge, "anthropic", [new_event("chat_response", message="Hi.")])
+    assert entry.metadata == {}
 
 
 def test_unknown_or_damaged_head_is_ignored() -> None:
-    before = RequestHead(system=("One.",))
+    request = ask(system=("One.",))
+    record_response(request, "anthropic", [new_event("chat_response", message="Hi.")])
+    recorded = [*request.context.heads]
+    assert [position.head.system for position in recorded] == [("One.",)]
+
     damaged: Any
     for damaged in ({"x": 1}, {"tools": ["none"]}, {"system": "One."}, {"attachments": [{}]}, []):
         entry = new_event("chat_response", message="a", metadata={HEAD_CHANGE_KEY: damaged})
-        assert read_request_head(entry, before) is before
-        assert read_request_head(entry.with_metadata(**{HEAD_KEY: damaged}), None) is None
+        request.context.read_head(entry)
+        assert request.context.heads == recorded
+
+        fresh = make_context()
+        fresh.read_head(entry.with_metadata(**{HEAD_KEY: damaged}))
+        assert fresh.heads == []

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.models import model_event
 from tests.kit.providers import new_provider, substitute
-from tests.kit.streams import StreamReader, iter_stream
+from tests.kit.streams import StreamReader
 from tests.providers.helpers import (
     FIXTURES,
     ask,
@@ -247,7 +247,7 @@ async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.Monke
         yield b""
 
     async def consume() -> None:
-        async for _ in iter_stream("chat", chunks()):
+        async for _ in StreamReader("chat").iter_chunks(chunks()):
             pass
 
     task = asyncio.create_task(consume())
