@@ -346,7 +346,7 @@ def _format_key(key: str) -> str:
 def make_exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return conditions that only calls with these `arguments` meet, if they have no further ones.
 
-    >>> exact_conditions({"path": "a.txt", "tags": ["x"], "note": "inside:."})
+    >>> make_exact_conditions({"path": "a.txt", "tags": ["x"], "note": "inside:."})
     {'path': 'a.txt', 'tags': {'equals': ['x']}, 'note': {'equals': 'inside:.'}}
     """
     return {name: make_exact_condition(value) for name, value in arguments.items()}

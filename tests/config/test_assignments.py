@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import apply_change, get_path, merge_partials, strip_strategies
-from jp_nb.config.validation import validate_config
+from tests.kit.settings import assign, change_settings, merge_settings, value_at, whole_settings
 
 WORDS = "assistant.model.parameters.stop_words"
 TOOL = "conversation.tools.t"
@@ -142,8 +140,7 @@ def test_assignment_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests
     ]:  # fmt: skip
         with subtests.test(text=text):
             before = repr(NOW)
-            change = parse_assignment(text, NOW)
-            assert get_path(strip_strategies(apply_change(NOW, change)), path) == value
+            assert value_at(change_settings(NOW, assign(text, NOW)), path) == value
             assert repr(NOW) == before
 
 
@@ -196,42 +193,40 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
     ]:  # fmt: skip
         with subtests.test(text=text):
             with pytest.raises(jp.ConfigError) as caught:
-                parse_assignment(text, NOW)
+                assign(text, NOW)
             assert (caught.value.path, caught.value.kind) == (path, kind)
             assert expected in str(caught.value)
 
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
-    now = merge_partials(NOW, {"assistant": {"model": {"id": "fast"}}})
+    now = merge_settings(NOW, {"assistant": {"model": {"id": "fast"}}})
     with pytest.raises(jp.ConfigError, match=r'`assistant.model.id` is "fast"'):
-        parse_assignment("assistant.model.id.name=x", now)
-    now = merge_partials(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
+        assign("assistant.model.id.name=x", now)
+    now = merge_settings(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
     with pytest.raises(jp.ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
-        parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
+        assign('providers.llm.aliases["gpt-4.1"].name=x', now)
 
 
 def test_addition_to_a_prompt_is_stored_as_an_append() -> None:
     for current in ({}, NOW):
-        change = parse_assignment("assistant.system_prompt+= More.", current)
-        assert change.delta["assistant"] == {
-            "system_prompt": {"value": " More.", "strategy": "append"}
-        }
+        delta, _ = assign("assistant.system_prompt+= More.", current)
+        assert delta["assistant"] == {"system_prompt": {"value": " More.", "strategy": "append"}}
 
 
 def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
     tool: dict[str, Any] = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
     now: dict[str, Any] = {"conversation": {"tools": {"t": tool}}}
     with pytest.raises(jp.ConfigError, match="only supported on local tools"):
-        validate_config(now)
+        whole_settings(now)
     for text in ("user.name=A", f"{TOOL}.source=local"):
-        now = apply_change(now, parse_assignment(text, now))
-    assert validate_config(now).conversation.tools["t"].source == "local"
+        now = change_settings(now, assign(text, now))
+    assert value_at(whole_settings(now), f"{TOOL}.source") == "local"
 
 
 def test_all_problems_of_an_object_are_reported_at_once() -> None:
     text = '{"user": {"nme": 1}, "style": {"tool_call": {"show": 7}}, "asistant": {}}'
     with pytest.raises(jp.ConfigError) as caught:
-        parse_assignment(text, NOW)
+        assign(text, NOW)
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {"user.nme", "style.tool_call.show", "asistant"}
     assert all(path in str(caught.value) for path in paths)

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from jp_nb.config.partial import (
-    Change,
-    apply_change,
-    build_partial,
-    diff_partials,
-    get_path,
-    iter_leaf_paths,
-    make_replacement,
-    merge_partials,
-    strip_strategies,
-    unset_path,
-)
-from jp_nb.config.validation import validate_config
+from jp_nb.config.partial import iter_leaf_paths, make_replacement
 from tests.config.config_strategies import A, B, C, partials
+from tests.kit.settings import (
+    change_settings,
+    find_difference,
+    merge_settings,
+    setting,
+    value_at,
+    whole_settings,
+)
 
 PROMPT = "assistant.system_prompt"
 ENUM = "conversation.tools.t.parameters.p.enum"
@@ -40,10 +35,7 @@ def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
 
 
 def folded(path: str, parts: Sequence[Any]) -> Any:
-    partial: dict[str, Any] = {}
-    for part in parts:
-        partial = merge_partials(partial, build_partial(path, part))
-    return get_path(strip_strategies(partial), path)
+    return value_at(merge_settings(*(setting(path, part) for part in parts)), path)
 
 
 def test_values_are_merged_by_their_strategies(subtests: pytest.Subtests) -> None:
@@ -150,13 +142,10 @@ values = st.one_of(
 
 @given(st.lists(values, min_size=1, max_size=4))
 def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
-    partials = [build_partial(WORDS, part) for part in parts]
-    before = repr(partials)
-    together: dict[str, Any] = {}
-    for partial in partials:
-        together = merge_partials(together, partial)
-    validate_config(together)
-    assert repr(partials) == before
+    layers = [setting(WORDS, part) for part in parts]
+    before = repr(layers)
+    whole_settings(*layers)
+    assert repr(layers) == before
 
 
 # --- laws ------------------------------------------------------------------------------------
@@ -173,68 +162,61 @@ def plain(partial: dict[str, Any]) -> dict[str, Any]:
 
 
 def normal(partial: Any) -> dict[str, Any]:
-    return plain(strip_strategies(merge_partials({}, partial)))
+    return plain(merge_settings(partial))
 
 
 @given(partials)
 def test_partial_does_not_differ_from_itself(partial: Any) -> None:
-    assert not diff_partials(strip_strategies(partial), strip_strategies(partial))
+    assert find_difference(merge_settings(partial), merge_settings(partial)) == ({}, ())
 
 
 def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
-    before = strip_strategies(merge_partials({}, before))
-    after = strip_strategies(merge_partials({}, after))
-    made = apply_change(before, diff_partials(before, after))
+    before = merge_settings(before)
+    after = merge_settings(after)
+    made = change_settings(before, find_difference(before, after))
     # Free JSON may look like a value with a strategy, within another one: both are stripped again.
-    assert plain(strip_strategies(made)) == plain(strip_strategies(after))
+    assert plain(made) == plain(change_settings(after))
 
 
 @given(partials, partials)
-@example({}, build_partial(f"{OPTIONS}.a", {"value": None, "strategy": None}))
+@example({}, setting(f"{OPTIONS}.a", {"value": None, "strategy": None}))
 def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> None:
     assert_difference_leads_from_one_to_the_other(before, after)
 
 
 @given(partials, partials)
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
-    over = plain(
-        strip_strategies(
-            merge_partials(merge_partials({}, below), make_replacement(merge_partials({}, partial)))
-        )
-    )
+    replacement = make_replacement(merge_settings(partial, plain=False))
+    over = plain(merge_settings(below, replacement))
     for path, value in iter_leaf_paths(normal(partial)):
-        assert get_path(over, path) == value
+        assert value_at(over, path) == value
 
 
 @given(partials, partials)
 def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, below: Any) -> None:
-    config = validate_config(merge_partials({}, partial))
-    assume(getattr(config.assistant.model.parameters, "other_thing", 0) is not None)  # not written
-    written = make_replacement(config.model_dump(mode="json", exclude_none=True))
-    assert validate_config(written) == config
-    foreign = merge_partials(merge_partials({}, below), written)
-    again = validate_config(foreign)
-    lists = ("assistant.system_prompt_sections", "assistant.instructions")
-    for field in map(attrgetter, (*lists, "conversation.attachments")):
-        assert field(again) == field(config) or not field(config)  # an empty list sets nothing
-    assert again.conversation.labels == config.conversation.labels
-    assert again.assistant.model.id == config.assistant.model.id
+    config = whole_settings(partial)
+    other_thing = "assistant.model.parameters.other_thing"
+    assume("other_thing" not in str(partial) or value_at(config, other_thing) is not None)
+    written = make_replacement(config)
+    assert whole_settings(written) == config
+
+    again = whole_settings(below, written)
+    for path in (SECTIONS, "assistant.instructions", ATTACHMENTS):
+        given = value_at(config, path)
+        assert value_at(again, path) == given or not given  # an empty list sets nothing
+    for path in (LABELS, "assistant.model.id"):
+        assert value_at(again, path) == value_at(config, path)
 
 
 @given(partials, partials, partials)
 def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
-    assert merge_partials(merge_partials(one, two), three) == merge_partials(
-        one, merge_partials(two, three)
-    )
+    two_first = merge_settings(one, two, plain=False)
+    three_first = merge_settings(two, three, plain=False)
+    assert merge_settings(two_first, three) == merge_settings(one, three_first)
 
 
 def test_merge_with_strategies_depends_on_the_order() -> None:
-    one = build_partial(SECTIONS, [A])
-    two = build_partial(SECTIONS, wrapped([B], "prepend"))
-    three = build_partial(SECTIONS, [C])
-    assert get_path(
-        strip_strategies(merge_partials(merge_partials(one, two), three)), SECTIONS
-    ) == [B, A, C]
+    assert folded(SECTIONS, [[A], wrapped([B], "prepend"), [C]]) == [B, A, C]
 
 
 @pytest.mark.parametrize(
@@ -252,22 +234,25 @@ def test_merge_with_strategies_depends_on_the_order() -> None:
 def test_difference_is_written_in_the_shortest_form(
     path: str, before: Any, after: Any, delta: Any
 ) -> None:
-    change = diff_partials(build_partial(path, before), build_partial(path, after))
-    assert change == Change(build_partial(path, delta))
-    assert strip_strategies(apply_change(build_partial(path, before), change)) == build_partial(
-        path, after
-    )
+    change = find_difference(setting(path, before), setting(path, after))
+    assert change == (setting(path, delta), ())
+    assert change_settings(setting(path, before), change) == setting(path, after)
 
 
 def test_empty_list_sets_nothing_unless_it_replaces() -> None:
-    assert strip_strategies(build_partial(SECTIONS, [])) == {"assistant": {}}
-    assert strip_strategies(build_partial(SECTIONS, wrapped([], "replace"))) == build_partial(
-        SECTIONS, []
-    )
-    assert strip_strategies(build_partial(OPTIONS, {"a": []})) == build_partial(OPTIONS, {"a": []})
+    assert merge_settings(setting(SECTIONS, [])) == {"assistant": {}}
+    replaced = setting(SECTIONS, wrapped([], "replace"))
+    assert merge_settings(replaced) == setting(SECTIONS, [])
+    free = setting(OPTIONS, {"a": []})
+    assert merge_settings(free) == free
 
 
 # --- removing --------------------------------------------------------------------------------
+
+
+def unset(settings: dict[str, Any], *paths: str, **more: Any) -> dict[str, Any]:
+    """Return `settings` without `paths`."""
+    return change_settings(settings, ({}, paths), **more)
 
 
 def test_unset_removes_a_path_and_everything_below() -> None:
@@ -275,12 +260,12 @@ def test_unset_removes_a_path_and_everything_below() -> None:
         "assistant": {"name": "x", "model": {"id": "a"}},
         "user": {"name": "y"},
     }
-    assert unset_path(partial, "assistant.model") == {
+    assert unset(partial, "assistant.model") == {
         "assistant": {"name": "x"},
         "user": {"name": "y"},
     }
-    assert unset_path(partial, "assistant.none.x") == partial
-    assert unset_path(partial, "user.name.x") == partial
+    assert unset(partial, "assistant.none.x") == partial
+    assert unset(partial, "user.name.x") == partial
 
 
 def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests) -> None:
@@ -306,10 +291,7 @@ def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests)
         (OPTIONS, {"x": {"y": 1, "z": 2}}, f"{OPTIONS}.x.y", {"x": {"z": 2}}),
     ]:  # fmt: skip
         with subtests.test(path=path):
-            assert (
-                get_path(strip_strategies(unset_path(build_partial(path, value), target)), path)
-                == left
-            )
+            assert value_at(unset(setting(path, value), target), path) == left
 
 
 @pytest.mark.deep
@@ -319,52 +301,45 @@ def test_thousands_of_items_are_unset_quickly() -> None:
     gone = [f"{path}[t{i}]" for i in range(0, 4000, 2)]
     gone += [f'{path}[{{"title": "t{i}"}}]' for i in range(1, 3999, 2)]
     start = time.process_time()
-    left = apply_change(build_partial(path, items), Change(unsets=(*gone, "user.name")))
+    left = unset(setting(path, items), *gone, "user.name")
     assert time.process_time() - start < 1.5
-    assert left == build_partial(path, [{"title": "t3999"}])
+    assert left == setting(path, [{"title": "t3999"}])
 
 
 def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
-    now = merge_partials(
-        build_partial(ATTACHMENTS, ["file:x", "file:y"]), build_partial(OPTIONS, {"a.b": 1, "c": 2})
+    now = merge_settings(
+        setting(ATTACHMENTS, ["file:x", "file:y"]),
+        setting(OPTIONS, {"a.b": 1, "c": 2}),
+        setting(WORDS, wrapped(["a", "b"], "replace")),
+        plain=False,
     )
-    now = merge_partials(now, build_partial(WORDS, wrapped(["a", "b"], "replace")))
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
               f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
-    left = apply_change(now, Change(unsets=unsets))
-    assert get_path(left, ATTACHMENTS) == ["file:y"]
-    assert get_path(left, WORDS) == []
-    assert get_path(left, OPTIONS) == {}
+    left = unset(now, *unsets)
+    assert value_at(left, ATTACHMENTS) == ["file:y"]
+    assert value_at(left, WORDS) == []
+    assert value_at(left, OPTIONS) == {}
 
 
 def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
     below: dict[str, Any] = {"user": {"name": "file"}, "assistant": {"name": "file"}}
-    now = merge_partials(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
-    assert unset_path(now, "user.name", below) == {
+    now = merge_settings(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
+    assert unset(now, "user.name", defaults=below) == {
         "user": {"name": "file"},
         "assistant": {"name": "me"},
     }
 
 
 def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> None:
-    below = build_partial(WORDS, ["below"])
-    change = Change(build_partial(WORDS, ["new"]), (WORDS,))
-    assert get_path(
-        strip_strategies(
-            apply_change(merge_partials(below, build_partial(WORDS, ["old"])), change, below)
-        ),
-        WORDS,
-    ) == ["new"]
-    prompt = Change(build_partial(PROMPT, wrapped("Q", "append")), (PROMPT,))
-    assert (
-        get_path(
-            strip_strategies(
-                apply_change(build_partial(PROMPT, "P"), prompt, build_partial(PROMPT, "B"))
-            ),
-            PROMPT,
-        )
-        == "Q"
-    )
+    below = setting(WORDS, ["below"])
+    before = merge_settings(below, setting(WORDS, ["old"]), plain=False)
+    change = (setting(WORDS, ["new"]), (WORDS,))
+    after = change_settings(before, change, defaults=below)
+    assert value_at(after, WORDS) == ["new"]
+
+    change = (setting(PROMPT, wrapped("Q", "append")), (PROMPT,))
+    after = change_settings(setting(PROMPT, "P"), change, defaults=setting(PROMPT, "B"))
+    assert value_at(after, PROMPT) == "Q"
 
 
 def test_leaves_are_values_with_paths_and_without_strategies() -> None:

@@ -8,17 +8,14 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.layers import read_environment
-from jp_nb.config.partial import build_partial, merge_partials
-from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.config.validation import validate_config
+from tests.kit.settings import assign, read_settings, setting, value_at, whole_settings
+
+BOOKS = "providers.mcp.books"
 
 
-def read_server(settings: dict[str, Any], name: str = "books") -> McpServer:
+def read_server(settings: dict[str, Any], name: str = "books") -> Any:
     """Return the server `name` of a configuration with these settings."""
-    config = validate_config(build_partial(f"providers.mcp.{name}", settings))
-    return config.providers.mcp[name]
+    return whole_settings(setting(f"providers.mcp.{name}", settings))["providers"]["mcp"][name]
 
 
 @pytest.mark.req("R-MCP-64")
@@ -39,34 +36,37 @@ def test_server_has_the_settings_of_jp_and_of_other_applications() -> None:
     )
     local = read_server({"command": "serve", "env": {"TOKEN": "${TOKEN}"}, "cwd": "~/books"})
 
-    assert (of_jp.transport, of_jp.variables, of_jp.optional) == ("stdio", ["BOOKS_TOKEN"], True)
-    assert remote.transport == "http"
-    assert remote.headers == {"Authorization": "Bearer ${TOKEN}"}
-    assert (local.transport, local.env) == ("stdio", {"TOKEN": "${TOKEN}"})
+    assert (of_jp["type"], of_jp["variables"], of_jp["optional"]) == (
+        "stdio",
+        ["BOOKS_TOKEN"],
+        True,
+    )
+    assert remote["headers"] == {"Authorization": "Bearer ${TOKEN}"}
+    assert local["env"] == {"TOKEN": "${TOKEN}"}
 
 
 def test_defaults_of_a_server() -> None:
     server = read_server({"command": "serve"})
-    assert (server.startup_timeout_secs, server.call_timeout_secs) == (60, 300)
-    assert server.max_response_bytes == 16 * 1024 * 1024
-    flags = (server.optional, server.instructions, server.insecure, server.repeat_lost_calls)
-    assert not any(flags)
+    assert (server["startup_timeout_secs"], server["call_timeout_secs"]) == (60, 300)
+    assert server["max_response_bytes"] == 16 * 1024 * 1024
+    for flag in ("optional", "instructions", "insecure", "repeat_lost_calls"):
+        assert server[flag] is False
 
 
 def test_transport_has_the_spellings_of_other_applications() -> None:
     for word in ("http", "streamable-http", "streamableHttp", "HTTP"):
-        assert read_server({"type": word, "url": "https://h/mcp"}).transport == "http"
-    assert read_server({"type": "stdio", "command": "x"}).transport == "stdio"
+        assert read_server({"type": word, "url": "https://h/mcp"})["type"] == "http"
+    assert read_server({"type": "stdio", "command": "x"})["type"] == "stdio"
 
 
 @pytest.mark.req("R-MCP-72")
 def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
     for name in ("a", "Git-Hub_2", "x" * 32):
-        assert read_server({"command": "serve"}, name).command == "serve"
+        assert read_server({"command": "serve"}, name)["command"] == "serve"
     for name in ("", "x" * 33, "a b", "a/b", "ä", "a\n", "\x1b[31m"):
         servers: JsonValue = {name: {"command": "serve"}}
         with pytest.raises(jp.ConfigError, match="cannot be the name of an MCP server"):
-            validate_config(build_partial("providers.mcp", servers))
+            whole_settings(setting("providers.mcp", servers))
 
 
 @pytest.mark.parametrize(
@@ -108,26 +108,24 @@ def test_error_shows_no_value_that_may_be_a_key() -> None:
 
 
 def test_layers_add_to_a_server() -> None:
-    weaker: dict[str, Any] = build_partial(
-        "providers.mcp.books", {"command": "serve", "arguments": ["a"], "env": {"A": "1"}}
-    )
-    stronger: dict[str, Any] = build_partial(
-        "providers.mcp.books", {"arguments": ["b"], "env": {"B": "2"}, "optional": True}
-    )
-    server = validate_config(merge_partials(weaker, stronger)).providers.mcp["books"]
-    assert (server.command, server.arguments) == ("serve", ["a", "b"])
-    assert (server.env, server.optional) == ({"A": "1", "B": "2"}, True)
+    weaker = setting(BOOKS, {"command": "serve", "arguments": ["a"], "env": {"A": "1"}})
+    stronger = setting(BOOKS, {"arguments": ["b"], "env": {"B": "2"}, "optional": True})
+    server = value_at(whole_settings(weaker, stronger), BOOKS)
+    assert (server["command"], server["arguments"]) == ("serve", ["a", "b"])
+    assert (server["env"], server["optional"]) == ({"A": "1", "B": "2"}, True)
 
 
 def test_server_is_set_by_assignments_and_variables() -> None:
-    change = parse_assignment('providers.mcp.books:={"command": "serve"}', {})
-    assert validate_config(change.delta).providers.mcp["books"].command == "serve"
+    delta, _ = assign(f'{BOOKS}:={{"command": "serve"}}')
+    assert value_at(whole_settings(delta), f"{BOOKS}.command") == "serve"
 
-    layer = read_environment({"JP_CFG_PROVIDERS__MCP__BOOKS__ARGUMENTS": "a,b"})
-    assert validate_config(layer.partial).providers.mcp["books"].arguments == ["a", "b"]
+    variables = {"JP_CFG_PROVIDERS__MCP__BOOKS__ARGUMENTS": "a,b"}
+    whole = whole_settings(read_settings(variables, "environment"))
+    assert value_at(whole, f"{BOOKS}.arguments") == ["a", "b"]
 
 
 def test_settings_beside_the_servers() -> None:
-    config = validate_config({"providers": {"mcp_files": [".mcp.json"]}})
-    assert config.providers.mcp_files == [".mcp.json"]
-    assert (config.style.mcp_startup.show, config.style.mcp_startup.delay_secs) == (True, 4)
+    whole = whole_settings({"providers": {"mcp_files": [".mcp.json"]}})
+    assert value_at(whole, "providers.mcp_files") == [".mcp.json"]
+    assert value_at(whole, "style.mcp_startup.show") is True
+    assert value_at(whole, "style.mcp_startup.delay_secs") == 4

@@ -1,10 +1,24 @@
-"""Paths of all settings."""
+"""Settings as plain data: layers, their merged and their whole form, and changes of them.
+
+A layer is the JSON object of one source, in which lists, texts, and maps may have a merge strategy.
+A change is a pair: the settings that it sets, and the paths that it unsets.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import jp_nb as jp
+from jp_nb.config import layers, partial, proposal, validation
+from jp_nb.config.access_rules import Grants
+from jp_nb.config.argument_rules import JudgedCall, check_conditions, matches_conditions
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
+
+Settings = dict[str, Any]
+Change = tuple[Settings, tuple[str, ...]]
 
 
 def list_field_paths() -> list[str]:
@@ -26,3 +40,130 @@ def _field_paths(node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]
         if not inner or child.kind != "table" or child.takes_any_text:
             paths.append(format_path(path))
     return paths
+
+
+# --- layers ------------------------------------------------------------------------------------
+
+
+def setting(path: str, value: Any) -> Settings:
+    """Return the layer that only has `value` at `path`."""
+    return partial.build_partial(path, value)
+
+
+def value_at(settings: Mapping[str, Any], path: str) -> Any:
+    """Return the value at `path` without its merge strategy; None if it is not set."""
+    return partial.get_path(settings, path)
+
+
+def read_settings(
+    source: str | Mapping[str, Any], layer: str = "workspace file", file: str = "f.toml"
+) -> Settings:
+    """Return the layer of a source, as it is stored. An invalid one is a `ConfigError`.
+
+    The source is the text of the `file`, an object, or the variables of the environment.
+    """
+    if isinstance(source, str):
+        return layers.parse_layer(source, layer, file).partial
+    if layer == "environment":
+        return layers.read_environment(source).partial
+    return validation.validate_layer(source, layer=layer, file=file)
+
+
+def merge_settings(*merged: Mapping[str, Any], plain: bool = True) -> Settings:
+    """Return the merged layers, the lowest first: without merge strategies if `plain`."""
+    result: Settings = {}
+    for each in merged:
+        result = partial.merge_partials(result, each)
+    return partial.strip_strategies(result) if plain else result
+
+
+def whole_settings(*merged: Mapping[str, Any]) -> Settings:
+    """Return the effective configuration of the layers, with the defaults, as a JSON object.
+
+    An invalid one is a `ConfigError`.
+    """
+    config = validation.validate_config(merge_settings(*merged, plain=False))
+    return config.model_dump(mode="json", exclude_none=True)
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def change_settings(
+    settings: Settings,
+    *changes: Change,
+    defaults: Settings | None = None,
+    plain: bool = True,
+) -> Settings:
+    """Return `settings` after `changes`. `defaults` are restored where something is unset."""
+    for delta, unsets in changes:
+        settings = partial.apply_change(settings, partial.Change(delta, tuple(unsets)), defaults)
+    return partial.strip_strategies(settings) if plain else settings
+
+
+def assign(text: str, current: Settings | None = None) -> Change:
+    """Return the change of an assignment, such as `user.name=Ada`."""
+    return _as_pair(parse_assignment(text, current or {}))
+
+
+def find_difference(before: Settings, after: Settings) -> Change:
+    """Return the change that leads from `before` to `after`, both without merge strategies."""
+    return _as_pair(partial.diff_partials(before, after))
+
+
+def squash(changes: Sequence[Change], before: Settings, defaults: Settings) -> Change:
+    """Return one change in place of `changes` of the settings `before`."""
+    given = [partial.Change(delta, tuple(unsets)) for delta, unsets in changes]
+    return _as_pair(proposal.squash_changes(given, before, defaults))
+
+
+def _as_pair(change: partial.Change) -> Change:
+    return change.delta, change.unsets
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+
+def propose(
+    config: Any,
+    unset: Sequence[str] = (),
+    *,
+    rules: Iterable[jp.ConfigRule],
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Return the review of a change that a tool proposes; {} if it changes nothing.
+
+    It has `paths`, and `delta`, `unsets`, `needs_approval`, `after`; or the `reason`, `detail`,
+    `summary`, and `lines` of a refusal. `rules` are those of the tool, `settings` are plain.
+    """
+    now = settings or {}
+    basis = proposal.ConfigSnapshot(now, {}, validation.validate_config(now))
+    found = proposal.review_proposal(config, unset, Grants([*rules]), basis)
+    if found is None:
+        return {}
+    if isinstance(found, proposal.Refusal):
+        return {name: getattr(found, name) for name in proposal.Refusal.__slots__}
+
+    return {
+        "paths": found.paths,
+        "delta": found.change.delta,
+        "unsets": found.change.unsets,
+        "needs_approval": found.needs_approval,
+        "after": found.after,
+    }
+
+
+def meets_conditions(
+    when: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    *folders: Path,
+    hints: Mapping[str, bool] | None = None,
+    only_these: bool = False,
+) -> bool:
+    """Return True if the arguments of a call meet the conditions `when` of a rule of its tool.
+
+    The first of `folders` is the workspace. Conditions that are not valid are a `ValueError`.
+    """
+    workspace, *others = folders or (Path("/ws"),)
+    call = JudgedCall(arguments, workspace, tuple(others), hints=hints or {})
+    return matches_conditions(check_conditions(when), call, only_these=only_these)
