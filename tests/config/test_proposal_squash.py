@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.assignments import read_partial
-from jp_nb.config.partial import (
+from tests.kit.settings import (
     Change,
-    apply_change,
-    build_partial,
-    get_path,
-    iter_changed_leaves,
-    merge_partials,
-    strip_strategies,
+    change_settings,
+    list_changed,
+    merge_settings,
+    read_settings,
+    setting,
+    squash,
+    value_at,
+    whole_settings,
 )
-from jp_nb.config.proposal import squash_changes
-from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, parse_path
-from jp_nb.config.validation import validate_config
 
 NAME = "assistant.name"
 PROMPT = "assistant.system_prompt"
@@ -50,25 +47,21 @@ def replacing(value: Any) -> Any:
 
 
 def sets(path: str, value: Any, *unsets: str) -> Change:
-    return Change(partial(path, value), unsets)
+    return partial(path, value), unsets
 
 
 def unsets(*paths: str) -> Change:
-    return Change(unsets=paths)
+    return {}, paths
 
 
 def partial(path: str, value: Any) -> dict[str, Any]:
     """Return a partial in its stored form, as a review makes it."""
-    return read_partial(build_partial(path, value))
+    return read_settings(setting(path, value))
 
 
-def one_by_one(
-    changes: Sequence[Change], before: dict[str, Any], below: dict[str, Any]
-) -> dict[str, Any]:
-    after = before
-    for change in changes:
-        after = apply_change(after, change, below)
-    return strip_strategies(after)
+def merge_stored(*layers: dict[str, Any]) -> dict[str, Any]:
+    """Return the merged layers, with their merge strategies."""
+    return merge_settings(*layers, plain=False)
 
 
 def check(
@@ -79,10 +72,9 @@ def check(
     """Return the squashed `changes`, which must have their effect."""
     below = below or {}
     before = below if before is None else before
-    change = squash_changes(changes, before, below)
-    assert strip_strategies(apply_change(before, change, below)) == one_by_one(
-        changes, before, below
-    )
+    change = squash(changes, before, below)
+    one_by_one = change_settings(before, *changes, defaults=below)
+    assert change_settings(before, change, defaults=below) == one_by_one
     return change
 
 
@@ -93,9 +85,8 @@ def check(
 def test_example_of_the_design() -> None:
     show = "style.tool_call.show"
     changes = [sets(NAME, "A"), sets(show, False, NAME), sets(NAME, "C")]
-    assert check(changes) == Change(
-        {"style": {"tool_call": {"show": False}}, "assistant": {"name": "C"}}, ()
-    )
+    delta = {"style": {"tool_call": {"show": False}}, "assistant": {"name": "C"}}
+    assert check(changes) == (delta, ())
 
 
 @pytest.mark.parametrize(
@@ -106,14 +97,14 @@ def test_example_of_the_design() -> None:
 def test_later_of_set_and_unset_wins(path: str, value: Any) -> None:
     before = partial(path, {"a": 2} if path == OPTION else value)
     assert check([sets(path, value), unsets(path)], before, {}) == unsets(path)
-    assert check([unsets(path), sets(path, value)], before, {}).unsets == ()
+    assert check([unsets(path), sets(path, value)], before, {})[1] == ()
     assert check([unsets(path), sets(path, value), unsets(path)], before, {}) == unsets(path)
 
 
 def test_table_that_was_set_and_emptied_stays_an_entry_of_its_map() -> None:
     run = f"{TOOL}.run"
     change = check([sets(run, "skip"), unsets(run)])
-    assert change == Change({"conversation": {"tools": {"t": {}}}}, (run,))
+    assert change == ({"conversation": {"tools": {"t": {}}}}, (run,))
     there = partial(f"{TOOL}.result", "skip")
     assert check([sets(run, "skip"), unsets(run)], there, there) == unsets(run)
 
@@ -121,9 +112,10 @@ def test_table_that_was_set_and_emptied_stays_an_entry_of_its_map() -> None:
 @pytest.mark.req("R078-50", "R078-54")
 def test_later_of_two_values_wins_and_null_sets_nothing() -> None:
     assert check([sets(NAME, "A"), sets(NAME, "B")]) == sets(NAME, "B")
-    change = Change({"assistant": {"name": None, "system_prompt": "P"}})
+    change: Change = ({"assistant": {"name": None, "system_prompt": "P"}}, ())
     before = partial(NAME, "A")
-    assert get_path(apply_change(before, check([change, change], before, {})), NAME) == "A"
+    squashed = check([change, change], before, {})
+    assert value_at(change_settings(before, squashed), NAME) == "A"
 
 
 @pytest.mark.req("R078-52")
@@ -131,8 +123,9 @@ def test_tables_are_merged_field_by_field() -> None:
     changes = [sets("assistant.model.id", "openai/a"), sets(f"{PARAMETERS}.top_k", 3)]
     before = partial(f"{PARAMETERS}.temperature", 0.5)
     change = check(changes, before, {})
-    assert get_path(apply_change(before, change), PARAMETERS) == {"temperature": 0.5, "top_k": 3}
-    assert change.unsets == ()
+    after = change_settings(before, change)
+    assert value_at(after, PARAMETERS) == {"temperature": 0.5, "top_k": 3}
+    assert change[1] == ()
 
 
 # --- lists -----------------------------------------------------------------------------------
@@ -143,7 +136,7 @@ def test_items_of_two_changes_are_added_in_call_order() -> None:
     before = partial(WORDS, ["z"])
     change = check([sets(WORDS, ["b"]), sets(WORDS, ["a", "b"])], before, {})
     assert change == sets(WORDS, ["b", "a"])
-    assert get_path(apply_change(before, change), WORDS) == ["z", "b", "a"]
+    assert value_at(change_settings(before, change), WORDS) == ["z", "b", "a"]
 
 
 @pytest.mark.req("R078-51")
@@ -157,16 +150,16 @@ def test_sequence_takes_all_items_of_both_changes() -> None:
 @pytest.mark.req("R078-51")
 def test_item_added_by_an_earlier_change_can_be_unset() -> None:
     item = f'{ATTACHMENTS}["file:x"]'
-    change = check([sets(ATTACHMENTS, ["file:x", "file:y"]), unsets(item)])
-    assert [keys[-1] for keys, _ in iter_changed_leaves(change.delta)] == ["file:y"]
-    assert change.unsets == (item,)
+    delta, gone = check([sets(ATTACHMENTS, ["file:x", "file:y"]), unsets(item)])
+    assert list_changed(delta) == [f'{ATTACHMENTS}["file:y"]']
+    assert gone == (item,)
     assert check(
         [sets(ATTACHMENTS, ["file:x"]), unsets(item)], partial(ATTACHMENTS, ["file:z"]), {}
     )
     back = check(
         [unsets(item), sets(ATTACHMENTS, ["file:x"])], partial(ATTACHMENTS, ["file:x"]), {}
     )
-    assert back.unsets == ()
+    assert back[1] == ()
     whole = sets(ATTACHMENTS, replacing(["file:x"]))
     assert check([unsets(item), whole]) == whole
 
@@ -175,7 +168,7 @@ def test_item_added_by_an_earlier_change_can_be_unset() -> None:
 @pytest.mark.req("R078-112", "R078-113")
 def test_list_that_is_unset_and_set_again_replaces_the_earlier_one(below: list[str]) -> None:
     under = partial(WORDS, below)
-    before = merge_partials(under, partial(WORDS, ["z"]))
+    before = merge_stored(under, partial(WORDS, ["z"]))
     change = check([unsets(WORDS), sets(WORDS, ["a"]), sets(WORDS, ["b"])], before, under)
     assert change == sets(WORDS, replacing([*below, "a", "b"]))
 
@@ -183,7 +176,7 @@ def test_list_that_is_unset_and_set_again_replaces_the_earlier_one(below: list[s
 def test_list_with_repeats_that_is_unset_and_set_again_replaces_the_earlier_one() -> None:
     before = partial(ARGS, ["z"])
     assert check([unsets(ARGS), sets(ARGS, ["a"])], before, {}) == sets(ARGS, replacing(["a"]))
-    check([unsets(ARGS), sets(ARGS, ["a"])], merge_partials(before, partial(ARGS, ["y"])), before)
+    check([unsets(ARGS), sets(ARGS, ["a"])], merge_stored(before, partial(ARGS, ["y"])), before)
 
 
 def test_change_that_unsets_and_sets_a_list_replaces_it() -> None:
@@ -194,8 +187,8 @@ def test_change_that_unsets_and_sets_a_list_replaces_it() -> None:
 def test_list_that_is_set_again_and_emptied_hides_the_lower_layer() -> None:
     below = partial(WORDS, ["y"])
     changes = [sets(WORDS, ["a"], WORDS), unsets(f'{WORDS}["a"]')]
-    change = squash_changes(changes, below, below)
-    assert get_path(apply_change(below, change, below), WORDS) == []
+    change = squash(changes, below, below)
+    assert value_at(change_settings(below, change, defaults=below), WORDS) == []
 
 
 def test_list_that_is_set_again_has_the_dedup_of_its_field() -> None:
@@ -217,17 +210,17 @@ def test_list_that_was_replaced_and_unset_shows_the_lower_layer() -> None:
 def test_additions_to_a_text_add_up() -> None:
     more = [sets(PROMPT, wrapped(text, "append", separator="line")) for text in "QR"]
     before = partial(PROMPT, "P")
-    assert get_path(apply_change(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
+    assert value_at(change_settings(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
     assert check([*more, unsets(PROMPT)], before, {}) == unsets(PROMPT)
     over = [unsets(PROMPT), sets(PROMPT, wrapped("!", "append"))]
-    assert check(over, merge_partials(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
+    assert check(over, merge_stored(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
 
 
 def test_free_values_are_merged_or_replaced_by_the_strategy_of_each_change() -> None:
     for path in (VALUE, OPTION, f"{PARAMETERS}.other"):
         before = partial(path, {"a": {"b": 1}})
         changes = [sets(path, {"a": {"c": 2}}), sets(path, wrapped({"d": 3}, "merge"))]
-        assert get_path(apply_change(before, check(changes, before, {})), path)["d"] == 3
+        assert value_at(change_settings(before, check(changes, before, {})), path)["d"] == 3
         replaced = sets(path, replacing({"y": 2}))
         assert check([sets(path, {"x": 1}), replaced], before, {}) == replaced
         assert check([unsets(path), sets(path, {"y": 2})], before, {}) == replaced
@@ -244,8 +237,8 @@ def test_fields_with_several_forms(subtests: pytest.Subtests) -> None:
             [sets(f"{TOOL}.style.parameters", "json"), sets(f"{TOOL}.style.parameters", "cat -n")],
         ]:
             with subtests.test(changes=changes, below=below):
-                before = merge_partials(below, partial(REASONING, {"effort": "high"}))
-                check(changes, merge_partials(before, partial(f"{TOOL}.enable", "off")), below)
+                before = merge_stored(below, partial(REASONING, {"effort": "high"}))
+                check(changes, merge_stored(before, partial(f"{TOOL}.enable", "off")), below)
 
 
 def test_entries_of_a_map_are_changed_one_by_one() -> None:
@@ -253,7 +246,7 @@ def test_entries_of_a_map_are_changed_one_by_one() -> None:
     change = check([sets(LABELS, {"p": "3"}), unsets(f"{LABELS}.q")], before, {})
     assert change == sets(LABELS, {"p": "3"}, f"{LABELS}.q")
     change = check([unsets(f"{LABELS}.p"), sets(f"{LABELS}.p", "3")], before, {})
-    assert strip_strategies(apply_change(before, change))["conversation"] == {
+    assert change_settings(before, change)["conversation"] == {
         "labels": {"p": {"value": "3"}, "q": {"value": "2"}}
     }
     change = check([sets(LABELS, replacing({"r": "1"})), sets(LABELS, {"s": "2"})], before, {})
@@ -273,7 +266,7 @@ def test_single_change_is_unchanged() -> None:
 
 
 def test_no_changes_are_an_empty_change() -> None:
-    assert not squash_changes([], partial(NAME, "A"), {})
+    assert squash([], partial(NAME, "A"), {}) == ({}, ())
 
 
 # --- all of it at random ---------------------------------------------------------------------
@@ -327,8 +320,7 @@ def _stored(path: str, text: str) -> dict[str, Any]:
 
 
 def _set(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    partials = (_stored(path, json.dumps(value)) for path, value in pairs)
-    return reduce(merge_partials, partials, {})
+    return merge_stored(*(_stored(path, json.dumps(value)) for path, value in pairs))
 
 
 @st.composite
@@ -339,28 +331,32 @@ def batches(draw: st.DrawFn) -> tuple[list[Change], dict[str, Any], dict[str, An
     pair = st.sampled_from([(path, value) for path in paths for value in SETTABLE[path]])
     some_unsets = st.lists(st.sampled_from(near), max_size=2, unique=True) if near else st.just([])
     change = st.builds(
-        lambda pairs, gone: Change(_set(pairs), tuple(gone)),
+        lambda pairs, gone: (_set(pairs), tuple(gone)),
         st.lists(pair, max_size=2),
         some_unsets,
     )
     changes = draw(st.lists(change, max_size=4))
     below, base = (_set(draw(st.lists(pair, max_size=2))) for _ in range(2))
-    return changes, merge_partials(below, base), below
+    return changes, merge_stored(below, base), below
 
 
-def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> dict[str, Any]:
-    """Return `partial` without empty lists and empty tables, other than entries of maps.
+FREE_JSON = {OPTION.rpartition(".")[0], f"{PARAMETERS}.other", VALUE}
+MAPS = {LABELS, "conversation.tools", f"{TOOL}.questions", "template.values"}
+
+
+def comparable(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Return `settings` without empty lists and empty tables, other than entries of maps.
 
     A list that was emptied item by item is absent. `[]` in its place would hide a default.
     """
     found: dict[str, Any] = {}
-    for key, value in partial.items():
-        inner = node.child(key) or JSON
-        if isinstance(value, dict) and inner.kind != "json":
-            value = comparable(value, inner)
-            if not value and node.kind != "map":
+    for key, value in settings.items():
+        path = f"{above}.{key}".lstrip(".")
+        if isinstance(value, dict) and path not in FREE_JSON:
+            value = comparable(value, path)
+            if not value and above not in MAPS:
                 continue
-        if value != [] or inner.kind != "list":
+        if value != [] or path in FREE_JSON:
             found[key] = value
     return found
 
@@ -369,9 +365,9 @@ def assert_squashed_change_has_the_same_effect(
     batch: tuple[list[Change], dict[str, Any], dict[str, Any]],
 ) -> None:
     changes, before, below = batch
-    change = squash_changes(changes, before, below)
-    got = strip_strategies(apply_change(before, change, below))
-    wanted = one_by_one(changes, before, below)
+    change = squash(changes, before, below)
+    got = change_settings(before, change, defaults=below)
+    wanted = change_settings(before, *changes, defaults=below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
     _check_disjoint(change)
@@ -388,16 +384,16 @@ def test_squashed_change_has_the_effect_of_the_changes_in_order(
 def _check_config(got: dict[str, Any], wanted: dict[str, Any]) -> None:
     """A valid result is the same configuration, with all defaults."""
     try:
-        config = validate_config(wanted)
+        whole = whole_settings(wanted)
     except jp.ConfigError:
         return
     if "[]" not in json.dumps(got):
-        assert validate_config(got) == config
+        assert whole_settings(got) == whole
 
 
 def _check_disjoint(change: Change) -> None:
-    sets = {keys for keys, _ in iter_changed_leaves(change.delta)}
-    unset = [parse_path(path) for path in change.unsets]
+    delta, unset = change
+    changed = list_changed(delta)
+    lists = {path.partition("[")[0] for path in changed if path.endswith("]")}
     assert len(set(unset)) == len(unset)
-    assert not sets & set(unset)
-    assert not {keys[:-1] for keys in sets if isinstance(keys[-1], Element)} & set(unset)
+    assert not {*changed, *lists} & {*unset}

@@ -8,16 +8,21 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.partial import get_path
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import split_unknown, validate_config, validate_layer
+from tests.kit.settings import (
+    list_field_paths,
+    read_known_settings,
+    read_settings,
+    setting,
+    value_at,
+    whole_settings,
+)
 
 WORDS = "assistant.model.parameters.stop_words"
 
 
 def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        validate_layer({"asistant": {}}, layer="workspace file", file="config.toml")
+        read_settings({"asistant": {}}, file="config.toml")
     assert caught.value.path == "asistant"
     text = str(caught.value)
     assert text.startswith("asistant: ")
@@ -28,7 +33,7 @@ def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
 def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> None:
     partial: Any = {"template": {"values": {"x": [1, float("inf")]}}, "user": {"nme": 1}}
     with pytest.raises(jp.ConfigError) as caught:
-        validate_layer(partial, layer="registrations")
+        read_settings(partial, "registrations")
     assert [each.path for each in caught.value.problems] == ["template.values.x.1", "user.nme"]
 
 
@@ -36,21 +41,24 @@ def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> No
 
 
 def test_default_configuration_is_valid() -> None:
-    assert validate_config({}) == AppConfig()
+    whole = whole_settings()
+    assert whole == whole_settings(whole)
+    assert {path.split(".")[0] for path in list_field_paths()} >= whole.keys()
 
 
-def test_equal_settings_are_validated_once_and_types_are_compared() -> None:
-    config = validate_config({"values": {"image_side": 1}})
-    assert validate_config({"values": {"image_side": 1}}) is config
+def test_type_of_a_setting_is_checked_also_after_an_equal_value() -> None:
+    path = "values.image_side"
+    assert value_at(whole_settings(setting(path, 1)), path) == 1
     with pytest.raises(jp.ConfigError, match="image_side"):
-        validate_config({"values": {"image_side": True}})  # in Python, True == 1
+        whole_settings(setting(path, True))  # in Python, True == 1
+    assert value_at(whole_settings(setting(path, 1)), path) == 1
 
 
 def test_settings_that_were_changed_in_place_are_validated_again() -> None:
     settings: Any = {"values": {"image_side": 1}}
-    before = validate_config(settings)
+    assert value_at(whole_settings(settings), "values.image_side") == 1
     settings["values"]["image_side"] = 2
-    assert (before.values.image_side, validate_config(settings).values.image_side) == (1, 2)
+    assert value_at(whole_settings(settings), "values.image_side") == 2
 
 
 def tools(**fields: Any) -> Any:
@@ -81,7 +89,7 @@ def test_fields_that_contradict_each_other_are_refused(
     config: Any, path: str, message: str
 ) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        validate_config(config)
+        whole_settings(config)
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
@@ -97,15 +105,15 @@ def test_fields_that_fit_together_are_accepted() -> None:
         {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
     ]
     for config in configs:
-        assert validate_config(config) == AppConfig.model_validate(config)
+        whole_settings(config)
 
 
 def test_all_contradictions_are_reported_at_once() -> None:
     found = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
     partial: Any = {"conversation": {"tools": found}}
-    assert validate_layer(partial, layer="test") == partial  # one layer need not be whole
+    assert read_settings(partial) == partial  # one layer need not be whole
     with pytest.raises(jp.ConfigError) as caught:
-        validate_config(partial)
+        whole_settings(partial)
     assert [problem.path for problem in caught.value.problems] == [
         "conversation.tools.a.access",
         "conversation.tools.b.access",
@@ -168,9 +176,9 @@ def test_only_the_wrong_values_of_a_record_are_omitted(subtests: pytest.Subtests
     for partial, kept, paths in rows:
         with subtests.test(partial=partial):
             before = repr(partial)
-            found, problems = split_unknown(partial)
+            found, unknown = read_known_settings(partial)
             assert without_empty_tables(found) == without_empty_tables(kept)
-            assert sorted(problem.path for problem in problems) == sorted(paths)
+            assert sorted(unknown) == sorted(paths)
             assert repr(partial) == before
 
 
@@ -190,13 +198,13 @@ def nested(depth: int) -> Any:
 
 
 def test_value_that_is_nested_too_deep_is_omitted_and_its_path_named() -> None:
-    found, problems = split_unknown(nested(800))
+    found, unknown = read_known_settings(nested(800))
     place = "conversation.tools.t.parameters.p" + ".items" * 27
-    assert [problem.path for problem in problems] == [place]
-    assert get_path(found, "conversation.tools.t.run") == "ask"
-    assert get_path(found, place) is None
-    assert get_path(found, place.removesuffix(".items")) == {}
-    assert split_unknown(nested(20)) == (nested(20), [])
+    assert unknown == [place]
+    assert value_at(found, "conversation.tools.t.run") == "ask"
+    assert value_at(found, place) is None
+    assert value_at(found, place.removesuffix(".items")) == {}
+    assert read_known_settings(nested(20)) == (nested(20), [])
 
 
 @pytest.mark.deep
@@ -214,15 +222,15 @@ def test_value_that_is_nested_too_deep_is_omitted_and_its_path_named() -> None:
     ids=["keys in items", "items", "keys", "keys of the root", "tools", "long", "deep"],
 )
 def test_record_with_thousands_of_wrong_values_is_read_quickly(partial: Any) -> None:
-    split_unknown({})
+    read_known_settings({})
     start = time.process_time()
-    split_unknown(partial)
+    read_known_settings(partial)
     assert time.process_time() - start < 1.5
 
 
 def test_table_that_is_no_short_form_is_reported_and_omitted() -> None:
-    kept, problems = split_unknown(
+    kept, unknown = read_known_settings(
         {"assistant": {"model": {"parameters": {"reasoning": {"absolute": "many"}}}}}
     )
-    assert get_path(kept, "assistant.model.parameters.reasoning.absolute") is None
-    assert [x.path for x in problems] == ["assistant.model.parameters.reasoning.absolute"]
+    assert value_at(kept, "assistant.model.parameters.reasoning.absolute") is None
+    assert unknown == ["assistant.model.parameters.reasoning.absolute"]

@@ -16,6 +16,7 @@ from jp_nb.config.access_rules import Grants
 from jp_nb.config.argument_rules import JudgedCall, check_conditions, matches_conditions
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
+from jp_nb.config.tool_toggles import require_tools, toggle_tools
 
 Settings = dict[str, Any]
 Change = tuple[Settings, tuple[str, ...]]
@@ -60,13 +61,13 @@ def read_settings(
 ) -> Settings:
     """Return the layer of a source, as it is stored. An invalid one is a `ConfigError`.
 
-    The source is the text of the `file`, an object, or the variables of the environment.
+    The source is the text of the `file`, its content, or the variables of the environment.
     """
     if isinstance(source, str):
         return layers.parse_layer(source, layer, file).partial
     if layer == "environment":
         return layers.read_environment(source).partial
-    return validation.validate_layer(source, layer=layer, file=file)
+    return validation.validate_layer(validation.remove_ignored(source), layer=layer, file=file)
 
 
 def merge_settings(*merged: Mapping[str, Any], plain: bool = True) -> Settings:
@@ -84,6 +85,12 @@ def whole_settings(*merged: Mapping[str, Any]) -> Settings:
     """
     config = validation.validate_config(merge_settings(*merged, plain=False))
     return config.model_dump(mode="json", exclude_none=True)
+
+
+def read_known_settings(source: Mapping[str, Any]) -> tuple[Settings, list[str]]:
+    """Return the valid settings of `source`, as of a record, and the paths of the others."""
+    known, problems = validation.split_unknown(source)
+    return known, [problem.path for problem in problems]
 
 
 # --- changes -----------------------------------------------------------------------------------
@@ -117,8 +124,31 @@ def squash(changes: Sequence[Change], before: Settings, defaults: Settings) -> C
     return _as_pair(proposal.squash_changes(given, before, defaults))
 
 
+def list_changed(delta: Settings) -> list[str]:
+    """Return the paths of all settings that the object of a change may change."""
+    return [format_path(keys) for keys, _ in partial.iter_changed_leaves(delta)]
+
+
 def _as_pair(change: partial.Change) -> Change:
     return change.delta, change.unsets
+
+
+def switch_tools(settings: Settings, *switches: tuple[str, bool]) -> tuple[Change, dict[str, bool]]:
+    """Return the change of the last of `switches`, and the states of all tools afterwards.
+
+    A switch is the name of a tool or a toolset, or "" for all tools, and its new state.
+    """
+    config = validation.validate_config(settings)
+    require_tools(config, [name for name, _ in switches if name])
+    change: Change = ({}, ())
+
+    for name, on in switches:
+        change = _as_pair(toggle_tools(config, name, on=on))
+        written = partial.make_replacement(config.model_dump(mode="json", exclude_none=True))
+        config = validation.validate_config(change_settings(written, change))
+
+    names = [name for name in config.conversation.tools if name != "*"]
+    return change, {name: config.conversation.get_tool_state(name)[0] for name in names}
 
 
 # --- tools -------------------------------------------------------------------------------------
@@ -166,4 +196,4 @@ def meets_conditions(
     """
     workspace, *others = folders or (Path("/ws"),)
     call = JudgedCall(arguments, workspace, tuple(others), hints=hints or {})
-    return matches_conditions(check_conditions(when), call, only_these=only_these)
+    return matches_conditions(check_conditions(dict(when)), call, only_these=only_these)
