@@ -5,6 +5,7 @@ from __future__ import annotations
 import jp_nb as jp
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.schema import parse_path
+from tests.kit.settings import read_settings
 
 RULES = "conversation.tools.x.access.config"
 
@@ -26,3 +27,13 @@ def format_sensitive_problem(path: str) -> str:
         f"tool 'X' grants write = true to path '{path}' which is a sensitive path. "
         'Use write = "insecure_allow" to explicitly acknowledge this grant.'
     )
+
+
+def list_problems(*rules: jp.ConfigRule, tool: str = "X") -> list[tuple[str, str]]:
+    """Return path and message of each problem of a file with the `rules` of `tool`."""
+    own = [dict(rule) for rule in rules]
+    try:
+        read_settings({"conversation": {"tools": {tool: {"access": {"config": own}}}}})
+    except jp.ConfigError as exc:
+        return [(problem.path, problem.message) for problem in exc.problems]
+    return []

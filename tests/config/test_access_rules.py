@@ -12,31 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config import access_rules
-from jp_nb.config.access_rules import (
-    SENSITIVE_PATHS,
-    Grants,
-    find_rule_problems,
-    overlaps_sensitive,
-)
-from jp_nb.config.aliases import resolve_references
-from jp_nb.config.partial import build_partial, get_path, iter_changed_leaves
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.schema import parse_path
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import validate_config, validate_layer
 from tests.config.config_strategies import partials
-from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
+from tests.config.grants import (
+    RULES,
+    format_rights,
+    format_sensitive_problem,
+    grants,
+    list_problems,
+)
+from tests.kit.settings import (
+    list_changed,
+    list_field_paths,
+    read_settings,
+    select_visible,
+    setting,
+    value_at,
+    whole_settings,
+)
+
+SECTIONS = sorted({path.split(".")[0] for path in list_field_paths()})
 
 # --- one rule --------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
 def test_rule_grants_nothing_by_default() -> None:
-    partial = build_partial(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
-    access = validate_config(partial).conversation.tools["x"].access
-    assert access is not None
-    assert [rule.model_dump() for rule in access.config] == [
+    written = setting(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
+    assert value_at(whole_settings(written), RULES) == [
         {"path": "user", "read": False, "write": False, "delete": False, "apply": "ask"},
         {"path": "style", "read": False, "write": "insecure_allow", "delete": False,
          "apply": "ask"},
@@ -56,7 +60,7 @@ def test_rule_grants_nothing_by_default() -> None:
 )
 def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        validate_layer(build_partial(RULES, [{"path": "user", field: value}]), layer="test")
+        read_settings(setting(RULES, [{"path": "user", field: value}]))
     assert caught.value.path == f"{RULES}.0.{field}"
     assert expected in str(caught.value)
 
@@ -79,7 +83,7 @@ def test_read_write_and_delete_are_independent() -> None:
 
 @pytest.mark.req("R078-6", "R078-25")
 def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
-    for path in sorted(AppConfig.model_fields):
+    for path in SECTIONS:
         rule = jp.ConfigRule(path, write="insecure_allow", read=True)
         assert format_rights(grants(rule), path) == "rw"
         assert format_rights(grants(), path) == ""
@@ -282,8 +286,7 @@ def test_access_rules_and_all_paths_above_and_below_are_sensitive(
         ("assistant", False),
     ]:
         with subtests.test(path=path):
-            assert overlaps_sensitive(parse_path(path)) is yes
-            problems = list(find_rule_problems("X", [jp.ConfigRule(path, write=True)]))
+            problems = list_problems(jp.ConfigRule(path, write=True))
             assert [message for _, message in problems] == [format_sensitive_problem(path)] * yes
 
 
@@ -296,8 +299,7 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
     ]
     for path, apply in rows:
         rule = jp.ConfigRule(path, write="insecure_allow", apply=apply)
-        assert list(find_rule_problems("X", [rule])) == []
-        validate_config(build_partial(RULES, [rule.model_dump()]))
+        assert list_problems(rule) == []
         inside = path.replace("*", "y")
         assert format_rights(grants(rule), inside) == "w"
         assert grants(rule).needs_approval(parse_path(inside)) is (apply == "ask")
@@ -320,17 +322,7 @@ def test_plain_write_never_covers_a_sensitive_path() -> None:
 
 @pytest.mark.req("R078-15")
 def test_sensitive_paths_cannot_be_configured() -> None:
-    assert isinstance(SENSITIVE_PATHS, tuple)
-    assert SENSITIVE_PATHS == (("conversation", "tools", "*", "access"),)
-    assert "sensitive" not in json.dumps(AppConfig.model_json_schema()).lower()
-
-
-def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    more = (*SENSITIVE_PATHS, ("user", "name"))
-    monkeypatch.setattr(access_rules, "SENSITIVE_PATHS", more)
-    (found,) = find_rule_problems("X", [jp.ConfigRule("user", write=True)])
-    assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
-    assert format_rights(grants(jp.ConfigRule("user", write=True)), "user.name") == ""
+    assert not [path for path in list_field_paths() if "sensitive" in path]
 
 
 # --- visible values --------------------------------------------------------------------------
@@ -355,12 +347,8 @@ CONFIG: dict[str, Any] = {
 TOOL = "conversation.tools.t"
 
 
-def values(config: AppConfig) -> dict[str, Any]:
-    return ConfigSnapshot(config=config).values
-
-
 def visible(*rules: jp.ConfigRule) -> dict[str, Any]:
-    return Grants(rules).select_readable(values(validate_config(CONFIG)))
+    return select_visible(rules, CONFIG)
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
@@ -387,7 +375,7 @@ def test_unset_values_are_not_visible() -> None:
 def test_items_of_a_list_are_visible_one_by_one() -> None:
     words = jp.ConfigRule("conversation.attachments", read=True)
     hidden = jp.ConfigRule('conversation.attachments["file:a"]')
-    assert get_path(visible(words), "conversation.attachments") == ["file:a", "file:b"]
+    assert value_at(visible(words), "conversation.attachments") == ["file:a", "file:b"]
     assert visible(words, hidden) == {"conversation": {"attachments": ["file:b"]}}
     alone = jp.ConfigRule('conversation.attachments["file:a"]', read=True)
     assert visible(alone) == {"conversation": {"attachments": ["file:a"]}}
@@ -395,55 +383,51 @@ def test_items_of_a_list_are_visible_one_by_one() -> None:
 
 def test_list_with_repeats_is_visible_as_a_whole_or_not_at_all() -> None:
     tool = jp.ConfigRule(f"{TOOL}.command", read=True)
-    assert get_path(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
-    assert "args" not in get_path(
+    assert value_at(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
+    assert "args" not in value_at(
         visible(tool, jp.ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command"
     )
 
 
 def test_free_json_is_visible_as_a_whole_or_not_at_all() -> None:
     options = jp.ConfigRule(f"{TOOL}.options", read=True)
-    assert get_path(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
+    assert value_at(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
     hidden = jp.ConfigRule(f"{TOOL}.options.k.deep")
-    assert visible(options, hidden) == build_partial(f"{TOOL}.options", {"l": 3})
+    assert visible(options, hidden) == setting(f"{TOOL}.options", {"l": 3})
     assert visible(jp.ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
-    assert visible(jp.ConfigRule("assistant.model.parameters.extra", read=True)) == build_partial(
+    assert visible(jp.ConfigRule("assistant.model.parameters.extra", read=True)) == setting(
         "assistant.model.parameters.extra", {"k": [1]}
     )
 
 
-EVERYTHING = [jp.ConfigRule(name, read=True) for name in AppConfig.model_fields]
+EVERYTHING = [jp.ConfigRule(name, read=True) for name in SECTIONS]
 
 
 def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
     options: dict[str, Any] = {"k": {"value": 1, "strategy": "append"}}
-    config = validate_config(
-        build_partial(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
-    )
-    seen = grants(jp.ConfigRule(f"{TOOL}.options", read=True)).select_readable(values(config))
-    assert seen == build_partial(f"{TOOL}.options", options)
+    written = setting(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
+    seen = select_visible([jp.ConfigRule(f"{TOOL}.options", read=True)], written)
+    assert seen == setting(f"{TOOL}.options", options)
+
+
+def list_values(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return path and value of each setting, and of each item of a list."""
+    return [(path, value_at(settings, path)) for path in list_changed(settings)]
 
 
 @given(partials)
 def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
-    config = validate_config(validate_layer(partial, layer="test"))
-    dumped = config.model_dump(mode="json", exclude_none=True)
-    seen = Grants(EVERYTHING).select_readable(values(config))
-    resolved, _ = resolve_references(dumped, {})
-    assert list(iter_changed_leaves(seen)) == list(iter_changed_leaves(resolved))
+    whole = whole_settings(partial)
+    seen = select_visible(EVERYTHING, partial)
+    assert list_values(seen) == list_values(whole)
 
 
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
-    config = validate_config(validate_layer(partial, layer="test"))
-    everything = dict(iter_changed_leaves(Grants(EVERYTHING).select_readable(values(config))))
-    seen = dict(
-        iter_changed_leaves(
-            Grants([*EVERYTHING, jp.ConfigRule(denied)]).select_readable(values(config))
-        )
-    )
+    everything = list_values(select_visible(EVERYTHING, partial))
+    seen = list_values(select_visible([*EVERYTHING, jp.ConfigRule(denied)], partial))
     parts = denied.split(".")
-    assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
+    assert seen == [row for row in everything if not _matches(parts, parse_path(row[0]))]
 
 
 def test_defaults_of_all_tools_need_grants_for_every_tool() -> None:

@@ -9,19 +9,23 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.access_rules import (
-    Grants,
-    find_rule_problems,
-    find_rule_warnings,
-    is_user_asked,
-    iter_rules,
+from jp_nb.config.access_rules import find_rule_warnings, is_user_asked
+from tests.config.grants import (
+    RULES,
+    format_rights,
+    format_sensitive_problem,
+    grants,
+    list_problems,
 )
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.layers import merge_layers, parse_layer, read_environment
-from jp_nb.config.partial import build_partial, strip_strategies
-from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.validation import validate_config, validate_layer
-from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
+from tests.kit.settings import (
+    assign,
+    merge_settings,
+    read_settings,
+    select_visible,
+    setting,
+    value_at,
+    whole_settings,
+)
 
 
 @pytest.mark.req("R078-17")
@@ -40,9 +44,7 @@ def test_star_outside_of_a_map_is_refused(subtests: pytest.Subtests) -> None:
         ("nothing.*", "nothing"),
     ]:
         with subtests.test(path=path):
-            (found,) = find_rule_problems(
-                "X", [jp.ConfigRule("user"), jp.ConfigRule(path, read=True)]
-            )
+            (found,) = list_problems(jp.ConfigRule("user"), jp.ConfigRule(path, read=True))
             assert found == (
                 "conversation.tools.X.access.config.1.path",
                 f"tool 'X': access.config path '{path}' uses '*' at '{prefix}', which is not a map",
@@ -57,30 +59,28 @@ def test_star_matches_each_key_of_a_map() -> None:
         "template.values.*",
     ):  # fmt: skip
         rule = jp.ConfigRule(path, read=True)
-        assert list(find_rule_problems("X", [rule])) == []
+        assert list_problems(rule) == []
         assert list(find_rule_warnings("X", [rule])) == []
 
 
 def test_rule_needs_a_valid_path() -> None:
     for path in ("user..name", "user[", "user.name]"):
-        ((where, message),) = find_rule_problems("a.b", [jp.ConfigRule(path)])
+        ((where, message),) = list_problems(jp.ConfigRule(path), tool="a.b")
         assert where == 'conversation.tools["a.b"].access.config.0.path'
         assert message.startswith(f"tool 'a.b': access.config path {path!r}")
 
 
 def test_unknown_path_of_a_rule_matches_nothing_and_has_a_warning() -> None:
-    given_all = validate_config(
-        {"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}}
-    )
+    settings = {"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}}
     for path in ("asistant.model", "user.name.first", "conversation.attachments.0",
                  "conversation.tools.x.y"):  # fmt: skip
         rule = jp.ConfigRule(path, read=True, write=True)
-        assert list(find_rule_problems("X", [rule])) == []
+        assert list_problems(rule) == []
         assert list(find_rule_warnings("X", [rule])) == [
             f"tool 'X': access.config path '{path}' does not exist in the configuration, so "
             "the rule never matches"
         ]
-        assert grants(rule).select_readable(ConfigSnapshot(config=given_all).values) == {}
+        assert select_visible([rule], settings) == {}
 
 
 def test_grant_to_delete_access_rules_works_with_a_warning() -> None:
@@ -127,11 +127,11 @@ MESSAGE = format_sensitive_problem("conversation").replace("'X'", "'x'")
 @pytest.mark.req("R078-18")
 def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
     good = f'[[{RULES}]]\npath = "user"\nread = true\n'
-    assert list_rule_paths(parse_layer(good, "workspace file", "/a/config.toml").partial) == [
-        "user"
+    assert value_at(read_settings(good, file="/a/config.toml"), RULES) == [
+        {"path": "user", "read": True}
     ]
     with pytest.raises(jp.ConfigError) as caught:
-        parse_layer(good + WRONG, "workspace file", "/b/config.toml")
+        read_settings(good + WRONG, file="/b/config.toml")
     assert (caught.value.layer, caught.value.file) == ("workspace file", "/b/config.toml")
     assert caught.value.path == f"{RULES}.1.write"
     assert str(caught.value) == (
@@ -142,7 +142,7 @@ def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
 def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
     text = WRONG + '[[conversation.tools.y.access.config]]\npath = "user.*"\n'
     with pytest.raises(jp.ConfigError) as caught:
-        parse_layer(text, "user file", "f.toml")
+        read_settings(text)
     assert [problem.path for problem in caught.value.problems] == [
         f"{RULES}.0.write",
         "conversation.tools.y.access.config.0.path",
@@ -152,19 +152,20 @@ def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
 def test_rules_with_a_merge_strategy_are_checked() -> None:
     rules: list[JsonValue] = [{"path": "conversation", "write": True}]
     with pytest.raises(jp.ConfigError, match="which is a sensitive path"):
-        validate_layer(build_partial(RULES, {"value": rules, "strategy": "replace"}), layer="test")
+        read_settings(setting(RULES, {"value": rules, "strategy": "replace"}))
 
 
 @pytest.mark.req("R078-18")
 def test_rules_in_variables_and_assignments_are_checked() -> None:
     rule = '[{"path": "conversation", "write": true}]'
+    variable = "JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG"
     with pytest.raises(jp.ConfigError) as caught:
-        read_environment({"JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG": f":{rule}"})
-    assert caught.value.file == "JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG"
+        read_settings({variable: f":{rule}"}, "environment")
+    assert caught.value.file == variable
     assert MESSAGE in str(caught.value)
     for text in (f"{RULES}:={rule}", f"{RULES}+:={rule}"):
         with pytest.raises(jp.ConfigError) as caught:
-            parse_assignment(text, {})
+            assign(text)
         assert MESSAGE in str(caught.value)
 
 
@@ -178,7 +179,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
     for (rule, message), source in product(wrong, sources):
         tool: dict[str, Any] = {"access": {"config": [rule]}, **source}
         with pytest.raises(jp.ConfigError) as caught:
-            validate_config(build_partial("conversation.tools.x", tool))
+            whole_settings(setting("conversation.tools.x", tool))
         assert message in str(caught.value)
 
 
@@ -189,28 +190,22 @@ def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None
         "access": {"config": [{"path": "user", "read": True}]},
     }
     with pytest.raises(jp.ConfigError) as caught:
-        validate_config(build_partial("conversation.tools.x", tool))
+        whole_settings(setting("conversation.tools.x", tool))
     assert str(caught.value) == (
         "conversation.tools.x.access: conversation.tools.x: `access` is only supported on local "
         f"tools, but 'x' is a {kind} tool"
     )
 
 
-def list_rule_paths(partial: dict[str, Any]) -> list[str]:
-    return [rule.path for _, rules in iter_rules(partial) for rule in rules]
-
-
 @pytest.mark.req("R078-1")
 def test_rules_of_several_files_add_up_and_the_nearer_one_decides() -> None:
-    far = parse_layer(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file", "far.toml")
-    near = parse_layer(f'[[{RULES}]]\npath = "user"\n', "workspace file", "near.toml")
-    folded = strip_strategies(merge_layers([far, near]))
-    ((tool, rules),) = iter_rules(folded)
-    assert tool == "x"
-    assert [rule.read for rule in rules] == [True, False]
-    assert format_rights(Grants(rules), "user.name") == ""
-    alone = merge_layers([far, parse_layer("", "workspace file", "near.toml")])
-    assert (
-        format_rights(Grants([rule for _, own in iter_rules(alone) for rule in own]), "user.name")
-        == "r"
-    )
+    far = read_settings(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file")
+    near = read_settings(f'[[{RULES}]]\npath = "user"\n')
+    merged = value_at(merge_settings(far, near), RULES)
+    assert [rule.get("read", False) for rule in merged] == [True, False]
+
+    def find_rights(rules: list[dict[str, Any]]) -> str:
+        return format_rights(grants(*(jp.ConfigRule(**rule) for rule in rules)), "user.name")
+
+    assert find_rights(merged) == ""
+    assert find_rights(value_at(far, RULES)) == "r"

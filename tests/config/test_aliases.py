@@ -9,25 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config.aliases import (
-    check_aliases,
-    map_models,
-    parse_model_reference,
-    resolve_model,
-    resolve_references,
-)
-from jp_nb.config.schema import ROOT, SchemaNode, format_path
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import (
-    AVAILABLE_PROVIDERS,
-    PROVIDER_NAMES,
-    ModelChoice,
-    ModelId,
-)
+from jp_nb.config.aliases import resolve_model, resolve_references
 from tests.config.config_spellings import partials
+from tests.kit.settings import setting, value_at, whole_settings
 
-GPT = ModelId(provider="openai", name="gpt")
-TABLE = {"provider": "openai", "name": "gpt"}
+GPT = {"provider": "openai", "name": "gpt"}
+MODEL = "assistant.model.id"
 
 
 def settle(partial: Any, aliases: Any) -> Any:
@@ -40,18 +27,21 @@ def test_alias_is_resolved_to_a_model() -> None:
         ("openai/gpt", {}),
         ("a", {"a": GPT}),
         ("a", {"a": "openai/gpt"}),
-        ("a", {"a": TABLE}),
         (" a ", {"a": "b", "b": "c", "c": "openai/gpt"}),
         ("openai", {"openai": "openai/gpt"}),
     ]
     for reference, aliases in rows:
-        assert resolve_model(reference, aliases) == GPT
+        assert dict(resolve_model(reference, aliases)) == GPT
 
 
 def test_model_id_is_parsed() -> None:
-    for text in ("openrouter/a/b/c", " openrouter / a/b/c "):
-        assert parse_model_reference(text) == ModelId(provider="openrouter", name="a/b/c")
-    assert parse_model_reference(" fast ") == "fast"
+    rows: list[tuple[str, Any]] = [
+        ("openrouter/a/b/c", {"provider": "openrouter", "name": "a/b/c"}),
+        (" openrouter / a/b/c ", {"provider": "openrouter", "name": "a/b/c"}),
+        (" fast ", "fast"),
+    ]
+    for text, model in rows:
+        assert value_at(whole_settings(setting(MODEL, text)), MODEL) == model
 
 
 def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -> None:
@@ -81,8 +71,8 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
 def test_malformed_model_id_is_refused() -> None:
     for text in ("", " ", "acme/x", "openai/", "/x", "openai/ö"):
         with pytest.raises(jp.ConfigError) as caught:
-            parse_model_reference(text)
-        assert caught.value.path == "assistant.model.id"
+            whole_settings(setting(MODEL, text))
+        assert caught.value.path == MODEL
 
 
 names = st.sampled_from("abcde")
@@ -98,10 +88,10 @@ def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> 
         return False
 
     if all(ends(name) for name in aliases):
-        check_aliases(aliases)
+        resolve_model("openai/gpt", aliases)
     else:
         with pytest.raises(jp.ConfigError, match="form a cycle"):
-            check_aliases(aliases)
+            resolve_model("openai/gpt", aliases)
 
 
 EVERYWHERE: dict[str, Any] = {
@@ -119,31 +109,9 @@ PATHS = [
 ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 
 
-def list_model_references(config: AppConfig) -> list[tuple[str, Any]]:
-    references: list[tuple[str, Any]] = []
-
-    def collect(keys: Any, reference: Any) -> Any:
-        model = reference if isinstance(reference, str) else ModelId(**reference)
-        if keys[:3] != ("providers", "llm", "aliases"):
-            references.append((format_path(keys), model))
-        return reference
-
-    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), collect)
-    return references
-
-
-def test_all_references_of_a_configuration_are_found() -> None:
-    config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
-    assert list_model_references(config) == [(path, "fast") for path in PATHS]
-    whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
-    assert list_model_references(whole) == [(path, GPT) for path in PATHS]
-
-
 def test_known_aliases_of_a_layer_are_resolved() -> None:
-    resolved: Any = settle(EVERYWHERE, ALIASES)
-    text = repr(resolved)
-    assert "fast" not in text
-    assert text.count(repr(TABLE)) == len(PATHS)
+    resolved = settle(EVERYWHERE, ALIASES)
+    assert [value_at(resolved, path) for path in PATHS] == [GPT] * len(PATHS)
     assert settle(EVERYWHERE, {}) == EVERYWHERE
     assert settle(EVERYWHERE, {"fast": "fast"}) == EVERYWHERE
     assert settle(EVERYWHERE, {"fast": {"name": "x"}}) == EVERYWHERE
@@ -165,17 +133,20 @@ def test_values_that_are_no_references_are_unchanged(partial: Any) -> None:
 
 
 def test_models_in_a_list_with_a_strategy_are_resolved() -> None:
-    node = SchemaNode(list[ModelChoice])
-    written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
-    resolved = map_models(
-        node, written, lambda keys, reference: f"{format_path(keys)}:{reference}", ("m",)
-    )
-    assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
+    rules = [{"keep_last": "1", "summary": {"model": {"id": "fast"}}}, {"keep_last": "2"}]
+    path = "conversation.compaction.rules"
+    written = setting(path, {"value": rules, "strategy": "replace"})
+    resolved = settle(written, ALIASES)["conversation"]["compaction"]["rules"]
+    assert resolved["strategy"] == "replace"
+    assert resolved["value"] == [
+        {"keep_last": "1", "summary": {"model": {"id": GPT}}},
+        {"keep_last": "2"},
+    ]
 
 
 def test_model_id_in_a_layer_becomes_a_table() -> None:
     assert settle({"assistant": {"model": {"id": "openai/gpt"}}}, {}) == {
-        "assistant": {"model": {"id": TABLE}}
+        "assistant": {"model": {"id": GPT}}
     }
 
 
@@ -187,7 +158,9 @@ def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
 
 def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
     with pytest.raises(jp.ConfigError, match="unknown provider 'acme'") as caught:
-        parse_model_reference("acme/x")
-    listed = str(caught.value).partition("expected one of ")[2].split(", ")
-    assert listed == [name for name in PROVIDER_NAMES if name in AVAILABLE_PROVIDERS]
-    assert "test" not in listed
+        whole_settings(setting(MODEL, "acme/x"))
+    listed = str(caught.value).partition("expected one of ")[2]
+    assert listed == (
+        "anthropic, cerebras, deepseek, google, groq, llamacpp, mistral, ollama, openai, "
+        "openrouter, scripted, xai"
+    )

@@ -12,13 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.argument_rules import (
-    JudgedCall,
-    check_conditions,
-    format_conditions,
-    make_exact_conditions,
-    matches_conditions,
-)
+from jp_nb.config.argument_rules import format_conditions, make_exact_conditions
+from tests.kit.settings import meets_conditions
 
 SCALARS = st.one_of(
     st.none(),
@@ -41,8 +36,7 @@ ARGUMENTS = st.dictionaries(st.text(min_size=1, max_size=4), VALUES, max_size=4)
 
 def is_met(condition: JsonValue, value: JsonValue, root: Path = Path("/ws")) -> bool:
     """Return True if the argument `x` with this `value` meets `condition`."""
-    when = check_conditions({"x": condition})
-    return matches_conditions(when, JudgedCall({"x": value}, root))
+    return meets_conditions({"x": condition}, {"x": value}, root)
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -73,22 +67,20 @@ def test_exact_value_matches_only_itself(condition: Any, others: list[Any]) -> N
 
 @given(ARGUMENTS)
 def test_exact_conditions_match_their_own_arguments(arguments: dict[str, JsonValue]) -> None:
-    when = check_conditions(make_exact_conditions(arguments))
-    assert matches_conditions(when, JudgedCall(arguments, Path("/ws")), only_these=True)
+    assert meets_conditions(make_exact_conditions(arguments), arguments, only_these=True)
 
 
 @given(ARGUMENTS, ARGUMENTS)
 def test_exact_conditions_match_no_other_arguments(
     arguments: dict[str, JsonValue], others: dict[str, JsonValue]
 ) -> None:
-    when = check_conditions(make_exact_conditions(arguments))
     is_same = repr(sorted(arguments.items())) == repr(sorted(others.items()))
-    is_match = matches_conditions(when, JudgedCall(others, Path("/ws")), only_these=True)
+    is_match = meets_conditions(make_exact_conditions(arguments), others, only_these=True)
     assert is_match <= (is_same or arguments == others)
 
 
 def test_missing_and_further_arguments() -> None:
-    when = check_conditions({"path": "a", "mode": {"any": True}})
+    when = {"path": "a", "mode": {"any": True}}
     calls: list[tuple[dict[str, JsonValue], bool, bool]] = [
         ({"path": "a"}, True, True),
         ({"path": "a", "mode": [1]}, True, True),
@@ -97,9 +89,8 @@ def test_missing_and_further_arguments() -> None:
         ({"path": "a", "hint.read_only": True}, True, False),
     ]
     for arguments, is_match, is_only in calls:
-        call = JudgedCall(arguments, Path("/ws"))
-        assert matches_conditions(when, call) is is_match
-        assert matches_conditions(when, call, only_these=True) is is_only
+        assert meets_conditions(when, arguments) is is_match
+        assert meets_conditions(when, arguments, only_these=True) is is_only
 
 
 @pytest.mark.parametrize(
@@ -121,17 +112,14 @@ def test_hint_of_a_server_is_no_argument() -> None:
         {"hint": {"read_only": True}},
     ]
     for when in conditions:
-        checked = check_conditions(when)
         claimed: dict[str, JsonValue] = {
             "hint.read_only": True,
             "hint": {"read_only": True},
             "read_only": True,
         }
-        assert not matches_conditions(checked, JudgedCall(claimed, Path("/ws")))
-        assert matches_conditions(checked, JudgedCall({}, Path("/ws"), hints={"read_only": True}))
-        assert not matches_conditions(
-            checked, JudgedCall({}, Path("/ws"), hints={"read_only": False})
-        )
+        assert not meets_conditions(when, claimed)
+        assert meets_conditions(when, {}, hints={"read_only": True})
+        assert not meets_conditions(when, {}, hints={"read_only": False})
 
 
 # --- patterns ----------------------------------------------------------------------------------
@@ -241,20 +229,18 @@ def test_folder_of_a_condition(workspace: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_path_is_resolved_in_each_folder_in_which_the_tool_may_run(workspace: Path) -> None:
-    when = check_conditions({"path": "inside:data"})
-    other = workspace / "data" / "deep"
+    when = {"path": "inside:data"}
+    elsewhere = workspace.parent
     for path, in_root, in_both in [
         ("data/a.txt", True, False),
         (str(workspace / "data" / "a.txt"), True, True),
         ("../../data/a.txt", False, False),
     ]:
-        assert matches_conditions(when, JudgedCall({"path": path}, workspace)) is in_root
-        elsewhere = workspace.parent
-        assert (
-            matches_conditions(when, JudgedCall({"path": path}, workspace, (elsewhere,))) is in_both
-        )
-    below = JudgedCall({"path": "data/x"}, workspace, (other,))
-    assert matches_conditions(when, below)  # `data/deep/data/x` is also in the folder
+        assert meets_conditions(when, {"path": path}, workspace) is in_root
+        assert meets_conditions(when, {"path": path}, workspace, elsewhere) is in_both
+
+    # `data/deep/data/x` is also in the folder.
+    assert meets_conditions(when, {"path": "data/x"}, workspace, workspace / "data" / "deep")
 
 
 @given(st.lists(st.sampled_from(["..", ".", "data", "up", "out", "x", "", "inner"]), max_size=8))
@@ -292,14 +278,14 @@ def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Any:
 )  # fmt: skip
 def test_other_conditions_are_errors(condition: Any) -> None:
     with pytest.raises(ValueError, match=r"^x: expected"):
-        check_conditions({"x": condition})
+        meets_conditions({"x": condition}, {})
 
 
 def test_rule_with_too_many_conditions_is_an_error() -> None:
     with pytest.raises(ValueError, match="at most 50 conditions"):
-        check_conditions({str(number): 1 for number in range(51)})
+        meets_conditions({str(number): 1 for number in range(51)}, {})
     with pytest.raises(ValueError, match="hint"):
-        check_conditions({"hint.open_world": True})
+        meets_conditions({"hint.open_world": True}, {})
 
 
 @given(ARGUMENTS)

@@ -9,19 +9,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import jp_nb as jp
 from jp_nb.config.authority import (
     ALLOWANCES,
-    always_needs_user,
     has_authority,
-    is_path_in_workspace,
     may_untrusted_record_unset,
-    needs_user,
     strip_untrusted,
 )
-from jp_nb.config.partial import build_partial, get_path
-from jp_nb.config.schema import parse_path
-from jp_nb.config.validation import split_unknown
-from tests.kit.settings import list_field_paths
+from tests.kit.settings import list_field_paths, propose, read_known_settings, setting, value_at
 
 MODEL = [
     "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",
@@ -168,29 +163,29 @@ def test_untrusted_record_may_set_only_some_values(subtests: pytest.Subtests) ->
     for path, (refused, allowed) in BY_VALUE.items():
         with subtests.test(path=path):
             at = path.replace("*", "run_command")
-            assert strip_untrusted(build_partial(at, allowed), "record") == (
-                build_partial(at, allowed),
+            assert strip_untrusted(setting(at, allowed), "record") == (
+                setting(at, allowed),
                 {},
             )
-            assert strip_untrusted(build_partial(at, refused), "record") == ({}, {at: refused})
+            assert strip_untrusted(setting(at, refused), "record") == ({}, {at: refused})
 
 
 @pytest.mark.parametrize("word", [True, "true", "on", "always"])
 def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
     enable = "conversation.tools.t.enable"
-    assert strip_untrusted(build_partial(enable, word), "record") == ({}, {enable: word})
-    understood, _ = split_unknown(build_partial(enable, word))
+    assert strip_untrusted(setting(enable, word), "record") == ({}, {enable: word})
+    understood, _ = read_known_settings(setting(enable, word))
     kept, ignored = strip_untrusted(understood, "record")
-    assert get_path(kept, f"{enable}.state") is None
+    assert value_at(kept, f"{enable}.state") is None
     assert f"{enable}.state" in ignored
 
 
 @pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
 def test_untrusted_record_may_switch_a_tool_off_but_not_lock_it(word: Any) -> None:
     enable = "conversation.tools.run_command.enable"
-    understood, _ = split_unknown(build_partial(enable, word))
+    understood, _ = read_known_settings(setting(enable, word))
     kept, ignored = strip_untrusted(understood, "record")
-    assert get_path(kept, enable) == {"state": False}
+    assert value_at(kept, enable) == {"state": False}
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
 
@@ -223,10 +218,10 @@ def test_untrusted_record_cannot_choose_a_server_on_this_computer() -> None:
     ]
     named: list[Any] = [{"provider": "openai", "name": "m"}, "fast"]
     for model in local:
-        partial = build_partial("assistant.model.id", model)
+        partial = setting("assistant.model.id", model)
         assert strip_untrusted(partial, "record") == ({}, {"assistant.model.id": model})
     for model in named:
-        partial = build_partial("assistant.model.id", model)
+        partial = setting("assistant.model.id", model)
         assert strip_untrusted(partial, "record") == (partial, {})
 
 
@@ -269,12 +264,12 @@ def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Sub
         with subtests.test(path=path):
             for at in {path.replace("*", name) for name in ("t", "run")}:
                 for value in SAMPLES:
-                    kept, left_out = strip_untrusted(build_partial(at, value), "folder")
+                    kept, left_out = strip_untrusted(setting(at, value), "folder")
                     listed = A_FOLDER_MAY.get(path, [])
                     same = (type(value) is type(each) and value == each for each in listed)
                     allowed = listed == EVERYTHING or any(same)
                     assert (kept, bool(left_out)) == (
-                        (build_partial(at, value), False) if allowed else ({}, True)
+                        (setting(at, value), False) if allowed else ({}, True)
                     )
 
 
@@ -288,37 +283,49 @@ def test_each_allowance_names_a_setting_and_a_reason() -> None:
 # --- a change that a tool proposes -------------------------------------------------------------
 
 
+def needs_user(path: str, value: Any) -> bool:
+    """Return True if a tool may set `path` only with the user's approval. None unsets it."""
+    root = path.split(".")[0]
+    rule = jp.ConfigRule(root, write="insecure_allow", delete=True, apply="unattended")
+    if value is None:
+        found = propose(None, [path], rules=[rule])
+    else:
+        found = propose(setting(path, value), rules=[rule])
+    return bool(found["needs_approval"])
+
+
 def test_change_with_authority_is_the_users_decision(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, JsonValue, bool]] = [
         ("assistant.name", "Bo", False),
         ("assistant.model.parameters.temperature", 1, False),
         ("assistant.model", {"id": "openai/x"}, False),
-        ("prompt.timeout_s", None, False),
+        ("assistant.name", None, False),
+        ("prompt.timeout_s", 5, False),
         ("providers.llm.openai.base_url", "http://host", True),
         ("conversation.tools.t.command", "ls", True),
         ("conversation.tools.t.options.k", 1, True),
-        ("conversation.tools", {"t": {"run": "ask"}}, True),
         ("conversation.tools.t.run", "ask", False),
         ("conversation.tools.t.run", "unattended", True),
         ("conversation.tools.t.result", None, True),
         ("conversation.tools.t.style.parameters", "json", False),
         ("conversation.tools.t.style.parameters", "cat -n", True),
+        ("conversation.tools.t.style.parameters", {"program": "cat"}, True),
         ("conversation.attachments", ["file:a.md", "file:b.md"], False),
         ("conversation.attachments", ["file:a.md", "file:../b.md"], True),
-        ('conversation.attachments["file:/etc/passwd"]', "file:/etc/passwd", True),
+        ("conversation.attachments", ["file:/etc/passwd"], True),
+        ("conversation.attachments", {"value": ["file:a"], "strategy": "replace"}, False),
         ("conversation.attachments", None, False),
     ]
     for path, value, asks in rows:
         with subtests.test(path=path, value=value):
-            keys = parse_path(path)
-            assert needs_user(keys, value, is_path_in_workspace) is asks
-            assert always_needs_user(keys) in (asks, None)
+            assert needs_user(path, value) is asks
 
 
 def test_attachment_outside_of_the_workspace_is_recognized_by_its_name() -> None:
+    attachments = "conversation.attachments"
     for url in ("file:a.md", "file://notes/a%20b.md", "FILE:a/../b.md"):
-        assert is_path_in_workspace(url), url
+        assert not needs_user(attachments, [url]), url
     outside = ("file:../a", "file:a/../../b", "file:/etc/passwd", "file:~/a", "file:C:/a",
-               "file:a\\..\\..\\b", "https://host/a", "cmd:ls", "no url")  # fmt: skip
+               "file:a\\..\\..\\b", "https://host/a", "cmd:ls")  # fmt: skip
     for url in outside:
-        assert not is_path_in_workspace(url), url
+        assert needs_user(attachments, [url]), url

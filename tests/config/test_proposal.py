@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.access_rules import Grants
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import (
-    Change,
-    apply_change,
-    build_partial,
-    get_path,
-    iter_changed_leaves,
-    merge_partials,
-    strip_strategies,
+from tests.kit.settings import (
+    assign,
+    change_settings,
+    list_changed,
+    merge_settings,
+    propose,
+    setting,
+    value_at,
+    whole_settings,
 )
-from jp_nb.config.proposal import (
-    ConfigSnapshot,
-    Proposal,
-    Refusal,
-    complete_model_ids,
-    review_proposal,
-)
-from jp_nb.config.schema import format_path
-from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
-from jp_nb.config.validation import validate_config
 
 MAX_PROPOSAL_CHARS = 250_000
 MAX_PROPOSAL_PATHS = 1000
@@ -37,45 +27,64 @@ MAX_LISTED_LINES = 20
 
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
-PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
+PROVIDERS = (
+    "anthropic, cerebras, deepseek, google, groq, llamacpp, mistral, ollama, openai, openrouter, "
+    "scripted, xai"
+)
 
 
-def basis(**partial: Any) -> ConfigSnapshot:
-    return ConfigSnapshot(partial, {}, validate_config(partial))
+def grants(*rules: dict[str, Any]) -> list[jp.ConfigRule]:
+    return [jp.ConfigRule(**rule) for rule in rules]
 
 
-def grants(*rules: dict[str, Any]) -> Grants:
-    return Grants([jp.ConfigRule(**rule) for rule in rules])
-
-
-def everything(**more: Any) -> Grants:
-    """Return grants to write and unset everything, sensitive paths included."""
+def everything(**more: Any) -> list[jp.ConfigRule]:
+    """Return rules to write and unset everything, sensitive paths included."""
     full = {"write": "insecure_allow", "delete": True, **more}
     return grants(*({"path": path, **full} for path in ALL))
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A proposal that the rules allow."""
+
+    paths: tuple[str, ...]
+    delta: dict[str, Any]
+    unsets: tuple[str, ...]
+    needs_approval: bool
+    after: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The refusal of a proposal."""
+
+    reason: str
+    paths: tuple[str, ...]
+    detail: str
+    summary: str
+    lines: tuple[str, ...]
 
 
 def proposed(
     config: Any,
     unset: Sequence[str] = (),
     *,
-    by: Grants | None = None,
-    on: ConfigSnapshot | None = None,
-) -> Proposal:
-    found = review_proposal(config, unset, by or everything(), on or basis())
-    assert isinstance(found, Proposal), found
-    return found
+    by: list[jp.ConfigRule] | None = None,
+    on: dict[str, Any] | None = None,
+) -> Proposed:
+    rules = everything() if by is None else by
+    return Proposed(**propose(config, unset, rules=rules, settings=on))
 
 
 def refused(
     config: Any,
     unset: Sequence[str] = (),
     *,
-    by: Grants | None = None,
-    on: ConfigSnapshot | None = None,
-) -> Refusal:
-    found = review_proposal(config, unset, by or everything(), on or basis())
-    assert isinstance(found, Refusal), found
-    return found
+    by: list[jp.ConfigRule] | None = None,
+    on: dict[str, Any] | None = None,
+) -> Refused:
+    rules = everything() if by is None else by
+    return Refused(**propose(config, unset, rules=rules, settings=on))
 
 
 def model(reference: Any) -> dict[str, Any]:
@@ -93,7 +102,7 @@ GPT = {"provider": "openai", "name": "gpt-x"}
 def test_empty_configuration_is_no_proposal() -> None:
     configs: list[Any] = [None, {}, {"assistant": {"name": None}}, {"assistant": {}}]
     for config in configs:
-        assert review_proposal(config, (), everything(), basis()) is None
+        assert propose(config, rules=everything()) == {}
 
 
 @pytest.mark.parametrize(
@@ -151,9 +160,7 @@ def test_proposal_may_set_half_a_model_and_names_that_do_not_exist() -> None:
     assert proposed(model({"provider": "openai"})).paths == ("assistant.model.id.provider",)
     proposed(model("openai/no-such-model-9"))
     path = 'conversation.attachments["file://no/such/file"]'
-    assert proposed(build_partial("conversation.attachments", ["file://no/such/file"])).paths == (
-        path,
-    )
+    assert proposed(setting("conversation.attachments", ["file://no/such/file"])).paths == (path,)
 
 
 @pytest.mark.req("R078-53", "R078-44", "R078-50", "R078-51", "R078-52")
@@ -179,31 +186,29 @@ def test_proposal_has_the_effect_of_the_same_assignment(
         (model("fast"), model(GPT)),  # an assignment stores the alias, a proposal the model
         *((each, each) for each in (
             model({"name": "other"}),
-            build_partial(parameters, {"stop_words": ["b"], "temperature": 1}),
-            build_partial(f"{parameters}.stop_words", {"value": ["c"], "strategy": "replace"}),
-            build_partial("assistant.system_prompt", {"value": " More.", "strategy": "append"}),
-            build_partial("conversation.attachments", ["file://b"]),
-            build_partial("conversation.tools.t", {"enable": False, "options": {"k": {"b": 2}}}),
-            build_partial("template.values", {"k": [1, {"a": None}]}),
+            setting(parameters, {"stop_words": ["b"], "temperature": 1}),
+            setting(f"{parameters}.stop_words", {"value": ["c"], "strategy": "replace"}),
+            setting("assistant.system_prompt", {"value": " More.", "strategy": "append"}),
+            setting("conversation.attachments", ["file://b"]),
+            setting("conversation.tools.t", {"enable": False, "options": {"k": {"b": 2}}}),
+            setting("template.values", {"k": [1, {"a": None}]}),
         )),
     ]:  # fmt: skip
         with subtests.test(config=config):
-            change = proposed(config, on=ConfigSnapshot(before, {}, validate_config(before))).change
-            after = strip_strategies(apply_change(before, change))
-            assigned = parse_assignment(json.dumps(stored), before)
-            assert after == strip_strategies(apply_change(before, assigned))
-            assert get_path(after, f"{parameters}.top_k") == 3
+            found = proposed(config, on=before)
+            after = change_settings(before, (found.delta, found.unsets))
+            assert after == change_settings(before, assign(json.dumps(stored), before))
+            assert value_at(after, f"{parameters}.top_k") == 3
 
 
 @pytest.mark.req("R078-54")
 def test_null_unsets_nothing() -> None:
-    before = basis(assistant={"name": "Ada", "model": {"parameters": {"temperature": 0.5}}})
+    before = {"assistant": {"name": "Ada", "model": {"parameters": {"temperature": 0.5}}}}
     config = {"assistant": {"name": None, "model": {"parameters": {"temperature": None,
                                                                    "top_k": 2}}}}  # fmt: skip
     found = proposed(config, on=before)
     assert found.paths == ("assistant.model.parameters.top_k",)
-    after = strip_strategies(apply_change(before.partial, found.change))
-    assert after["assistant"] == {
+    assert found.after["assistant"] == {
         "name": "Ada",
         "model": {"parameters": {"temperature": 0.5, "top_k": 2}},
     }
@@ -232,8 +237,8 @@ def test_value_that_no_record_can_store_is_refused() -> None:
         deep = [deep]
     wrong: list[Any] = [10**5000, {1: {2}}, deep]
     for value in wrong:
-        assert refused(build_partial("template.values.k", value)).reason == "invalid_config"
-    proposed(build_partial("template.values.k", [[[]]] * 3))
+        assert refused(setting("template.values.k", value)).reason == "invalid_config"
+    proposed(setting("template.values.k", [[[]]] * 3))
 
 
 NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
@@ -258,9 +263,9 @@ def test_settings_without_effect_need_no_grant_and_are_dropped(subtests: pytest.
         with subtests.test(rider=rider):
             config = {**rider, "assistant": {**rider.get("assistant", {}), "name": "Bo"}}
             found = proposed(config, by=grants(NAME_ONLY))
-            assert found.change.delta == {"assistant": {"name": "Bo"}}
+            assert found.delta == {"assistant": {"name": "Bo"}}
             assert found.paths == ("assistant.name",)
-            assert review_proposal(rider, (), grants(NAME_ONLY), basis()) is None
+            assert propose(rider, rules=grants(NAME_ONLY)) == {}
 
 
 def test_list_with_another_merge_strategy_is_one_path() -> None:
@@ -282,26 +287,28 @@ def test_list_with_another_merge_strategy_is_one_path() -> None:
 def test_grant_for_a_field_does_not_allow_to_replace_a_plain_value_by_a_table(
     path: str, field: str, value: Any
 ) -> None:
-    on = basis(
-        assistant={"model": {"parameters": {"reasoning": "off"}}},
-        conversation={"tools": {"t": {"questions": {"q": {"target": "user"}}}}},
-    )
-    config = build_partial(f"{path}.{field}", value)
+    on = {
+        "assistant": {"model": {"parameters": {"reasoning": "off"}}},
+        "conversation": {"tools": {"t": {"questions": {"q": {"target": "user"}}}}},
+    }
+    config = setting(f"{path}.{field}", value)
     below = grants({"path": f"{path}.{field}", "write": True})
     assert refused(config, by=below, on=on).paths == (path,)
     assert path in proposed(config, by=grants({"path": path, "write": True}), on=on).paths
 
 
 def test_half_a_model_over_an_alias_is_completed_by_the_aliased_model() -> None:
-    before = merge_partials(FAST, model("fast"))
-    on = ConfigSnapshot(before, {}, validate_config(before))
-    found = proposed(model({"name": "gpt-y"}), on=on)
+    found = proposed(model({"name": "gpt-y"}), on=merge_settings(FAST, model("fast")))
     assert found.paths == ("assistant.model.id.name",)
-    whole = complete_model_ids(found.change.delta, on)
-    assert whole == model({"provider": "openai", "name": "gpt-y"})
-    assert validate_config(apply_change(before, Change(whole))).assistant.model.id
-    on = basis(**model(GPT))
-    assert complete_model_ids(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
+    whole = model({"provider": "openai", "name": "gpt-y"})
+    assert found.after["assistant"] == whole["assistant"]
+    assert (
+        value_at(whole_settings(found.after), "assistant.model.id")
+        == whole["assistant"]["model"]["id"]
+    )
+
+    found = proposed(model({"name": "gpt-y"}), on=model(GPT))
+    assert found.delta == model({"name": "gpt-y"})
 
 
 def test_each_problem_is_shown_to_the_user_in_one_line() -> None:
@@ -315,7 +322,7 @@ def test_each_problem_is_shown_to_the_user_in_one_line() -> None:
 
 def test_spellings_of_a_path_are_unset_once() -> None:
     found = proposed(None, ['assistant["name"]', "assistant.name"])
-    assert found.change.unsets == found.paths == ("assistant.name",)
+    assert found.unsets == found.paths == ("assistant.name",)
 
 
 # --- aliases ---------------------------------------------------------------------------------
@@ -324,20 +331,20 @@ def test_spellings_of_a_path_are_unset_once() -> None:
 @pytest.mark.req("R078-43", "R078-58", "R078-59")
 def test_every_spelling_of_a_model_sets_provider_and_name() -> None:
     for reference in ("fast", "f", "openai/gpt-x", GPT):
-        found = proposed(model(reference), on=basis(**FAST))
-        assert found.change.delta == model(GPT)
+        found = proposed(model(reference), on=FAST)
+        assert found.delta == model(GPT)
         assert found.paths == ("assistant.model.id.provider", "assistant.model.id.name")
 
 
 def test_proposal_may_define_and_use_an_alias() -> None:
     both: Any = {**model("new"), "providers": {"llm": {"aliases": {"new": "openai/gpt-x"}}}}
-    assert proposed(both).change.delta["assistant"] == model(GPT)["assistant"]
+    assert proposed(both).delta["assistant"] == model(GPT)["assistant"]
 
 
 @pytest.mark.req("R078-60")
 def test_alias_also_needs_a_grant_for_the_provider() -> None:
     name_only = grants({"path": "assistant.model.id.name", "write": True})
-    found = refused(model("fast"), by=name_only, on=basis(**FAST))
+    found = refused(model("fast"), by=name_only, on=FAST)
     assert found.reason == "unauthorized_paths"
     assert found.paths == ("assistant.model.id.provider",)  # D38
     assert proposed(model({"name": "gpt-y"}), by=name_only).paths == ("assistant.model.id.name",)
@@ -345,12 +352,12 @@ def test_alias_also_needs_a_grant_for_the_provider() -> None:
 
 @pytest.mark.req("R078-61")
 def test_unknown_alias_is_named_in_the_refusal() -> None:
-    found = refused(model("fastt"), on=basis(**FAST))
+    found = refused(model("fastt"), on=FAST)
     assert (found.reason, found.paths) == ("invalid_config", ("assistant.model.id",))
     expected = "unknown model alias 'fastt': expected `provider/name` or an alias"
     assert found.detail == expected
     reader = grants({"path": "assistant.model", "write": True}, {"path": "providers", "read": True})
-    assert refused(model("x"), by=reader, on=basis(**FAST)).detail.endswith("alias (f, fast)")
+    assert refused(model("x"), by=reader, on=FAST).detail.endswith("alias (f, fast)")
     assert found.summary == "unknown model alias 'fastt'"
 
 
@@ -420,7 +427,7 @@ def test_changed_paths_of_each_kind_of_value(subtests: pytest.Subtests) -> None:
     ]  # fmt: skip
     for config, paths in rows:
         with subtests.test(config=config):
-            assert [format_path(keys) for keys, _ in iter_changed_leaves(config)] == paths
+            assert list_changed(config) == paths
 
 
 # --- unset -----------------------------------------------------------------------------------
@@ -440,7 +447,7 @@ def test_optional_values_lists_and_items_can_be_unset(subtests: pytest.Subtests)
         ("providers.llm.aliases.fast", "providers.llm.aliases.fast"),
     ]:
         with subtests.test(path=path):
-            assert proposed(None, [path]).change.unsets == (stored,)
+            assert proposed(None, [path]).unsets == (stored,)
 
 
 @pytest.mark.req("R078-66", "R078-67")
@@ -467,13 +474,14 @@ def test_other_paths_cannot_be_unset(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.req("R078-55", "R078-68")
 def test_unset_removes_a_value_and_an_item_and_ignores_a_missing_one() -> None:
-    before = basis(
-        assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]}
-    )
+    before = {
+        "assistant": {"name": "Ada"},
+        "conversation": {"attachments": ["file://a", "file://b"]},
+    }
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
-    after = strip_strategies(apply_change(before.partial, found.change))
-    assert after == {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
-    assert strip_strategies(apply_change(after, found.change)) == after
+    after = {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
+    assert found.after == after
+    assert change_settings(after, (found.delta, found.unsets)) == after
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -533,7 +541,7 @@ def test_replaced_list_needs_grants_for_all_its_items() -> None:
 
 
 def test_access_rules_need_the_grant_insecure_allow() -> None:
-    config = build_partial("conversation.tools.x.access.config", [{"path": "style", "write": True}])
+    config = setting("conversation.tools.x.access.config", [{"path": "style", "write": True}])
     for path in ("conversation.tools.x.access.config", "conversation.tools.x"):
         found = refused(config, by=grants({"path": path, "write": True}))
         assert found.reason == "unauthorized_paths"

@@ -183,6 +183,13 @@ def propose(
     }
 
 
+def select_visible(rules: Iterable[jp.ConfigRule], *merged: Mapping[str, Any]) -> Settings:
+    """Return the effective settings that a tool with these `rules` may read."""
+    whole = validation.validate_config(merge_settings(*merged, plain=False))
+    snapshot = proposal.ConfigSnapshot(config=whole)
+    return Grants([*rules]).select_readable(snapshot.values)
+
+
 def meets_conditions(
     when: Mapping[str, Any],
     arguments: Mapping[str, Any],
