@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import KNOWN
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
@@ -80,6 +81,7 @@ PROMPTS: Mapping[str, type[Any]] = {
     "prompt_detail": prompts.PromptDetail,
     "proposed_change": prompts.ProposedChange,
     "model_inquiry": inquiry.ModelInquiry,
+    "prompt_settings": PromptConfig,
 }
 
 PROMPT_ENDS: Mapping[str, type[Any]] = {

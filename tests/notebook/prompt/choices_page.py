@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.questions import new_prompt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-    from jp_nb.notebook.prompt.controls import FormControl, NoValidAnswer
+    from tests.kit.forms import ControlUser
+
 
 _FILES = files("jp_nb.notebook.prompt")
 HTML = '<div class="jp-nb-form"><div class="jp-nb-control"></div></div><button>Next</button>'
@@ -55,7 +55,7 @@ STATE = (*STATIC, "picks", "custom", "draft", "search", "writing")
 class ChoicesPage:
     """The list of a question in a page, read as a form reads it."""
 
-    def __init__(self, page: Page, control: FormControl) -> None:
+    def __init__(self, page: Page, control: ControlUser) -> None:
         self.page = page
         self.control = control
         self.widget: Any = control.widget
@@ -77,7 +77,7 @@ class ChoicesPage:
         for name, value in self.state.items():
             setattr(self.widget, name, value)
 
-    def read(self, **more: Any) -> Any | NoValidAnswer:
+    def read(self, **more: Any) -> Any:
         """Return what a click on Submit would answer."""
         state = self.state
         return self.control.read({"picks": state["picks"], "custom": state["custom"], **more})
@@ -123,12 +123,9 @@ def bare_page(chromium: Browser) -> Iterator[Page]:
 @pytest.fixture
 def choices(bare_page: Page) -> OpenChoices:
     """A function that shows the list of a question."""
-    from jp_nb.notebook.prompt import controls  # others may do without widgets
+    from tests.kit.forms import ControlUser  # others may do without widgets
 
     def shown(question: jp.Question) -> ChoicesPage:
-        return ChoicesPage(
-            bare_page,
-            controls.make_question_control(new_prompt("question_prompt", question), in_form=True),
-        )
+        return ChoicesPage(bare_page, ControlUser(question))
 
     return shown

@@ -8,27 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import ipywidgets
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.prompts import EMPTY_MARK
-from jp_nb.notebook.prompt.controls import (
-    Choices,
-    FormControl,
-    NoValidAnswer,
-    make_question_control,
-)
+from tests.kit.forms import ControlUser, Refused
 from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type, answered, new_prompt
+from tests.kit.questions import answer_type, answered
 
 OTHER_LABEL = "Other (type your own)"
 
 
 NO_MARKS: frozenset[Any] = frozenset()
+EMPTY = frozenset({"empty"})
 COLOURS = ("red", "green", "blue")
 
 
@@ -36,8 +30,8 @@ def select(**more: Any) -> jp.Question:
     return jp.Question.select("q", "Which?", more.pop("options", COLOURS), **more)
 
 
-def field(question: jp.Question) -> FormControl:
-    return make_question_control(new_prompt("question_prompt", question), in_form=True)
+def field(question: jp.Question) -> ControlUser:
+    return ControlUser(question)
 
 
 def text(**more: Any) -> jp.Question:
@@ -78,21 +72,18 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
         (jp.Question.secret("q", "Key?"), "SecretField", "SecretField"),
     ]:
         with subtests.test(question=question):
-            found = [
-                make_question_control(new_prompt("question_prompt", question)),
-                field(question),
-            ]
+            found = [ControlUser(question, alone=True), field(question)]
             names = [type(each.widget).__name__ if each.widget else None for each in found]
             assert names == [alone, beside]
 
 
 def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     question = jp.Question.boolean("q", "Sure?")
-    alone = make_question_control(new_prompt("question_prompt", question))
-    assert list(alone.buttons or {}) == ["Yes", "No"]
+    alone = ControlUser(question, alone=True)
+    assert alone.buttons == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
-    assert beside.read({}) == NoValidAnswer("Please choose an option first.", blank=True)
+    assert beside.read({}) == Refused("Please choose an option first.", blank=True)
     assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
     assert field(question.with_default(False)).read({}) == answered(False, "form")
 
@@ -126,7 +117,6 @@ def test_custom_text_replaces_one_pick_and_joins_several() -> None:
 def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
     options = [OTHER_LABEL, "__other__", "red (recommended)"]
     control = field(select(options=options, other=True, recommended=2))
-    assert isinstance(control.widget, Choices)
     assert [option["label"] for option in control.widget.options] == options
     picked = [control.read({"picks": [index], "custom": None}) for index in range(3)]
     assert picked == values(*options)
@@ -136,7 +126,6 @@ def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
 def test_equal_labels_are_numbered() -> None:
     options = [jp.Option(value=n, label="same") for n in range(3)]
     control = field(select(options=options, multi=True))
-    assert isinstance(control.widget, Choices)
     labels = [option["label"] for option in control.widget.options]
     assert labels == ["same", "same (2)", "same (3)"]
     assert control.read({"picks": [2, 1], "custom": None}) == answered([2, 1], "form")
@@ -146,7 +135,6 @@ def test_equal_labels_are_numbered() -> None:
 @pytest.mark.parametrize("recommended", [-1, 3, 99, None])
 def test_recommendation_of_nothing_marks_nothing(recommended: int | None) -> None:
     control = field(select(other=True, recommended=recommended))
-    assert isinstance(control.widget, Choices)
     assert (control.widget.recommended, control.widget.picks) == (None, [])
 
 
@@ -158,8 +146,8 @@ def test_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
     given = own("pink", "blue")
     both = field(select(recommended=1, multi=True, other=True).with_default(given.value))
     shown = [each.widget for each in (recommended, preset, several, both)]
-    assert [x.picks for x in shown if x] == [[1], [2], [], [2]]
-    assert [x.recommended for x in shown if x] == [1, 1, None, None]
+    assert [x.picks for x in shown] == [[1], [2], [], [2]]
+    assert [x.recommended for x in shown] == [1, 1, None, None]
     assert both.read({}) == given
 
 
@@ -177,14 +165,14 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     control = field(select(multi=True))
     nothing: dict[str, JsonValue] = {"picks": [], "custom": None}
     asked = control.read(nothing)
-    assert isinstance(asked, NoValidAnswer)
+    assert isinstance(asked, Refused)
     assert (asked.blank, asked.confirmable) == (True, True)
     assert "none of these" in asked.why
     assert control.read(nothing | {"confirmed": True}) == answered([], "form")
     assert control.read(nothing | {"confirmed": "yes"}) == asked
 
 
-def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl:
+def bounded(least: int, most: int | None, *, other: bool = False) -> ControlUser:
     options = tuple(jp.Option(value=colour) for colour in COLOURS)
     kind = answer_type(
         "select", options=options, multi=True, other=other, min_picks=least, max_picks=most
@@ -203,23 +191,22 @@ def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl
 )
 def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> None:
     control = bounded(least, most)
-    assert isinstance(control.widget, Choices)
     assert control.widget.wanted == said
     for count in range(4):
         found = control.read({"picks": [*range(count)], "custom": None, "confirmed": True})
         if least <= count <= (3 if most is None else most):
             assert found == answered([*COLOURS[:count]], "form")
         else:
-            assert found == NoValidAnswer(said, blank=count == 0)
+            assert found == Refused(said, blank=count == 0)
     own_too = bounded(2, 2, other=True)
     assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
-    assert own_too.read({"picks": [1], "custom": None}) == NoValidAnswer("Please pick 2.")
+    assert own_too.read({"picks": [1], "custom": None}) == Refused("Please pick 2.")
 
 
 @pytest.mark.req("RCP-10")
 def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
     control = field(select(other=True))
-    unread = NoValidAnswer("Please choose an option first.", blank=True)
+    unread = Refused("Please choose an option first.", blank=True)
     for confirmed in (False, True):
         assert control.read({"picks": [], "custom": None, "confirmed": confirmed}) == unread
 
@@ -231,13 +218,13 @@ def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
         control = field(select(other=True, multi=multi))
         shown: dict[str, JsonValue] = {"picks": [*picks], "custom": blank}
         asked = control.read(shown)
-        assert isinstance(asked, NoValidAnswer)
+        assert isinstance(asked, Refused)
         assert "empty" in asked.why
         assert asked.confirmable
         assert asked.blank is not (multi and bool(picks))  # of several, something is picked
         selected = ["green"] if multi and picks else []
         sent = control.read(shown | {"confirmed": True})
-        assert sent == own(blank, *selected, marks=EMPTY_MARK)
+        assert sent == own(blank, *selected, marks=EMPTY)
 
 
 @pytest.mark.req("RPI-12")
@@ -246,7 +233,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
     said = control.read({"picks": [], "custom": "mine"})
     assert said == own("mine")
     asked = control.read({"picks": [], "custom": None})
-    assert isinstance(asked, NoValidAnswer)
+    assert isinstance(asked, Refused)
     assert (asked.blank, asked.confirmable) == (True, True)
 
 
@@ -268,7 +255,7 @@ FORGED = [
 @pytest.mark.req("RCP-13")
 @pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
 def test_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
-    assert isinstance(field(select()).read({"index": index}), NoValidAnswer)
+    assert isinstance(field(select()).read({"index": index}), Refused)
 
 
 @pytest.mark.req("RCP-13")
@@ -277,16 +264,15 @@ def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
         with subtests.test(forged=forged):
             control = field(select(other=True))
             found = control.read({**forged, "confirmed": True})
-            assert isinstance(found, NoValidAnswer)
+            assert isinstance(found, Refused)
             assert "not one of the options" in found.why
 
 
 @pytest.mark.req("RPI-55", "RCP-8")
 def test_nothing_is_picked_twice_and_no_own_text_is_taken_where_none_is_offered() -> None:
     several = field(select(multi=True))
-    assert isinstance(several.read({"picks": [1, 1], "custom": None}), NoValidAnswer)
-    assert isinstance(several.read({"picks": [1], "custom": "pink"}), NoValidAnswer)
-    assert isinstance(several.widget, Choices)
+    assert isinstance(several.read({"picks": [1, 1], "custom": None}), Refused)
+    assert isinstance(several.read({"picks": [1], "custom": "pink"}), Refused)
     assert several.widget.other == ""
 
 
@@ -312,7 +298,7 @@ def test_any_message_gives_a_fitting_answer_or_none(
 ) -> None:
     question = select(multi=multi, other=other, recommended=0)
     found = field(question).read({**message, "confirmed": confirmed})
-    assert isinstance(found, NoValidAnswer) or question.misfit(found.value) is None
+    assert isinstance(found, Refused) or question.misfit(found.value) is None
 
 
 @given(json_values, json_values)
@@ -330,14 +316,14 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
     ):
         for sent in ({"value": value}, {"index": value}):
             found = field(question).read({**sent, "confirmed": confirmed})
-            assert isinstance(found, NoValidAnswer) or question.misfit(found.value) is None
+            assert isinstance(found, Refused) or question.misfit(found.value) is None
 
 
 # --- texts, numbers, dates -------------------------------------------------------------------
 
 
 def test_empty_text_alone_is_an_answer_as_ever() -> None:
-    alone = make_question_control(new_prompt("question_prompt", text()))
+    alone = ControlUser(text(), alone=True)
     assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
 
 
@@ -346,10 +332,10 @@ def test_empty_text_alone_is_an_answer_as_ever() -> None:
 def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     control = field(text())
     asked = control.read({"value": blank})
-    assert isinstance(asked, NoValidAnswer)
+    assert isinstance(asked, Refused)
     assert (asked.blank, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
-    assert confirmed == answered(blank, "form", marks=EMPTY_MARK)
+    assert confirmed == answered(blank, "form", marks=EMPTY)
 
 
 @pytest.mark.req("RCP-17", "RPI-35")
@@ -369,8 +355,8 @@ def test_text_is_sent_as_it_was_typed() -> None:
 )
 def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
     control = field(text(**kind))
-    assert control.read({"value": typed, "confirmed": True}) == NoValidAnswer(why)
-    assert control.read({"value": "", "confirmed": True}) == NoValidAnswer(
+    assert control.read({"value": typed, "confirmed": True}) == Refused(why)
+    assert control.read({"value": "", "confirmed": True}) == Refused(
         "Nothing was typed.", blank=True
     )
 
@@ -392,7 +378,7 @@ def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
 def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
     assert control.read({}) == answered("2026-11-23", "form")
-    assert control.read({"value": None}) == NoValidAnswer("Nothing was typed.", blank=True)
+    assert control.read({"value": None}) == Refused("Nothing was typed.", blank=True)
 
 
 NUMBER = jp.Question.number("q", "How much?", minimum=0, maximum=2.5)
@@ -422,12 +408,11 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(question=question):
             control = field(question)
-            assert control.widget is not None
             control.widget.value = typed
             expected = (
                 "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
             )
-            assert control.read({}) == NoValidAnswer(f"expected {expected}")
+            assert control.read({}) == Refused(f"expected {expected}")
             assert control.widget.value == typed
             assert is_kind(question.answer_type, "integer_answer") is (question is INTEGER)
 
@@ -438,7 +423,6 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
 @pytest.mark.req("RPI-71", "HB-2")
 def test_own_text_is_in_use_while_it_is_written_or_there() -> None:
     control = field(select(other=True))
-    assert isinstance(control.widget, Choices)
     state: list[tuple[dict[str, Any], bool]] = [
         ({"writing": True}, False),  # the focus alone chooses nothing
         ({"custom": ""}, True),
@@ -449,17 +433,16 @@ def test_own_text_is_in_use_while_it_is_written_or_there() -> None:
     for changed, in_use in state:
         for name, value in changed.items():
             setattr(control.widget, name, value)
-        assert control.in_use() is in_use, changed
+        assert control.is_in_use() is in_use, changed
 
 
 @pytest.mark.req("RPI-71")
 def test_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
     control = field(text().with_default("so"))
-    assert control.widget is not None
     seen = []
     for value in ("so", "so be it", "  "):
         control.widget.value = value
-        seen.append(control.in_use())
+        seen.append(control.is_in_use())
     assert seen == [False, True, False]
 
 
@@ -480,6 +463,5 @@ def test_every_change_is_heard(question: jp.Question, name: str, value: Any) -> 
     control = field(question)
     heard = list[int]()
     control.observe(lambda: heard.append(1))
-    assert isinstance(control.widget, ipywidgets.DOMWidget)
     setattr(control.widget, name, value)
     assert heard == [1]

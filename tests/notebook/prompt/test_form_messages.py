@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, Choices
-from jp_nb.notebook.prompt.form import Form, FormBridge
-from jp_nb.notebook.prompt.form_messages import walk_widgets
-from jp_nb.notebook.prompt.form_pages import PagedForm
-from jp_nb.notebook.prompt.pump import FORM_COMMS
+from tests.kit.forms import FormUser
 from tests.kit.kinds import is_kind, kind_of
 from tests.kit.questions import answer_type, answered, new_prompt
-from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PERMISSION, STREAMING, TOOLS
-
-FAILED = "An error occurred ({}). Nothing was lost: try again, or cancel."
-
 
 COLOURS = ["red", "green", "blue"]
 MANY = [f"colour {number}" for number in range(20)]
@@ -96,64 +88,34 @@ ACTIONS: dict[str, Any] = {
 }
 
 
-@dataclass
-class Shown:
-    """An open form, and the ends that it reports."""
+def read_texts(user: FormUser) -> dict[str, Any]:
+    """Return all texts and options of a form, but not its messages to the user."""
+    named = ("jp-nb-note", "jp-nb-problem", "jp-nb-part")
+    found = {}
+    for widget in user.widgets:
+        if isinstance(widget, ipywidgets.HTML) and not {*named} & {*widget._dom_classes}:
+            found[widget.model_id] = widget.value
+        elif isinstance(widget, ipywidgets.Button):
+            found[widget.model_id] = (widget.description, widget.disabled)
+        elif type(widget).__name__ == "Choices":
+            found[widget.model_id] = (widget.question, widget.options, widget.other)
+        elif isinstance(widget, ipywidgets.RadioButtons):
+            found[widget.model_id] = widget.options
 
-    form: Any
-    ends: list[Any]
-
-    @property
-    def widgets(self) -> list[Any]:
-        return [*walk_widgets(self.form.widget)]
-
-    def find(self, kind: type[Any]) -> list[Any]:
-        return [widget for widget in self.widgets if isinstance(widget, kind)]
-
-    def send(self, widget: Any, data: Any) -> None:
-        """Send a message of a page to a widget, as the kernel's comm manager does."""
-        widget.comm.handle_msg({"content": {"comm_id": widget.comm.comm_id, "data": data}})
-
-    def tell(self, name: str, **state: JsonValue) -> None:
-        """Send a click of `form.js`."""
-        [bridge] = self.find(FormBridge)
-        message = {**state, "type": name, "step": bridge.step}
-        self.send(bridge, {"method": "custom", "content": message})
-
-    def click(self, label: str) -> None:
-        """Click a button without `form.js`."""
-        [found] = [x for x in self.find(ipywidgets.Button) if x.description == label]
-        self.send(found, {"method": "custom", "content": {"event": "click"}})
-
-    def texts(self) -> dict[str, Any]:
-        """Return all texts and options of the form, but not its messages to the user."""
-        named = ("jp-nb-note", "jp-nb-problem", "jp-nb-part")
-        found = {}
-        for widget in self.widgets:
-            if isinstance(widget, ipywidgets.HTML) and not {*named} & {*widget._dom_classes}:
-                found[widget.model_id] = widget.value
-            elif isinstance(widget, ipywidgets.Button):
-                found[widget.model_id] = (widget.description, widget.disabled)
-            elif isinstance(widget, Choices):
-                found[widget.model_id] = (widget.question, widget.options, widget.other)
-            elif isinstance(widget, ipywidgets.RadioButtons):
-                found[widget.model_id] = widget.options
-        return found
+    return found
 
 
 @contextmanager
-def shown(prompt: Any | Any) -> Iterator[Shown]:
+def shown(prompt: Any) -> Iterator[FormUser]:
     """Show a form, and fail if an error would be shown in the cell."""
-    ends: list[Any] = []
-    context = context_of(ends)
-    paged = is_kind(prompt, "form_prompt")
-    form = PagedForm(prompt, context) if paged else Form(prompt, context)
+    user = FormUser(prompt=prompt)
     with pytest.MonkeyPatch.context() as patch:
         # ipywidgets shows the errors of its callbacks in the cell, through the shell.
         patch.setattr("ipywidgets.widgets.widget.get_ipython", Failing)
-        yield Shown(form, ends)
-        assert FAILED.partition("{")[0] not in str(form._note.value)
-    form.close_all_widgets()
+        yield user
+        assert "An error occurred" not in user.note
+
+    user.close()
 
 
 class Failing:
@@ -214,14 +176,14 @@ def is_producible(prompt: Any, end: Any) -> bool:
     return False
 
 
-def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[Any, ...]) -> None:
+def attack(page: FormUser, sent: list[tuple[int, Any]], prompts: tuple[Any, ...]) -> None:
     """Send the messages, each to one of the widgets; stop at the end of the form."""
     for number, message in sent:
-        step = page.form._step
-        before = page.texts()
-        page.send(page.widgets[number % len(page.widgets)], message)
-        if page.form._step == step:
-            after = page.texts()
+        step = page.step
+        before = read_texts(page)
+        page.deliver(page.widgets[number % len(page.widgets)], message)
+        if page.step == step:
+            after = read_texts(page)
             assert {name: after[name] for name in before if name in after} == {
                 name: text for name, text in before.items() if name in after
             }
@@ -269,8 +231,12 @@ def test_decision_keeps_its_texts_and_takes_only_its_buttons(
 
 
 def test_each_kind_of_question_is_attacked() -> None:
-    attacked = {type(question.answer_type) for question, _, _ in QUESTIONS.values()}
-    assert attacked | {type(BOOLEAN.question.answer_type)} == {*FORM_CONTROLS}
+    attacked = {question.answer_type.type for question, _, _ in QUESTIONS.values()}
+    attacked |= {BOOLEAN.question.answer_type.type, FORM_OF_FIELDS.answer_type.type}
+    with pytest.raises(ValueError, match="unknown question type 'x'") as caught:
+        jp.Question(id="q", text="?", answer_type={"type": "x"})  # type: ignore[arg-type]
+    _, _, known = str(caught.value).partition("expected one of: ")
+    assert attacked == set(re.findall("`([a-z]+)`", known))
 
 
 PAGES = tuple(
@@ -279,15 +245,15 @@ PAGES = tuple(
 )
 
 
-def fill_in(page: Shown, states: list[dict[str, JsonValue]]) -> None:
+def fill_in(page: FormUser, states: list[dict[str, JsonValue]]) -> None:
     """Answer each page of a form, whatever it shows."""
-    draft = page.form._draft  # a form with pages
-    while draft.screen != "page":
+    while page.screen != "page":
         page.tell("resume")
-    while not draft.is_first:
-        page.tell("back", **states[draft.page])
-    for _ in states:
-        page.tell("submit" if draft.is_last else "next", **states[draft.page])
+    while page.page > 0:
+        page.tell("back", **states[page.page])
+    for state in states[:-1]:
+        page.tell("next", **state)
+    page.tell("submit", **states[-1])
 
 
 @pytest.mark.parametrize("pages", ["one of each kind", "one with all fields"])
@@ -314,11 +280,11 @@ def test_form_with_pages_stays_usable(pages: str, sent: list[tuple[int, Any]]) -
 def test_comms_of_a_form_are_its_own_until_it_is_closed() -> None:
     with shown(new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"))) as page:
         names = {widget.comm.comm_id for widget in page.widgets}
-        assert names <= FORM_COMMS
-    assert not names & FORM_COMMS
+        assert names <= page.guarded_comms
+    assert not names & page.guarded_comms
 
 
-LATE: dict[str, Callable[[Shown], None]] = {
+LATE: dict[str, Callable[[FormUser], None]] = {
     "click": lambda page: page.tell("submit", index=2),
     "button": lambda page: page.click("Cancel"),
 }
