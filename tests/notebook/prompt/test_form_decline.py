@@ -9,17 +9,12 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.prompts import REFUSED_MARK
-from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_text import format_without_form, render_address, summarize_prompt
-from jp_nb.toolkit.web_address import read_web_address
+from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.forms import FormUser
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, new_prompt, not_answered
-from tests.notebook.prompt.paged_forms import FormUser, context_of
-from tests.notebook.prompt.scribe import Scribe
 
+REFUSED = frozenset({"refused"})
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -34,7 +29,7 @@ TRIP = jp.Question.form("trip", SCHEMA, "Which trip?")
 HOTEL = jp.Question.form("hotel", {"type": "object", "properties": {"stars": {"type": "integer"}}})
 SURE = jp.Question.form("sure", {"type": "object", "properties": {}}, "Delete all?")
 SIGN_IN = jp.Question.url("login", "Please sign in.", "https://login.example.org/start?key=a1")
-DECLINED = not_answered("declined", "form", marks=REFUSED_MARK)
+DECLINED = not_answered("declined", "form", marks=REFUSED)
 CANCELLED = not_answered("cancelled", "form")
 
 
@@ -57,7 +52,7 @@ def test_decline_asks_before_input_is_lost_and_stays_a_decline() -> None:
     user = asked(TRIP)
     user.boxes[0].value = "Delft"
     user.send("decline")
-    assert (user.draft.screen, user.ends) == ("discard", [])
+    assert (user.screen, user.ends) == ("discard", [])
     user.send("resume")
     assert user.boxes[0].value == "Delft"
     user.send("decline")
@@ -75,7 +70,7 @@ def test_decline_asks_before_input_is_lost_and_stays_a_decline() -> None:
 def test_each_page_of_a_form_can_be_declined_alone() -> None:
     user = asked(TRIP, HOTEL)
     user.send("decline")
-    assert user.draft.page == 1
+    assert user.page == 1
     user.boxes[0].value = "4"
     user.send("submit")
     assert user.ends == [form_end((DECLINED, answered({"stars": 4}, "form")))]
@@ -85,8 +80,8 @@ def test_declined_page_can_be_answered_until_the_form_is_sent() -> None:
     user = asked(TRIP, HOTEL)
     user.send("decline")
     user.send("decline")
-    assert user.draft.screen == "summary"
-    assert "declined" in str(user.form._body.children[0].children[1].value)
+    assert user.screen == "summary"
+    assert "declined" in user.summary
     user.send("go-0")
     user.boxes[0].value = "Delft"
     user.send("submit")
@@ -111,9 +106,9 @@ def test_send_leads_to_a_required_page_that_is_still_open() -> None:
     user = asked(TRIP, HOTEL)
     user.send("next")
     user.send("decline")
-    assert user.draft.screen == "summary"
+    assert user.screen == "summary"
     user.send("send")
-    assert (user.draft.screen, user.draft.page, user.ends) == ("page", 0, [])
+    assert (user.screen, user.page, user.ends) == ("page", 0, [])
     assert any(user.problems)
     user.boxes[0].value = "Delft"
     user.send("submit")
@@ -129,11 +124,11 @@ def test_stdin_leads_to_a_required_page_that_is_still_open() -> None:
     )
     prompt = new_prompt("form_prompt", pages, declines=True)
     typed = ["", "!", "d", "s", "because", "s"]
-    end = ask_form_on_stdin(prompt, Scribe(typed), "stdin")
+    end = ConsoleUser(*typed).ask(prompt)
     assert is_kind(end, "form_end")
     assert end.ends == (
         answered("because", "stdin"),
-        not_answered("declined", "stdin", marks=REFUSED_MARK),
+        not_answered("declined", "stdin", marks=REFUSED),
     )
 
 
@@ -198,26 +193,33 @@ def test_question_without_fields_is_a_confirmation() -> None:
     assert (user.note, user.ends) == ("You changed nothing here. Press Confirm to continue.", [])
     user.send("submit")
     assert user.ends == [form_end((answered({}, "form"),))]
-    prompt = user.form._prompt
-    assert summarize_prompt(prompt, user.ends[0]).plain == "Delete all? → confirmed"
+    prompt = user.prompt
+    assert prompt_texts(prompt, user.ends[0])["record"] == "Delete all? → confirmed"
 
 
 def test_declined_question_is_shown_as_declined() -> None:
     user = asked(TRIP)
     user.send("decline")
-    assert summarize_prompt(user.form._prompt, user.ends[0]).plain == "Which trip? → declined"
+    assert prompt_texts(user.prompt, user.ends[0])["record"] == "Which trip? → declined"
 
 
 # --- addresses -------------------------------------------------------------------------------
 
 
 def test_address_is_text_with_its_host_marked_and_one_link_without_opener() -> None:
-    shown = render_address(read_web_address("https://login.example.org/start?a=1&b=<>"[:-2]))
+    url = "https://login.example.org/start?a=1&b="
+    user = FormUser(prompt=new_prompt("question_prompt", jp.Question.url("q", "Sign in.", url)))
+    [shown] = [each.value for each in user.widgets if "jp-nb-address" in _classes(each)]
+    user.close()
     assert "https://<mark>login.example.org</mark>/start?a=1&amp;b=" in shown
     assert 'tabindex="0" role="region" aria-label="The address"' in shown  # a long one scrolls
     [link] = re.findall("<a [^>]*>", shown)
     assert 'target="_blank" rel="noopener noreferrer"' in link
     assert 'href="https://login.example.org/start?a=1&amp;b="' in link
+
+
+def _classes(widget: Any) -> tuple[str, ...]:
+    return getattr(widget, "_dom_classes", ())
 
 
 def test_address_is_done_only_after_the_button() -> None:
@@ -230,23 +232,18 @@ def test_address_is_done_only_after_the_button() -> None:
 
 
 def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
-    ends: list[Any] = []
-    form = Form(new_prompt("question_prompt", SIGN_IN), context_of(ends))
-    try:
-        form._bridge._handle_custom_msg({"type": "unchosen", "step": 0}, [])
-        assert form._note.value == "You changed nothing. To send the proposed value, press Done."
-        form._bridge._handle_custom_msg({"type": "submit", "step": 0}, [])
-    finally:
-        form.close_all_widgets()
-    assert ends == [answered(True, "form")]
-    assert (
-        summarize_prompt(new_prompt("question_prompt", SIGN_IN), ends[0]).plain
-        == "Please sign in. → done"
-    )
+    prompt = new_prompt("question_prompt", SIGN_IN)
+    user = FormUser(prompt=prompt)
+    user.send("unchosen")
+    assert user.note == "You changed nothing. To send the proposed value, press Done."
+    user.send("submit")
+    user.close()
+    assert user.ends == [answered(True, "form")]
+    assert prompt_texts(prompt, user.ends[0])["record"] == "Please sign in. → done"
 
 
 def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
-    saved = format_without_form(new_prompt("question_prompt", SIGN_IN))
+    saved = prompt_texts(new_prompt("question_prompt", SIGN_IN))["saved"]
     assert "an address at login.example.org" in saved
     assert "https://" not in saved
 
@@ -256,16 +253,16 @@ def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
 
 def typed(question: jp.Question, *lines: str) -> tuple[Any, str]:
     """Return the end of a form that accepts Decline, and all that was shown."""
-    scribe = Scribe([*lines])
+    user = ConsoleUser(*lines)
     prompt = new_prompt("form_prompt", (new_prompt("question_prompt", question),), declines=True)
-    end = ask_form_on_stdin(prompt, scribe, "stdin")
-    return end, "\n".join(scribe.read_so_far)
+    end = user.ask(prompt)
+    return end, "\n".join(user.transcript)
 
 
 @pytest.mark.parametrize("question", [TRIP, SURE, SIGN_IN])
 def test_decline_on_stdin_is_not_a_cancel(question: jp.Question) -> None:
     end, _ = typed(question, "!", "d")
-    assert end == not_answered("declined", "stdin", marks=REFUSED_MARK)
+    assert end == not_answered("declined", "stdin", marks=REFUSED)
     end, _ = typed(question, "!", "b", "!", "c")
     assert end == not_answered("cancelled", "stdin")
 
@@ -281,10 +278,8 @@ def test_address_on_stdin_is_printed_again_on_request_and_not_opened() -> None:
     assert end == form_end((answered(True, "stdin"),))
     assert shown.count("  https://login.example.org/start?key=a1\n") == 2
     assert "  Host: login.example.org" in shown
-    scribe = Scribe(["y"])
-    assert ask_on_stdin(new_prompt("question_prompt", SIGN_IN), scribe, "stdin") == answered(
-        True, "stdin"
-    )
+    end = ConsoleUser("y").ask(new_prompt("question_prompt", SIGN_IN))
+    assert end == answered(True, "stdin")
 
 
 def test_field_with_a_condition_of_the_schema_is_asked_again_on_stdin() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from tests.kit.consoles import ConsoleUser
 from tests.kit.questions import answer_type, answered, new_prompt, not_answered
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
@@ -67,25 +67,6 @@ WITH_DEFAULTS = [
 ]
 
 
-class Typist:
-    """A console at which `lines` are typed; EOF when they run out."""
-
-    def __init__(self, *lines: str) -> None:
-        self.lines = list(lines)
-        self.shown: list[str] = []
-        self.secrets: list[bool] = []
-
-    def write(self, text: str) -> None:
-        self.shown.append(text)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        self.shown.append(prompt)
-        self.secrets.append(secret)
-        if not self.lines:
-            raise EOFError
-        return self.lines.pop(0)
-
-
 def with_default(prompt: Any, default: bool | str) -> Any:
     return replace(prompt, question=prompt.question.with_default(default))
 
@@ -104,15 +85,15 @@ def once(prompt: Any) -> Any:
     [("y", True, False), ("Y", True, True), ("n", False, False), ("N", False, True)],
 )
 def test_uppercase_remembers_for_the_turn(key: str, value: bool, remember: bool) -> None:
-    assert ask_on_stdin(BOOLEAN, Typist(key), "stdin") == answered(value, "stdin", remember)
+    assert ConsoleUser(key).ask(BOOLEAN) == answered(value, "stdin", remember)
 
 
 @pytest.mark.req("R083-64")
 def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None:
-    typist = Typist("Y", "N", "y")
-    assert ask_on_stdin(once(BOOLEAN), typist, "stdin") == answered(True, "stdin")
-    assert typist.shown.count("[y/n/?] ") == 3
-    assert "Please type one of y, n, or ? for help." in typist.shown
+    user = ConsoleUser("Y", "N", "y")
+    assert user.ask(once(BOOLEAN)) == answered(True, "stdin")
+    assert user.shown.count("[y/n/?] ") == 3
+    assert "Please type one of y, n, or ? for help." in user.shown
 
 
 def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
@@ -141,7 +122,7 @@ def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
     ]
     for prompt, typed, value in rows:
         with subtests.test(prompt=prompt):
-            assert ask_on_stdin(prompt, Typist(typed), "terminal") == answered(value, "terminal")
+            assert ConsoleUser(typed).ask(prompt, "terminal") == answered(value, "terminal")
 
 
 def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
@@ -166,9 +147,9 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
     ]
     for prompt, bad in rows:
         with subtests.test(prompt=prompt):
-            typist = Typist(*[bad] * 4, bad, "never read")
-            assert ask_on_stdin(prompt, typist, "stdin") == not_answered("cancelled", "stdin")
-            assert typist.lines == ["never read"]
+            user = ConsoleUser(*[bad] * 4, bad, "never read")
+            assert user.ask(prompt) == not_answered("cancelled", "stdin")
+            assert user.lines == ["never read"]
 
 
 @pytest.mark.parametrize(("typed", "value"), [("1", "3"), ("03", "1")])
@@ -176,37 +157,35 @@ def test_number_is_an_index_even_where_another_option_is_that_number(
     typed: str, value: str
 ) -> None:
     numbers = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["3", "2", "1"]))
-    typist = Typist("?", typed)
-    assert ask_on_stdin(numbers, typist, "stdin") == answered(value, "stdin")
+    user = ConsoleUser("?", typed)
+    assert user.ask(numbers) == answered(value, "stdin")
     told = "  Type the number of an option, or its text if that is not a number."
-    assert told in typist.shown
+    assert told in user.shown
 
 
 def test_end_of_the_input_cancels() -> None:
-    assert ask_on_stdin(TEXT, Typist(), "terminal") == not_answered("cancelled", "terminal")
+    assert ConsoleUser().ask(TEXT, "terminal") == not_answered("cancelled", "terminal")
 
 
 def test_help_costs_no_attempt() -> None:
-    typist = Typist(*["?"] * 6, "y")
-    assert ask_on_stdin(BOOLEAN, typist, "stdin") == answered(True, "stdin")
-    assert "  Y  yes, and remember for this turn" in typist.shown
+    user = ConsoleUser(*["?"] * 6, "y")
+    assert user.ask(BOOLEAN) == answered(True, "stdin")
+    assert "  Y  yes, and remember for this turn" in user.shown
 
 
 def test_only_a_secret_is_read_without_echo() -> None:
     for prompt, secret in ((SECRET, True), (TEXT, False), (PERMISSION, False)):
-        typist = Typist("y")
-        ask_on_stdin(prompt, typist, "stdin")
-        assert typist.secrets == [secret]
+        user = ConsoleUser("y")
+        user.ask(prompt)
+        assert user.hidden == [secret]
 
 
 @pytest.mark.req("R083-19")
 def test_context_is_above_the_question_and_the_label_above_both() -> None:
     question = TEXT.question.with_context("first line\nsecond line")
-    typist = Typist("x")
-    ask_on_stdin(
-        new_prompt("question_prompt", question, label="Assistant", tool="ask_user"), typist, "stdin"
-    )
-    assert typist.shown == [
+    user = ConsoleUser("x")
+    user.ask(new_prompt("question_prompt", question, label="Assistant", tool="ask_user"))
+    assert user.shown == [
         "Assistant (asked by tool ask_user)",
         "first line\nsecond line",
         "Why?",
@@ -224,25 +203,21 @@ def keyed(keys: str, **more: Any) -> Any:
 @pytest.mark.parametrize("keys", ["yYnNpre", "yne", "crsa", "crts"])
 def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
     for key in keys:
-        typist = Typist("", "x", f" {key} ")
-        assert ask_on_stdin(keyed(keys), typist, "stdin") == answered(f"do_{key}", "stdin")
+        user = ConsoleUser("", "x", f" {key} ")
+        assert user.ask(keyed(keys)) == answered(f"do_{key}", "stdin")
         again = f"Please type one of {', '.join(keys)}, or ? for help."
         asked = [*(f"  {each}  Do {each}" for each in keys), f"[{'/'.join(keys)}/?] "]
-        assert typist.shown == ["What now?", *asked, again, *asked, again, *asked]
+        assert user.shown == ["What now?", *asked, again, *asked, again, *asked]
 
 
 def test_decisions_are_shown_whole_and_backgrounds_of_questions_are_truncated() -> None:
     long = f"{'x' * 30_000} /etc/passwd"
-    typist = Typist("y", "")
-    ask_on_stdin(
-        replace(PERMISSION, exhibits=(new_prompt("prompt_detail", "Result", long),)),
-        typist,
-        "stdin",
-    )
-    assert "".join(line[2:] for line in typist.shown if line[:2] in ("│ ", "┊ ")) == long
+    user = ConsoleUser("y", "")
+    user.ask(replace(PERMISSION, exhibits=(new_prompt("prompt_detail", "Result", long),)))
+    assert "".join(line[2:] for line in user.shown if line[:2] in ("│ ", "┊ ")) == long
     question = jp.Question.text("q", "Why?").with_context(long)
-    ask_on_stdin(new_prompt("question_prompt", question), typist, "stdin")
-    assert any("more characters)" in line for line in typist.shown)
+    user.ask(new_prompt("question_prompt", question))
+    assert any("more characters)" in line for line in user.shown)
 
 
 def test_prompt_names_the_answer_that_enter_sends() -> None:
@@ -256,17 +231,17 @@ def test_prompt_names_the_answer_that_enter_sends() -> None:
         ),
         strict=True,
     ):
-        typist = Typist("")
+        user = ConsoleUser("")
         default = prompt.question.default
-        assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")
-        assert typist.shown[-1] == asked
+        assert user.ask(prompt) == answered(default, "stdin")
+        assert user.shown[-1] == asked
     own: dict[str, JsonValue] = {"selected": [], "custom": "a file"}
     question = jp.Question(
         id="q", text="Which?", answer_type=answer_type("select", options=(), other=True)
     )
-    typist = Typist("")
-    end = ask_on_stdin(new_prompt("question_prompt", question.with_default(own)), typist, "stdin")
-    assert (end, typist.shown[-1]) == (
+    user = ConsoleUser("")
+    end = user.ask(new_prompt("question_prompt", question.with_default(own)))
+    assert (end, user.shown[-1]) == (
         answered(own, "stdin"),
         "Your answer (Enter sends: a file): ",
     )
@@ -280,23 +255,23 @@ def test_default_that_only_the_user_may_send_is_a_suggestion() -> None:
         (text, "=", ["Text (= sends: because): "]),
         (number, "3", ["A whole number (suggested: 3): "]),
     ):
-        typist = Typist("", typed)
+        user = ConsoleUser("", typed)
         default = prompt.question.default
-        assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")
-        assert {*lines} <= {*typist.shown}
+        assert user.ask(prompt) == answered(default, "stdin")
+        assert {*lines} <= {*user.shown}
 
 
 def test_upper_case_key_is_another_one() -> None:
-    assert ask_on_stdin(keyed("yYn"), Typist("Y"), "stdin") == answered("do_Y", "stdin")
-    assert ask_on_stdin(keyed("yYn"), Typist("y"), "stdin") == answered("do_y", "stdin")
+    assert ConsoleUser("Y").ask(keyed("yYn")) == answered("do_Y", "stdin")
+    assert ConsoleUser("y").ask(keyed("yYn")) == answered("do_y", "stdin")
 
 
 def test_default_of_several_lines_is_all_there_above_the_input() -> None:
     default = '{\n  "path": "\x1b[2Ja.txt"\n}'
     prompt = with_default(TEXT, default)
-    typist = Typist("?", "")
-    assert ask_on_stdin(prompt, typist, "stdin") == answered(default, "stdin")  # as it was
-    assert typist.shown[:6] == [
+    user = ConsoleUser("?", "")
+    assert user.ask(prompt) == answered(default, "stdin")  # as it was
+    assert user.shown[:6] == [
         "Why?",
         SPELLED_OUT,
         "│ {",
@@ -304,9 +279,9 @@ def test_default_of_several_lines_is_all_there_above_the_input() -> None:
         "│ }",
         "Text (Enter sends: the text above): ",
     ]
-    assert ask_on_stdin(prompt, Typist('""'), "stdin") == answered("", "stdin")
+    assert ConsoleUser('""').ask(prompt) == answered("", "stdin")
     line = '{"path": "b.txt", "lines": [1, 2]}'
-    assert ask_on_stdin(prompt, Typist(line), "stdin") == answered(line, "stdin")
+    assert ConsoleUser(line).ask(prompt) == answered(line, "stdin")
 
 
 SECTION_8_5 = """\
@@ -320,15 +295,15 @@ Apply delta? [y/n/?] """
 
 @pytest.mark.req("R078-75", "R078-76")
 def test_configuration_change_is_asked_about_word_for_word() -> None:
-    typist = Typist("y")
-    ask_on_stdin(APPROVAL, typist, "stdin")
-    assert "\n".join(typist.shown) == SECTION_8_5
+    user = ConsoleUser("y")
+    user.ask(APPROVAL)
+    assert "\n".join(user.shown) == SECTION_8_5
 
 
 def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
-    typist = Typist("?", "", "y")
-    assert ask_on_stdin(APPROVAL, typist, "stdin") == answered("apply", "stdin")
-    assert typist.shown[-7:] == [
+    user = ConsoleUser("?", "", "y")
+    assert user.ask(APPROVAL) == answered("apply", "stdin")
+    assert user.shown[-7:] == [
         "Apply delta? [y/n/?] ",
         "  y  Apply changes",
         "  n  Reject changes",
@@ -340,21 +315,21 @@ def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() 
 
 
 def test_tool_s_suggestion_is_named_and_takes_a_key() -> None:
-    typist = Typist("", "?", "n")
+    user = ConsoleUser("", "?", "n")
     prompt = with_default(BOOLEAN, False)
-    assert ask_on_stdin(prompt, typist, "stdin") == answered(False, "stdin")
-    assert "[y/Y/n/N/?] (n suggested) " in typist.shown
-    assert "  n  no, just this once (suggested)" in typist.shown
-    assert typist.shown.count("Please type one of y, Y, n, N, or ? for help.") == 1
+    assert user.ask(prompt) == answered(False, "stdin")
+    assert "[y/Y/n/N/?] (n suggested) " in user.shown
+    assert "  n  no, just this once (suggested)" in user.shown
+    assert user.shown.count("Please type one of y, Y, n, N, or ? for help.") == 1
 
 
 def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> None:
-    typist = Typist("d", "D", "y")
+    user = ConsoleUser("d", "D", "y")
     prompt = DELTAS["a prompt of many lines"]
-    assert ask_on_stdin(prompt, typist, "stdin") == answered("apply", "stdin")
-    asked = typist.shown.index("Apply delta? [y/n/d/?] ")
-    above = typist.shown[:asked]
-    below = typist.shown[asked + 1 :]
+    assert user.ask(prompt) == answered("apply", "stdin")
+    asked = user.shown.index("Apply delta? [y/n/d/?] ")
+    above = user.shown[:asked]
+    below = user.shown[asked + 1 :]
     assert "  assistant.system_prompt: text, 30 lines → text, 31 lines" in above
     assert [line for line in above if line.startswith(("  │ -", "  │ +"))] == [
         f"  │ - {PROMPT[14]}",
@@ -369,9 +344,7 @@ def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> No
 def test_hostile_text_reaches_no_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202eyes\x00"
     question = jp.Question.select("q", evil, [evil, "fine"]).with_context(evil)
-    typist = Typist("1")
-    end = ask_on_stdin(
-        new_prompt("question_prompt", question, label=evil, tool=evil), typist, "stdin"
-    )
+    user = ConsoleUser("1")
+    end = user.ask(new_prompt("question_prompt", question, label=evil, tool=evil))
     assert end == answered(evil, "stdin")  # the answer is the option, as the tool wrote it
-    assert not any(c in "".join(typist.shown) for c in "\x1b\x00\x07\u202e")
+    assert not any(c in "".join(user.shown) for c in "\x1b\x00\x07\u202e")

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.notebook.prompt.deadlines import Expired
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_text import summarize_prompt
+from tests.kit.consoles import ConsoleUser, prompt_texts
 from tests.kit.kinds import is_kind, kind_of
 from tests.kit.questions import answer_type, answered, form_end, new_prompt, not_answered
-from tests.notebook.prompt.scribe import Scribe, parts_of
+from tests.notebook.prompt.scribe import parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
 STORES = [
@@ -97,10 +94,10 @@ CASES: dict[str, tuple[Any, list[str]]] = {
 
 
 def shown(prompt: Any, typed: list[str]) -> str:
-    scribe = Scribe(typed)
-    end = ask_form_on_stdin(prompt, scribe, "stdin")
-    record = summarize_prompt(prompt, end).plain.split("\n")
-    blocks = {"stdin": [*scribe.read_so_far, *said(end)], "record": record}
+    user = ConsoleUser(*typed)
+    end = user.ask(prompt)
+    record = prompt_texts(prompt, end)["record"].split("\n")
+    blocks = {"stdin": [*user.transcript, *said(end)], "record": record}
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -132,11 +129,9 @@ def test_dialogues_match_their_snapshots(subtests: pytest.Subtests) -> None:
 
 def test_last_step_names_the_effect_of_sending() -> None:
     page = new_prompt("question_prompt", fields(WHY), submit="Run with these arguments")
-    scribe = Scribe(["because", "s"])
-    assert is_kind(
-        ask_form_on_stdin(new_prompt("form_prompt", (page,)), scribe, "stdin"), "form_end"
-    )
-    assert "s  run with these arguments" in map(str.strip, scribe.read_so_far)
+    user = ConsoleUser("because", "s")
+    assert is_kind(user.ask(new_prompt("form_prompt", (page,))), "form_end")
+    assert "s  run with these arguments" in map(str.strip, user.transcript)
 
 
 def test_there_is_a_snapshot_of_each_case_and_of_nothing_else() -> None:
@@ -146,26 +141,8 @@ def test_there_is_a_snapshot_of_each_case_and_of_nothing_else() -> None:
 # --- ends --------------------------------------------------------------------------------------
 
 
-class Clock:
-    """A console on which the time is over where None is typed, and the input ends at last."""
-
-    def __init__(self, *lines: str | None) -> None:
-        self.lines = [*lines]
-
-    def write(self, text: str) -> None:
-        pass
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        if not self.lines:
-            raise EOFError
-        line = self.lines.pop(0)
-        if line is None:
-            raise Expired
-        return line
-
-
 def ended(prompt: Any, *lines: str | None) -> Any:
-    return ask_form_on_stdin(prompt, Clock(*lines), "terminal")
+    return ConsoleUser(*lines).ask(prompt, "terminal")
 
 
 def left(end: Any) -> Any:
@@ -224,10 +201,10 @@ def test_return_from_the_ways_out_shows_all_answers_again() -> None:
 
 def test_submit_leads_to_the_field_that_is_wrong() -> None:
     page = form(fields(WHY, COUNT, check=no_twins))
-    scribe = Scribe(["3", "3", "", "s", "because", "", "s"])
-    end = ask_form_on_stdin(page, scribe, "stdin")
+    user = ConsoleUser("3", "3", "", "s", "because", "", "s")
+    end = user.ask(page)
     assert end == form_end((answered({"why": "because", "count": 3}, "stdin"),))
-    said = scribe.read_so_far
+    said = user.transcript
     sent = said.index("[s/1/</!/?] s⏎")
     assert said[sent + 1 : sent + 4] == ["", "Set it up", "Why?: that is the number again"]
 
@@ -253,9 +230,9 @@ def test_reply_contains_the_answers_so_far() -> None:
 
 def test_only_empty_lines_cancel_the_form_in_the_end() -> None:
     needs = form(fields(WHY, EXTRAS, COUNT))
-    clock = Clock(*[""] * 1000)
-    assert ask_form_on_stdin(needs, clock, "terminal") == left("cancelled")
-    assert len(clock.lines) > 980
+    user = ConsoleUser(*[""] * 1000)
+    assert user.ask(needs, "terminal") == left("cancelled")
+    assert len(user.lines) > 980
 
 
 @pytest.mark.req("RPI-58")
@@ -289,9 +266,9 @@ def test_page_shows_its_own_label() -> None:
         new_prompt("question_prompt", one, label="Assistant"),
         new_prompt("question_prompt", two, label="Shop"),
     )
-    scribe = Scribe(["x", "y", "s"])
-    ask_form_on_stdin(new_prompt("form_prompt", pages), scribe, "stdin")
-    shown = "\n".join(scribe.read_so_far)
+    user = ConsoleUser("x", "y", "s")
+    user.ask(new_prompt("form_prompt", pages))
+    shown = "\n".join(user.transcript)
     assert "Question 1 of 2\nOne?" in shown
     assert "Question 2 of 2 · Shop · Stores\nTwo?" in shown
 
@@ -306,10 +283,10 @@ def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
         (STORES[1], "Redis", "Redis (recommended)"),
     ):
         asked = jp.Question.select("q", "Which?", [option, STORES[0]], recommended=0)
-        scribe = Scribe([typed])
-        end = ask_form_on_stdin(form(asked, partial=True), scribe, "stdin")
+        user = ConsoleUser(typed)
+        end = user.ask(form(asked, partial=True))
         assert end == form_end((answered("rd", "stdin"),))
-        (line,) = [x for x in scribe.read_so_far if x.startswith("  1")]
+        (line,) = [x for x in user.transcript if x.startswith("  1")]
         assert line == f"  1  {listed}"
 
 
@@ -317,9 +294,9 @@ def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
 def test_where_several_may_be_picked_or_none_is_meant_nothing_is_marked() -> None:
     for multi, recommended in ((True, 0), (False, 9), (False, -1)):
         asked = jp.Question.select("q", "?", STORES, multi=multi, recommended=recommended)
-        scribe = Scribe([])
-        ask_form_on_stdin(form(asked), scribe, "stdin")
-        assert "recommended" not in "\n".join(scribe.read_so_far)
+        user = ConsoleUser()
+        user.ask(form(asked))
+        assert "recommended" not in "\n".join(user.transcript)
 
 
 @pytest.mark.parametrize(
@@ -337,11 +314,9 @@ def test_invalid_answer_is_asked_again_alone_and_in_a_form(
     question: jp.Question, bad: list[str], good: str, value: JsonValue
 ) -> None:
     for line in bad:
-        scribe = Scribe([line, good])
-        assert ask_on_stdin(new_prompt("question_prompt", question), scribe, "stdin") == answered(
-            value, "stdin"
-        )
-        assert len([x for x in scribe.read_so_far if x.startswith("Please type a")]) == 1
+        user = ConsoleUser(line, good)
+        assert user.ask(new_prompt("question_prompt", question)) == answered(value, "stdin")
+        assert len([x for x in user.transcript if x.startswith("Please type a")]) == 1
     typed = [line for line in bad if line]
     assert ended(form(question), *typed, good) == form_end((given_(value),))
 
@@ -361,7 +336,7 @@ def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.S
     ]
     for question, typed, value in rows:
         with subtests.test(question=question):
-            end = ask_on_stdin(new_prompt("question_prompt", question), Clock(*typed), "terminal")
+            end = ConsoleUser(*typed).ask(new_prompt("question_prompt", question), "terminal")
             empty = ["empty"] if '""' in typed else []
             assert end == given_(value, *empty)
 
@@ -383,12 +358,10 @@ TWO = jp.Question(
     ],
 )
 def test_so_many_are_picked_as_are_wanted(typed: list[str], value: JsonValue) -> None:
-    scribe = Scribe(typed)
-    assert ask_on_stdin(new_prompt("question_prompt", TWO), scribe, "stdin") == answered(
-        value, "stdin"
-    )
-    assert "  Please pick 2 to 3." in scribe.read_so_far
-    assert not any("none of these" in line.lower() for line in scribe.read_so_far)
+    user = ConsoleUser(*typed)
+    assert user.ask(new_prompt("question_prompt", TWO)) == answered(value, "stdin")
+    assert "  Please pick 2 to 3." in user.transcript
+    assert not any("none of these" in line.lower() for line in user.transcript)
 
 
 @pytest.mark.req("RCP-12")
