@@ -7,11 +7,7 @@ from itertools import product
 from typing import Any, Literal
 
 import jp_nb as jp
-from jp_nb.agent.call_draft import permission_actions
-from jp_nb.agent.change_review import approval_prompt
-from jp_nb.agent.interrupts import stream_menu, tool_menu
-from jp_nb.agent.result_delivery import DELIVERY_ACTIONS
-from tests.kit.questions import new_prompt
+from tests.kit.questions import decision_prompt, new_prompt
 
 Persistence = Literal["none", "turn"]
 
@@ -34,20 +30,14 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Any:
 
 
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
-PERMISSION = new_prompt(
-    "decision_prompt",
-    "Run local fs_read tool?",
-    actions=permission_actions("fs_read", "tool"),
-    exhibits=(new_prompt("prompt_detail", "Arguments", json.loads(ARGUMENTS)),),
+PERMISSION = decision_prompt(
+    "permission", "fs_read", new_prompt("prompt_detail", "Arguments", json.loads(ARGUMENTS))
 )
-DELIVERY = new_prompt(
-    "decision_prompt",
-    "Deliver fs_read result to assistant?",
-    actions=DELIVERY_ACTIONS,
-    exhibits=(new_prompt("prompt_detail", "Result", "milk\neggs"),),
+DELIVERY = decision_prompt(
+    "delivery", "fs_read", new_prompt("prompt_detail", "Result", "milk\neggs")
 )
-STREAMING = stream_menu("Which colors are in the picture?")
-TOOLS = tool_menu(["fs_read"])
+STREAMING = decision_prompt("stream_menu", "Which colors are in the picture?")
+TOOLS = decision_prompt("tool_menu", ["fs_read"])
 EDIT = new_prompt(
     "question_prompt",
     jp.Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
@@ -57,7 +47,7 @@ EDIT = new_prompt(
 
 def approval_of(*changes: Any, tool: str = "change_model") -> Any:
     """Return the prompt by which a person decides about `changes`."""
-    return approval_prompt(tool, changes)
+    return decision_prompt("approval", tool, *changes)
 
 
 def shout(text: str) -> str:

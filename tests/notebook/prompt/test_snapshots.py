@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -12,19 +13,12 @@ import ipywidgets
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.prompts import Answered, NotAnswered
-from jp_nb.notebook.prompt.controls import Choices, SecretField
-from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.rendering.markdown import sanitize_markdown
-from jp_nb.rendering.prompt_text import format_without_form, summarize_prompt
-from jp_nb.rendering.question_text import spell_option_labels
-from jp_nb.rendering.text_diff import diff_change
-from jp_nb.text import escape_invisible, spell_invisible
-from tests.kit.questions import new_prompt, unavailable
-from tests.notebook.prompt.paged_forms import context_of
+from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.forms import ControlUser, FormUser
+from tests.kit.kinds import is_kind
+from tests.kit.questions import answered, new_prompt, not_answered, unavailable
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
-from tests.notebook.prompt.scribe import Scribe, parts_of
+from tests.notebook.prompt.scribe import parts_of
 
 CONTINUATION = "┊ "
 
@@ -32,22 +26,17 @@ CONTINUATION = "┊ "
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
-def unshown(prompt: Any) -> Form:
-    """Return a form that is in no page yet."""
-    return Form(prompt, context_of([]))
-
-
 @pytest.fixture
 def shown() -> Iterator[Any]:
-    forms: list[Form] = []
+    forms: list[FormUser] = []
 
     def show(prompt: Any) -> list[str]:
-        forms.append(unshown(prompt))
+        forms.append(FormUser(prompt=prompt))
         return list(tree(forms[-1].widget))
 
     yield show
     for form in forms:
-        form.close_all_widgets()
+        form.close()
 
 
 def tree(widget: ipywidgets.Widget) -> Iterator[str]:
@@ -65,7 +54,7 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
             yield f"{name}: {widget.outputs[0]['data']['text/markdown']}"
         case ipywidgets.Button():
             yield f"{name}: {widget.description}"
-        case Choices():
+        case _ if type(widget).__name__ == "Choices":
             labels = [option["label"] for option in widget.options]
             yield f"{name}: " + " | ".join(labels)
         case ipywidgets.RadioButtons():
@@ -74,8 +63,8 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
         case ipywidgets.Textarea():
             yield f"{name} ({widget.rows} rows):"
             yield from (f"  {line}" for line in widget.value.split("\n"))
-    if isinstance(widget, SecretField):
-        yield f"{name}: password field"
+        case _ if type(widget).__name__ == "SecretField":
+            yield f"{name}: password field"
 
 
 def read(html: str) -> str:
@@ -89,18 +78,20 @@ def read(html: str) -> str:
 
 def snapshot(prompt: Any, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
-    scribe = Scribe(typed)
-    end = ask_on_stdin(prompt, scribe, "stdin")
-    record = summarize_prompt(prompt, end)
-    match end:
-        case Answered(value=value, remember=remember):
-            answer = repr(value) + (", remembered" if remember else "")
-        case NotAnswered():
-            answer = end.end
+    console = ConsoleUser(*typed)
+    end = console.ask(prompt)
+    texts = prompt_texts(prompt, end)
+    if is_kind(end, "answered"):
+        answer = repr(end.value)
+        if end.remember:
+            answer += ", remembered"
+    else:
+        answer = end.end
+
     blocks = {
         "form": [line.replace("\n", "\n    ") for line in form],
-        "stdin": [*scribe.read_so_far, f"= {answer}"],
-        "record": [record.plain, record.markdown],
+        "stdin": [*console.transcript, f"= {answer}"],
+        "record": [texts["record"], texts["markdown"]],
     }
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
     return re.sub(r"(\w)\1{99,}", _counted, "\n".join(line.rstrip() for line in lines))
@@ -132,20 +123,20 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        (NotAnswered("declined", "form"), "not answered"),
-        (NotAnswered("cancelled", "form"), "cancelled"),
-        (NotAnswered("timed_out", "stdin"), "timed out"),
-        (NotAnswered("interrupted", "form"), "interrupted"),
+        (not_answered("declined", "form"), "not answered"),
+        (not_answered("cancelled", "form"), "cancelled"),
+        (not_answered("timed_out", "stdin"), "timed out"),
+        (not_answered("interrupted", "form"), "interrupted"),
         (unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
-def test_each_end_without_an_answer_has_its_own_text(end: Any[Answered], told: str) -> None:
-    assert summarize_prompt(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
+def test_each_end_without_an_answer_has_its_own_text(end: Any, told: str) -> None:
+    assert prompt_texts(prompt_of("text", "turn", None), end)["record"] == f"Why? → {told}"
 
 
 def test_empty_text_and_no_answer_look_different() -> None:
     assert (
-        summarize_prompt(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
+        prompt_texts(prompt_of("text", "turn", None), answered("", "form"))["record"] == 'Why? → ""'
     )
 
 
@@ -176,7 +167,10 @@ def test_many_options_are_a_list_and_labels_are_distinct(shown: Any) -> None:
 
 
 def test_many_equal_labels_are_numbered_in_linear_time() -> None:
-    labels = spell_option_labels(("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000))
+    given = ("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000)
+    options = [jp.Option(value=number, label=label) for number, label in enumerate(given)]
+    control = ControlUser(jp.Question.select("q", "Which?", options))
+    labels = [option["label"] for option in control.widget.options]
     assert labels[:5] == ["a", "a (2)", "a (3)", "a (3) (2)", "a (4)"]
     assert labels[-1] == "b (3000)"
     assert len(set(labels)) == len(labels)
@@ -196,31 +190,45 @@ def test_decisions_are_shown_whole(shown: Any) -> None:
 CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in prompt.changes]
 
 
+def find_plain_words(text: str) -> list[str]:
+    """Return the words of `text` that are shown as they are, without escapes."""
+    return re.findall(r"[!#-\[\]-~]+", text)
+
+
+def list_plain_words(stored: str | None) -> list[str]:
+    """Return the plain words of a value of the configuration, from its JSON text."""
+    if stored is None:
+        return []
+
+    value = json.loads(stored)
+    texts = value if isinstance(value, list) else [value]
+    return find_plain_words(" ".join(map(str, texts)))
+
+
 @pytest.mark.parametrize(("part", "change"), CHANGES)
 def test_change_is_shown_whole_before_it_is_approved(part: str, change: Any, shown: Any) -> None:
     form = "\n".join(shown(DELTAS[part]))
-    typed = Scribe(["d", "y"])
-    ask_on_stdin(DELTAS[part], typed, "stdin")
-    stdin = "\n".join(typed.read_so_far).replace(f"\n  {CONTINUATION}", "")
-    long = diff_change(change)
+    console = ConsoleUser("d", "y")
+    console.ask(DELTAS[part])
+    stdin = "\n".join(console.transcript).replace(f"\n  {CONTINUATION}", "")
     for lines in (form, stdin):
-        assert spell_invisible(change.path) in lines
         assert "more characters" not in lines
-        for text in (*long.now, *long.proposed) if long is not None else ():
-            assert text in lines
-    for text in filter(None, (change.now, change.proposed)) if long is None else ():
-        assert escape_invisible(text) in form
-        assert escape_invisible(text) in stdin or change.added or change.proposed is None
+        assert [word for word in find_plain_words(change.path) if word not in lines] == []
+
+    words = [*list_plain_words(change.now), *list_plain_words(change.proposed)]
+    assert [word for word in words if word not in form] == []
+    if not change.added and change.proposed is not None:
+        assert [word for word in words if word not in stdin] == []
 
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [new_prompt("proposed_change", f"options.k{n}", None, '"x"') for n in range(60)]
-    record = summarize_prompt(approval_of(*many), Answered("apply", "form")).plain
+    record = prompt_texts(approval_of(*many), answered("apply", "form"))["record"]
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
 
 def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
-    assert format_without_form(prompt_of("text", "turn", "Assistant")) == (
+    assert prompt_texts(prompt_of("text", "turn", "Assistant"))["saved"] == (
         "Assistant: Why? [You can answer only while the form is shown. Without a form, you are "
         "asked as text.]"
     )
@@ -230,14 +238,15 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     evil = "<img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
     question = jp.Question.select("q", evil, [evil]).with_context(evil)
     prompt = new_prompt("question_prompt", question, label=evil, tool=evil)
-    form = unshown(prompt)
+    form = FormUser(prompt=prompt)
     _, shown_form = form.widget.children
     texts = [w for w in shown_form.children if isinstance(w, ipywidgets.HTML) and w.value]
     assert len(texts) == 2  # header, question
     assert not any("<img" in text.value for text in texts)
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
     (context,) = [w for w in shown_form.children if isinstance(w, ipywidgets.Output)]
-    assert context.outputs[0]["data"] == {"text/markdown": sanitize_markdown(evil)}
-    form.close_all_widgets()
-    record = summarize_prompt(prompt, Answered(evil, "form")).markdown
+    [markdown] = context.outputs[0]["data"].values()
+    assert markdown == r"&lt;img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
+    form.close()
+    record = prompt_texts(prompt, answered(evil, "form"))["markdown"]
     assert record.startswith("` <img")  # code: nothing is read in it
