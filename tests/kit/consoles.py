@@ -1,10 +1,14 @@
-"""Prompts on stdin: a user who types lines, and the texts of a prompt."""
+"""Prompts without a form: a user who types lines, the texts of a prompt, and the way to ask."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
+from jp_nb.agent.prompts import Unavailable
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.deadlines import Expired
+from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompt_text import format_without_form, summarize_prompt
@@ -65,3 +69,30 @@ def prompt_texts(prompt: Any, end: Any = None) -> dict[str, str]:
 
     record = summarize_prompt(prompt, end)
     return {"record": record.plain, "markdown": record.markdown}
+
+
+_AFTERWARDS = {
+    (True, False): "then stdin",
+    (False, False): "then none",
+    (True, True): "then stdin after an interrupt",
+    (False, True): "then still the form",
+}
+"""The way to ask after no page has shown the form, by `stdin` and `stays` of the route."""
+
+
+def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
+    """Return the way to ask the user of a front end, in words.
+
+    `facts` name the true ones of `kernel`, `cell_runs`, `allow_stdin`, `cell_id`, `terminal`, and
+    `page`, and the reason `no_forms`; None means those of this process. `settings` are those of
+    `prompt` in the configuration.
+    """
+    presence = Presence.here() if facts is None else Presence(**facts)
+    route = presence.route(PromptConfig(**settings))
+    match route:
+        case FormRoute(patience=patience):
+            return f"form for {patience:g} s, {_AFTERWARDS[route.stdin, route.stays]}"
+        case StdinRoute(channel=channel):
+            return channel
+        case Unavailable(reason=reason):
+            return f"unavailable: {reason}"

@@ -1,67 +1,61 @@
+"""The way to ask a user, by the facts about the kernel and its front end."""
+
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt import presence
-from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
-from tests.kit.questions import unavailable
+from tests.kit.consoles import prompt_route
 
-NOTEBOOK = Presence(kernel=True, allow_stdin=True, cell_id=True)
-CONSOLE = replace(NOTEBOOK, cell_id=False)
-PAGE = replace(NOTEBOOK, page=True)
-CONSOLE_BESIDE_A_PAGE = replace(PAGE, cell_id=False)
-OTHER_KERNEL = replace(NOTEBOOK, no_forms="this kernel receives no form input")
-HEADLESS = Presence(kernel=True)
-TERMINAL = Presence(terminal=True)
-PIPE = Presence()
-CALLBACK = replace(NOTEBOOK, cell_runs=False)
+NOTEBOOK = {"kernel": True, "allow_stdin": True, "cell_id": True}
+CONSOLE = {"kernel": True, "allow_stdin": True}
+PAGE = {**NOTEBOOK, "page": True}
+CONSOLE_BESIDE_A_PAGE = {**CONSOLE, "page": True}
+NO_FORMS = "this kernel receives no form input"
+OTHER_KERNEL = {**NOTEBOOK, "no_forms": NO_FORMS}
+HEADLESS = {"kernel": True}
+TERMINAL = {"terminal": True}
+PIPE: dict[str, bool] = {}
+CALLBACK = {**NOTEBOOK, "cell_runs": False}
 
-HEADLESS_REASON = "the front end does not allow input (the notebook runs headless)"
+RUNS_HEADLESS = "unavailable: the front end does not allow input (the notebook runs headless)"
+NEVER = "unavailable: prompt.channel is 'never'"
+WIDGET_ONLY = "unavailable: prompt.channel is 'widget', but"
+
+ROUTES: list[tuple[dict[str, Any], str, str]] = [
+    (PAGE, "auto", "form for 3 s, then stdin after an interrupt"),
+    (PAGE, "widget", "form for 3 s, then still the form"),
+    (PAGE, "stdin", "stdin"),
+    (CONSOLE_BESIDE_A_PAGE, "auto", "form for 1.5 s, then stdin"),
+    (NOTEBOOK, "auto", "form for 3 s, then stdin"),
+    (NOTEBOOK, "widget", "form for 3 s, then none"),
+    (NOTEBOOK, "stdin", "stdin"),
+    (NOTEBOOK, "never", NEVER),
+    (CONSOLE, "auto", "form for 1.5 s, then stdin"),
+    (OTHER_KERNEL, "auto", "stdin"),
+    (OTHER_KERNEL, "widget", f"{WIDGET_ONLY} {NO_FORMS}"),
+    (HEADLESS, "auto", RUNS_HEADLESS),
+    (HEADLESS, "widget", RUNS_HEADLESS),
+    (HEADLESS, "stdin", RUNS_HEADLESS),
+    (TERMINAL, "auto", "terminal"),
+    (TERMINAL, "stdin", "terminal"),
+    (TERMINAL, "never", NEVER),
+    (TERMINAL, "widget", f"{WIDGET_ONLY} no kernel can show a form"),
+    (PIPE, "auto", "unavailable: neither a kernel nor a terminal is available"),
+    (CALLBACK, "auto", "unavailable: no cell is running"),
+]
 
 
 @pytest.mark.req("RCP-26")
 def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Presence, Any, Any]] = [
-        (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
-        (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
-        (PAGE, "stdin", StdinRoute("stdin")),
-        (CONSOLE_BESIDE_A_PAGE, "auto", FormRoute(1.5, stdin=True)),
-        (NOTEBOOK, "auto", FormRoute(3.0, stdin=True)),
-        (NOTEBOOK, "widget", FormRoute(3.0, stdin=False)),
-        (NOTEBOOK, "stdin", StdinRoute("stdin")),
-        (NOTEBOOK, "never", unavailable("prompt.channel is 'never'")),
-        (CONSOLE, "auto", FormRoute(1.5, stdin=True)),
-        (OTHER_KERNEL, "auto", StdinRoute("stdin")),
-        (
-            OTHER_KERNEL,
-            "widget",
-            unavailable("prompt.channel is 'widget', but this kernel receives no form input"),
-        ),
-        (HEADLESS, "auto", unavailable(HEADLESS_REASON)),
-        (HEADLESS, "widget", unavailable(HEADLESS_REASON)),
-        (HEADLESS, "stdin", unavailable(HEADLESS_REASON)),
-        (TERMINAL, "auto", StdinRoute("terminal")),
-        (TERMINAL, "stdin", StdinRoute("terminal")),
-        (TERMINAL, "never", unavailable("prompt.channel is 'never'")),
-        (
-            TERMINAL,
-            "widget",
-            unavailable("prompt.channel is 'widget', but no kernel can show a form"),
-        ),
-        (PIPE, "auto", unavailable("neither a kernel nor a terminal is available")),
-        (CALLBACK, "auto", unavailable("no cell is running")),
-    ]
-    for where, channel, route in rows:
-        with subtests.test(where=where, channel=channel):
-            assert where.route(PromptConfig(channel=channel)) == route
+    for facts, channel, route in ROUTES:
+        with subtests.test(facts=facts, channel=channel):
+            assert prompt_route(facts, channel=channel) == route
 
 
 def test_console_waits_no_longer_than_its_timeout() -> None:
-    assert CONSOLE.route(PromptConfig(rendered_timeout_s=0.5)) == FormRoute(0.5, stdin=True)
+    assert prompt_route(CONSOLE, rendered_timeout_s=0.5) == "form for 0.5 s, then stdin"
 
 
 class Kernel:
@@ -74,30 +68,33 @@ class Kernel:
         return self.request
 
 
+def run_in(monkeypatch: pytest.MonkeyPatch, kernel: Kernel | None) -> None:
+    """Let this process be the one of `kernel`."""
+    monkeypatch.setattr("jp_nb.notebook.prompt.presence.get_running_kernel", lambda: kernel)
+
+
 def test_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(
-        header={"msg_type": "execute_request"},
-        content={"allow_stdin": True},
-        metadata={"cellId": "c1"},
-    )
-    monkeypatch.setattr(presence, "get_running_kernel", lambda: kernel)
-    there = Presence.here()
-    assert (there.kernel, there.cell_runs, there.allow_stdin, there.cell_id) == (True,) * 4
-    assert there.no_forms == (
-        "this kernel receives no form input while a cell runs (it has no session.feed_identities)"
-    )
+    request = {
+        "header": {"msg_type": "execute_request"},
+        "content": {"allow_stdin": True},
+        "metadata": {"cellId": "c1"},
+    }
+    run_in(monkeypatch, Kernel(**request))
+    lacks = "while a cell runs (it has no session.feed_identities)"
+    assert prompt_route(None) == "stdin"
+    assert prompt_route(None, channel="widget") == f"{WIDGET_ONLY} {NO_FORMS} {lacks}"
+
+    run_in(monkeypatch, Kernel(**request | {"header": {"msg_type": "comm_msg"}}))
+    assert prompt_route(None) == "unavailable: no cell is running"
 
 
 @pytest.mark.req("RCP-26")
-def test_request_without_allow_stdin_has_no_user(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    silent = Kernel(header={"msg_type": "execute_request"})
-    monkeypatch.setattr(presence, "get_running_kernel", lambda: silent)
-    assert Presence.here().route(PromptConfig()) == unavailable(HEADLESS_REASON)
+def test_request_without_allow_stdin_has_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in(monkeypatch, Kernel(header={"msg_type": "execute_request"}))
+    assert prompt_route(None) == RUNS_HEADLESS
 
 
 def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "get_running_kernel", lambda: None)
+    run_in(monkeypatch, None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert Presence.here() == TERMINAL
+    assert prompt_route(None) == "terminal"
