@@ -79,7 +79,7 @@ def test_long_text_is_shown_in_parts() -> None:
 
 
 def test_short_text_has_one_part_and_no_buttons() -> None:
-    with shown("a <b>\n\nb") as user:
+    with shown("a <b>\n\nb\n") as user:
         assert find(user, "jp-nb-caption") == ['<bdi dir="auto">Arguments: 3 lines</bdi>']
         assert read_lines(user) == ["a <b>", "", "b"]
         assert find(user, "jp-nb-part") == []

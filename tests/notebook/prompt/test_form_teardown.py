@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.rendering import prompt_text
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
@@ -51,7 +50,7 @@ def test_error_in_a_form_is_shown_there_and_the_form_can_be_cancelled(user: Fron
     beacon = user.form("Which name?")
     user.send(beacon, {"type": "next", "step": 0, "value": "Ada"})
     user.send(beacon, {"type": "submit", "step": 1, "value": "7"})
-    said = prompt_text.FAILED.format("ZeroDivisionError")
+    said = "An error occurred (ZeroDivisionError). Nothing was lost: try again, or cancel."
     user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("value") == said)
     user.send(beacon, {"type": "cancel", "step": 1, "value": "7"})
     user.send(beacon, {"type": "discard", "step": 2})

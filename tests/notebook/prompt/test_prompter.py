@@ -12,10 +12,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt import prompter as prompter_module
-from jp_nb.notebook.prompt.deadlines import Deadline, Expired
-from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
 from tests.kit.kinds import is_kind
@@ -25,12 +21,17 @@ WHY = new_prompt("question_prompt", jp.Question.text("why", "Why?"))
 KEY = new_prompt("question_prompt", jp.Question.secret("key", "Key?"))
 
 
+def settings(**values: Any) -> Any:
+    return new_prompt("prompt_settings", **values)
+
+
 @pytest.fixture
 def prompter(monkeypatch: pytest.MonkeyPatch) -> NotebookPrompter:
     """A prompter in a terminal."""
-    monkeypatch.setattr(Presence, "here", lambda: Presence(terminal=True))
+    monkeypatch.setattr("jp_nb.notebook.prompt.presence.get_running_kernel", lambda: None)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     made = NotebookPrompter(CellLoop())
-    made.cell_begins(PromptConfig())
+    made.cell_begins(settings())
     return made
 
 
@@ -54,35 +55,16 @@ def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None
 def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    route = Presence.route
+    class Output:
+        """The output of a turn. The prompt is withdrawn while it shows what is pending."""
 
-    def withdrawn(self: Presence, settings: PromptConfig) -> Any:
-        if prompter._queue.shown is not None:
+        def catch_up(self) -> None:
+            assert prompter._queue.shown is not None
             prompter._withdraw(prompter._queue.shown)
-        return route(self, settings)
 
-    monkeypatch.setattr(Presence, "route", withdrawn)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("it was read"))
+    prompter.cell_begins(settings(), Output())  # type: ignore[arg-type]  # no form is shown
     assert prompter.ask_in_cell(WHY) == not_answered("cancelled", "terminal")
-
-
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> None:
-    deadline = Deadline()
-    deadline.expire()
-    began: list[bool] = []
-
-    def enter() -> None:
-        with pytest.raises(Expired), deadline:
-            began.append(True)
-
-    if elsewhere:
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-    else:
-        enter()
-    assert began == []
 
 
 def test_agent_asks_from_its_own_thread(
@@ -169,11 +151,11 @@ def test_refused_input_makes_the_user_unavailable(
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
-    prompter.cell_begins(PromptConfig(channel="never"))
+    prompter.cell_begins(settings(channel="never"))
     assert prompter.unavailable() == unavailable("prompt.channel is 'never'")
     assert prompter.ask_in_cell(WHY) == unavailable("prompt.channel is 'never'")
     assert asyncio.run(prompter.ask(WHY)) == unavailable("prompt.channel is 'never'")
-    prompter.cell_begins(PromptConfig())
+    prompter.cell_begins(settings())
     assert prompter.unavailable() is None
 
 
@@ -183,7 +165,7 @@ def test_before_the_first_cell_no_user_is_available() -> None:
 
 def test_importing_it_brings_no_widgets() -> None:
     code = (
-        f"import sys, jp_nb.session.cell_loop, {prompter_module.__name__}\n"
+        f"import sys, jp_nb.session.cell_loop, {NotebookPrompter.__module__}\n"
         "heavy = {'ipywidgets', 'anywidget', 'httpx', 'IPython', 'zmq'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
