@@ -70,7 +70,7 @@ def decision_prompt(kind: str, /, *values: Any) -> Any:
         case "tool_menu", (tools,):
             return tool_menu(tools)
         case "approval", (tool, *changes):
-            return approval_prompt(tool, changes)
+            return approval_prompt(tool, tuple(changes))
 
     raise AssertionError(f"the kit has no decision {kind!r} about {values}")
 

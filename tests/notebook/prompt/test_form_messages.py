@@ -234,7 +234,7 @@ def test_each_kind_of_question_is_attacked() -> None:
     attacked = {question.answer_type.type for question, _, _ in QUESTIONS.values()}
     attacked |= {BOOLEAN.question.answer_type.type, FORM_OF_FIELDS.answer_type.type}
     with pytest.raises(ValueError, match="unknown question type 'x'") as caught:
-        jp.Question(id="q", text="?", answer_type={"type": "x"})  # type: ignore[arg-type]
+        jp.Question(id="q", text="?", answer_type={"type": "x"})
     _, _, known = str(caught.value).partition("expected one of: ")
     assert attacked == set(re.findall("`([a-z]+)`", known))
 
