@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands import run_subcommand
+from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
 from jp_nb.session.error_request import ErrorRequest
@@ -35,6 +35,11 @@ def run_jp(session: Session, shell: Any, line: str) -> None:
     """Run `%jp LINE` in `shell`."""
     name, _, rest = line.partition(" ")
     run_subcommand(shell, session, name, rest)
+
+
+def run_jp_cell(session: Session, shell: Any, line: str, text: str) -> None:
+    """Run the cell `%%jp LINE` with the request `text` in `shell`."""
+    send_request(shell, session, line, text)
 
 
 def directive(kind: Any, text: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.ipython_shell import IPythonShell
+from tests.kit.ipython_shell import IPythonShell
 
 STORY = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
 FIXED = 'assistant.model.id = "scripted/story"\nuser.name = "Ada"\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb
-from tests.notebook.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jp_nb.notebook.code_runs import run_code
-from tests.notebook.ipython_shell import Cell, IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.cells import calls
 
 __all__ = ["ipython"]
@@ -22,7 +23,7 @@ def half(ipython: IPythonShell) -> None:
     ipython.run("def half(x):\n    return 1 / x")
 
 
-def ask_for(ipython: IPythonShell, *codes: str, options: str = UNATTENDED) -> Cell:
+def ask_for(ipython: IPythonShell, *codes: str, options: str = UNATTENDED) -> Any:
     """Run a turn in which the model calls `run_python` with each of `codes`."""
     script = calls(*(("run_python", {"code": code}) for code in codes))
     path: Path = ipython.session.files.folder / "code.toml"

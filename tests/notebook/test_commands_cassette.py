@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.errors import UnrecordedError
 from tests.support.entries import without_ids
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.notebook_runs import KEY, KEYS
@@ -49,10 +48,10 @@ def test_conversation_is_recorded_and_replayed(
     shown = cassette_command(replaying)
     assert "1 of 2 exchanges used" in shown
     assert "scripted/talk: And?" in shown
-    with pytest.raises(UnrecordedError, match=r"\(on the cassette → now\):\n  message 3"):
+    with pytest.raises(jp.ProviderError, match=r"\(on the cassette → now\):\n  message 3"):
         replaying.ask("Else?")
     line = "A line of an answer that is long.\n"
-    with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ now\):\n  message 3"):
+    with pytest.raises(jp.ProviderError, match=r"\(- on the cassette, \+ now\):\n  message 3"):
         replaying.ask(line * 9)
     assert replaying.ask("And?") == "two"
     assert "Not used" not in cassette_command(replaying)
@@ -65,7 +64,7 @@ def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_
     notebook.ask("Continue.")
     cassette_command(notebook, "replay talk.jsonl")
     assert notebook.ask("Continue.", new=True) == "one"
-    with pytest.raises(UnrecordedError, match=r"once .*sent more often"):
+    with pytest.raises(jp.ProviderError, match=r"once .*sent more often"):
         notebook.ask("Continue.", new=True)
     cassette_command(notebook, "replay talk.jsonl")
     assert notebook.ask("Continue.", new=True) == "one"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jp_nb
-from tests.notebook.ipython_shell import Cell, IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.cells import calls
 
 __all__ = ["ipython"]
@@ -50,7 +51,7 @@ def folder(folder: Path) -> Path:
     return folder
 
 
-def run_code(ipython: IPythonShell, line: str) -> tuple[str | None, Cell]:
+def run_code(ipython: IPythonShell, line: str) -> tuple[str | None, Any]:
     """Run `%jp code LINE`; return the text of the new cell, if there is one."""
     ipython.shell.rl_next_input = None
     cell = ipython.run(f"%jp code {line}".strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.notebook.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.sessions import Notebook
 
 __all__ = ["ipython"]

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from jp_nb.notebook.subcommands import SUBCOMMANDS
-from jp_nb.toolkit.python import REGISTRY
-from tests.notebook.ipython_shell import IPythonShell, ipython
+import jp_nb as jp
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.sessions import bare_folder, folder, write
 
 __all__ = ["bare_folder", "folder", "ipython"]
@@ -52,9 +51,10 @@ BODY: Final = """
 """
 
 
-def test_table_has_each_subcommand() -> None:
+def test_table_has_each_subcommand(ipython: IPythonShell) -> None:
     named = {line.split()[0] for line in (*READS, *REFUSED, *NEITHER)}
-    assert SUBCOMMANDS.keys() - named == set()
+    offered = {line.removeprefix("%jp ") for line in ipython.tab("%jp |")}
+    assert offered == named
 
 
 def make_script(calls: int) -> str:
@@ -101,4 +101,4 @@ def test_commands_in_a_tool_work_or_are_refused(ipython: IPythonShell, kind: str
         assert session.last_turn is not None
         assert session.last_turn.text == "Later."
     finally:
-        REGISTRY.remove("act")
+        jp.remove_tool("act")

@@ -2,91 +2,83 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import shlex
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, Final
 
 import pytest
 
 import jp_nb
-from jp_nb.config.schema import find_node, parse_path
-from jp_nb.config.tree.model_settings import PROVIDER_NAMES
-from jp_nb.notebook.completion import complete_cell, complete_line
-from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.completion_offers import OFFERED
-from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
+from tests.kit.completions import complete
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.kit.settings import list_field_paths
-from tests.notebook.ipython_shell import IPythonShell, ipython
 
 MAX_COMPLETIONS = 300
 
-
 __all__ = ["ipython"]
 
-PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
+KEYS: Final[Mapping[str, list[str]]] = {
+    "conversation.tools": ["*", "fs_read", "a.b", 'it\'s "odd"'],
+    "conversation.tools.fs_read.options": ["depth"],
+    "conversation.labels": [],
+    "providers.llm.aliases": ["opus", "gpt.5", "1.50"],
+    "assistant.instructions": ["0", "1"],
+    "assistant.model.parameters": ["max_tokens", "seed"],
+}
+FILES: Final[Mapping[str, list[str]]] = {
+    "": ["docs/", "my notes/", ".git/", "a.toml", "b.txt"],
+    "docs/": ["x.json", "old/"],
+}
+PRESETS: Final[Mapping[str, list[str]]] = {
+    "": ["careful", "assist", "roles/"],
+    "roles/": ["tester"],
+}
+NAMES: Final[Mapping[str, Any]] = {
+    "tools": ["ask_user", "fs_read"],
+    "toolsets": {"geo": 2, "fs": 1},
+    "aliases": ["opus", "fast"],
+    "mcp_servers": ["books", "maps"],
+    "conversations": {"jp-c2": False, "jp-c1": False, "damaged": True},
+    "turn_count": 12,
+    "answers": ["12", "11", "2"],
+    "variables": ["rows", "name", "names", "_secret"],
+    "schemas": ["Trip", "Row"],
+    "keys": lambda path: KEYS.get(path, []),
+    "models": lambda provider: ["scripted/welcome", "ollama/qwen2.5:7b"],
+    "config_files": lambda folder: PRESETS.get(folder, []),
+    "entries": lambda folder: FILES.get(folder, []),
+}
+"""A session with a little of everything."""
+
+SUBCOMMANDS: Final = [text for _, text in complete("%jp |", NAMES)]
+PROVIDERS: Final = [f"{text}/" for _, text in complete("%jp models |", NAMES)]
 
 
-class KnownNames(Names):
-    """A session with a little of everything."""
-
-    KEYS = {  # noqa: RUF012 - never changed
-        "conversation.tools": ["*", "fs_read", "a.b", 'it\'s "odd"'],
-        "conversation.tools.fs_read.options": ["depth"],
-        "conversation.labels": [],
-        "providers.llm.aliases": ["opus", "gpt.5", "1.50"],
-        "assistant.instructions": ["0", "1"],
-        "assistant.model.parameters": ["max_tokens", "seed"],
-    }
-    FILES = {"": ["docs/", "my notes/", ".git/", "a.toml", "b.txt"], "docs/": ["x.json", "old/"]}  # noqa: RUF012
-
-    def __init__(self) -> None:
-        self.tools = ["ask_user", "fs_read"]
-        self.toolsets = {"geo": 2, "fs": 1}
-        self.aliases = ["opus", "fast"]
-        self.mcp_servers = ["books", "maps"]
-        self.conversations = {"jp-c2": False, "jp-c1": False, "damaged": True}
-        self.turn_count = 12
-        self.answers = ["12", "11", "2"]
-        self.variables = ["rows", "name", "names", "_secret"]
-        self.schemas = ["Trip", "Row"]
-
-    def keys(self, path: str) -> Sequence[str]:
-        return self.KEYS.get(path, [])
-
-    def models(self, provider: str) -> Sequence[str]:
-        return ["scripted/welcome", "ollama/qwen2.5:7b"]
-
-    def config_files(self, folder: str) -> Sequence[str]:
-        return {"": ["careful", "assist", "roles/"], "roles/": ["tester"]}.get(folder, [])
-
-    def entries(self, folder: str) -> Sequence[str]:
-        return self.FILES.get(folder, [])
-
-
-NAMES = KnownNames()
-
-
-def lines(before: str, names: Names = NAMES) -> list[str]:
+def lines(before: str, names: Mapping[str, Any] = NAMES) -> list[str]:
     """Return `before` with each of its completions applied."""
-    found = complete_line(before, names)
-    assert 0 <= found.start <= len(before)
-    return [before[: found.start] + text for text in found.texts]
+    return [before[:start] + text for start, text in complete(f"{before}|", names)]
 
 
-def test_every_kind_of_offer_has_completions() -> None:
-    assert OFFERED.keys() == {*get_args(Offer)}
-    for word, offer in OFFERED.items():
-        assert offer("", NAMES).texts, word
+def test_each_subcommand_and_option_can_be_completed(subtests: pytest.Subtests) -> None:
+    assert {"config", "tools", "log", "doctor"} < {*SUBCOMMANDS}
+    assert {"anthropic/", "openai/", "scripted/"} < {*PROVIDERS}
+    magics = ["%%jp ", *(f"%jp {name} " for name in SUBCOMMANDS)]
+    for magic in magics:
+        flags = lines(f"{magic}-")
+        for line in (magic, *(f"{flag} " for flag in flags), *(f"{flag}=" for flag in flags)):
+            with subtests.test(line=line):
+                assert all(text.startswith("%") for text in lines(line))
 
 
 def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
     """`^` is where that begins which is replaced."""
     for marked, texts in [
         # subcommands
-        ("%jp ^", list(SUBCOMMANDS)),
+        ("%jp ^", SUBCOMMANDS),
         ("%jp ^conf", ["config"]),
         ("  %jp  ^to", ["tools"]),
         ("%jp mcp ^sign-", ["sign-in", "sign-out"]),
@@ -235,43 +227,50 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(marked=marked):
             before = marked.replace("^", "")
-            found = complete_line(before, NAMES)
-            assert found.texts == texts
-            if texts:
-                assert found.start == marked.index("^")
+            start = marked.find("^")
+            assert complete(f"{before}|", NAMES) == [(start, text) for text in texts]
 
 
 def test_every_path_is_completed_level_by_level() -> None:
-    class OneOfEach(KnownNames):
-        def keys(self, path: str) -> Sequence[str]:
-            node = find_node(path)
-            return ["k"] if node is not None and node.kind == "map" else []
+    paths = list_field_paths()
+    maps: set[str] = set()
+    for path in paths:
+        for key in re.finditer(r"\.\*", path):
+            maps.add(path[: key.start()].replace("*", "k"))
 
+    names = {**NAMES, "keys": lambda path: ["k"] if path in maps else []}
     reached: set[str] = set()
     levels = ["%jp config "]
     while levels:
-        for line in lines(levels.pop(), OneOfEach()):
+        for line in lines(levels.pop(), names):
             path = line.removeprefix("%jp config ")
             reached.add(path.removesuffix("."))
             levels += [line] if path.endswith(".") and path.count(".") < 8 else []
-    assert {p.replace("*", "k") for p in list_field_paths() if p.count(".") < 8} <= reached
+
+    assert {p.replace("*", "k") for p in paths if p.count(".") < 8} <= reached
 
 
-def test_completed_key_is_quoted_as_its_line_needs() -> None:
-    (line,) = lines("%jp config conversation.tools.it")
-    assert parse_path(shlex.split(line)[2].removesuffix("."))[2] == 'it\'s "odd"'
-    (quoted,) = lines('%jp config "conversation.tools[it')
-    assert parse_path(shlex.split(quoted + '"')[2].removesuffix("."))[2] == 'it\'s "odd"'
+def test_completed_key_is_quoted_as_its_line_needs(
+    ipython: IPythonShell, subtests: pytest.Subtests
+) -> None:
+    odd = 'it\'s "odd"'
+    for before, after, path, key in (
+        ("%jp config conversation.tools.it", "run=ask", "conversation.tools", odd),
+        ('%jp config "conversation.tools[it', 'result=skip"', "conversation.tools", odd),
+        ("%jp config providers.llm.aliases.1", "=scripted/talk", "providers.llm.aliases", "1.50"),
+    ):
+        with subtests.test(before=before):
+            code = lines(before)[0] + after
+            assert ipython.run(code).error is None, code
+            assert key in ipython.value(path)
+
     assert lines("%jp config 'conversation.tools[it") == []  # a quote is not possible there
-    number, _ = lines("%jp config providers.llm.aliases.1")
-    assert parse_path(shlex.split(number)[2])[3] == "1.50"
 
 
 def test_untrusted_names_are_bounded_and_printable() -> None:
-    strange = KnownNames()
     many = [f"c{number}" for number in range(MAX_COMPLETIONS + 100)]
     names = ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
-    strange.conversations = dict.fromkeys(names, False)
+    strange = {**NAMES, "conversations": dict.fromkeys(names, False)}
     found = lines("%jp switch c", strange)
     assert found[0] == "%jp switch c0"
     assert len(found) == MAX_COMPLETIONS
@@ -290,14 +289,9 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(cell=cell):
             before, _, behind = cell.partition("|")
-            line = before.count("\n")
-            column = len(before.rpartition("\n")[2])
-            found = complete_cell(before + behind, line, column, NAMES)
-            if after is None:
-                assert found.texts == []
-            else:
-                start = len(before) - column + found.start
-                assert before[:start] + found.texts[0] + behind == after
+            found = [before[:start] + text + behind for start, text in complete(cell, NAMES)]
+            assert found[:1] == [after for _ in found[:1]]
+            assert bool(found) == (after is not None)
 
 
 # --- in IPython's shell ------------------------------------------------------------------------
@@ -405,5 +399,9 @@ def test_failure_of_completion_is_silent_and_logged(
     assert capsys.readouterr() == ("", "")
 
 
-def test_toolsets_are_noted_with_their_number_of_tools() -> None:
-    assert complete_line("%%jp -t ", NAMES).notes == {"geo": "2 tools", "fs": "1 tool"}
+def test_toolsets_are_noted_with_their_number_of_tools(ipython: IPythonShell) -> None:
+    tools = {"a": {"toolset": "geo"}, "b": {"toolset": "geo"}, "c": {"toolset": "fs"}}
+    settings = json.dumps({"conversation": {"tools": tools}})
+    assert ipython.run(f"%jp config -c '{settings}'").error is None
+    notes = ipython.tab_notes("%%jp -t |")
+    assert (notes["geo"], notes["fs"]) == ("2 tools", "1 tool")

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.access_rules import Grants
-from jp_nb.config.schema import parse_path
-from jp_nb.notebook.commands import run_subcommand
-from jp_nb.session.session import Session
-from jp_nb.storage import config_files
-from jp_nb.toolkit.python import REGISTRY
-from tests.support.sessions import make_session, shell_of
+from tests.support.sessions import Notebook, bare_folder
+
+__all__ = ["bare_folder"]
 
 TOOL = "conversation.tools.x"
 GOOD = f'[{TOOL}]\nsource = "local"\n[[{TOOL}.access.config]]\npath = "user"\nread = true\n'
@@ -31,39 +27,35 @@ SENTENCE = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(bare_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook's folder in a workspace; nothing is configured."""
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
-    inner = tmp_path / "work" / "inner"
-    inner.mkdir(parents=True)
+    inner = bare_folder / "inner"
+    inner.mkdir()
     monkeypatch.chdir(inner)
     return inner
 
 
 @pytest.fixture
-def load() -> Iterator[Callable[[], Session]]:
+def load(folder: Path) -> Iterator[Callable[[], Notebook]]:
     """Load the extension without a kernel."""
-    made: list[Session] = []
+    made: list[Notebook] = []
 
-    def load() -> Session:
-        made.append(make_session())
+    def load() -> Notebook:
+        made.append(Notebook(folder))
         return made[-1]
 
     yield load
-    for session in made:
-        session.close()
+    for notebook in made:
+        notebook.session.close()
 
 
 @pytest.fixture(autouse=True)
 def no_tools_are_left_behind() -> Iterator[None]:
-    before = set(REGISTRY.all())
     yield
-    for name in set(REGISTRY.all()) - before:
-        REGISTRY.remove(name)
+    for tool in jp.tools():
+        jp.remove_tool(tool.name)
 
 
 def configure(folder: Path, text: str) -> Path:
@@ -73,63 +65,56 @@ def configure(folder: Path, text: str) -> Path:
     return path
 
 
-def report(session: Session, name: str) -> str:
-    shell = shell_of(session)
-    shell.shown.clear()
-    run_subcommand(shell, session, "tools", name)
-    (text,) = shell.shown
-    return text
-
-
 # --- loading ---------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-18")
 @pytest.mark.parametrize("wrong_is_nearer", [True, False])
 def test_file_with_a_wrong_rule_is_named(
-    folder: Path, load: Callable[[], Session], wrong_is_nearer: bool
+    folder: Path, load: Callable[[], Notebook], wrong_is_nearer: bool
 ) -> None:
     near = configure(folder, WRONG if wrong_is_nearer else GOOD)
     far = configure(folder.parent, GOOD if wrong_is_nearer else WRONG)
-    session = load()
+    notebook = load()
     wrong = near if wrong_is_nearer else far
     said = f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
-    assert any(said in notice for notice in session.notices)
+    assert any(said in notice for notice in notebook.notices)
     with pytest.raises(jp.ConfigError) as caught:
-        session.turns.run("Go.")
+        notebook.ask("Go.")
     assert str(caught.value) == said
 
 
 def test_rule_that_matches_nothing_is_reported_once(
-    folder: Path, load: Callable[[], Session]
+    folder: Path, load: Callable[[], Notebook]
 ) -> None:
     configure(folder, GOOD + ODD)
-    session = load()
-    (notice,) = session.notices
+    notebook = load()
+    (notice,) = notebook.notices
     assert notice == (
         "tool 'x': access.config path 'usr.name' does not exist in the configuration, so the "
         "rule never matches"
     )
-    assert session.settings.warnings() == [notice]  # as a restored conversation reports it
-    session.notices.clear()
-    session.conversations.new()
-    assert session.notices == []
+    # A restored conversation reports it again.
+    assert notebook.session.settings.warnings() == [notice]
+    notebook.take_notices()
+    notebook.jp("new")
+    assert notebook.take_notices() == []
 
 
-def test_valid_rules_are_not_reported(folder: Path, load: Callable[[], Session]) -> None:
+def test_valid_rules_are_not_reported(folder: Path, load: Callable[[], Notebook]) -> None:
     configure(folder, GOOD)
     assert load().notices == []
 
 
 def test_assignment_has_the_limits_of_a_file_for_grants(
-    folder: Path, load: Callable[[], Session]
+    folder: Path, load: Callable[[], Notebook]
 ) -> None:
-    session = load()
+    notebook = load()
     rule = '{"path": "conversation", "write": true}'
     with pytest.raises(jp.ConfigError) as caught:
-        run_subcommand(shell_of(session), session, "config", f"'{TOOL}.access.config:=[{rule}]'")
+        notebook.jp(f"config '{TOOL}.access.config:=[{rule}]'")
     assert SENTENCE in str(caught.value)
-    assert session.config.conversation.tools.get("x") is None
+    assert "x" not in notebook.value("conversation.tools")
 
 
 def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
@@ -148,45 +133,48 @@ def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
 # --- %jp tools -------------------------------------------------------------------------------
 
 
-def test_grants_of_a_tool_are_described(folder: Path, load: Callable[[], Session]) -> None:
+def test_grants_of_a_tool_are_described(folder: Path, load: Callable[[], Notebook]) -> None:
     configure(folder, GOOD + ODD + f'[[{TOOL}.access.config]]\npath = "style"\napply = "ask"\n')
     assert (
         "config user: read; config usr.name: matches no setting; config style: nothing"
-    ) in report(load(), "x")
+    ) in load().jp("tools x")
 
 
 # --- @jp.tool --------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-1")
-def test_file_restricts_a_python_tool(folder: Path, load: Callable[[], Session]) -> None:
+def test_file_restricts_a_python_tool(folder: Path, load: Callable[[], Notebook]) -> None:
+    seen: list[Any] = []
+
     @jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True)])
-    def change_model(target: str) -> str:
-        return target
+    def change_model(ctx: jp.ToolContext) -> str:
+        seen.append(ctx.config)
+        return "seen"
 
     rule = (
         '[[conversation.tools.change_model.access.config]]\npath = "assistant.model.parameters"\n'
     )
     configure(folder, rule)
-    session = load()
-    access = session.config.conversation.tools["change_model"].access
-    assert access is not None
-    found = Grants(access.config)
-    assert found.may_write(parse_path("assistant.model.id"))
-    assert not found.may_write(parse_path("assistant.model.parameters.temperature"))
-    told = report(session, "change_model")
+    notebook = load()
+    script = '[[replies]]\ntool_calls = [{ name = "change_model" }]\n[[replies]]\ntext = "Done."\n'
+    (folder / "go.toml").write_text(script)
+    notebook.cell("-m scripted/go -c assistant.model.parameters.temperature=0.5", "Go.")
+    [config] = seen
+    assert config == {"assistant": {"model": {"id": {"provider": "scripted", "name": "go"}}}}
+    told = notebook.jp("tools change_model")
     assert "config assistant.model: read, write (asks)" in told
     assert "config assistant.model.parameters: nothing" in told
 
 
 def test_file_rules_for_a_python_tool_are_refused(
-    folder: Path, load: Callable[[], Session]
+    folder: Path, load: Callable[[], Notebook]
 ) -> None:
     @jp.tool
     def look(place: str) -> str:
         return place
 
     configure(folder, '[[conversation.tools.look.access.fs]]\npath = "."\n')
-    session: Any = load()
+    notebook = load()
     with pytest.raises(jp.ConfigError, match=r"`access\.fs` is only supported on local tools"):
-        session.config  # noqa: B018 - reading it is what fails
+        notebook.value("conversation.tools")

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.app import AppConfig
 from tests.support.sessions import Notebook
 
 
 @pytest.mark.req("RPI-43")
-def test_no_deadline_is_set_by_default() -> None:
-    assert AppConfig().prompt.timeout_s == 0
+def test_no_deadline_is_set_by_default(tmp_path: Path) -> None:
+    assert Notebook(tmp_path).value("prompt.timeout_s") == 0
 
 
 @pytest.mark.req("RPI-41")

@@ -2,74 +2,61 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from itertools import chain
-from types import SimpleNamespace
+import re
 
 import pytest
 
 import jp_nb
-from jp_nb.notebook import commands
-from jp_nb.notebook.commands import parse_ask_options
-from jp_nb.notebook.magic_help import ASK_GROUPS, list_groups
-from jp_nb.notebook.magics import JpMagics, keep_question_marks
-from jp_nb.notebook.subcommands import ASK_OPTIONS
-from jp_nb.session.turn_line import TurnLine
-from tests.notebook.ipython_shell import IPythonShell, ipython
+from tests.kit.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
 
 
-def test_empty_tool_name_does_not_mean_all_tools(subtests: pytest.Subtests) -> None:
+def test_empty_tool_name_does_not_mean_all_tools(
+    ipython: IPythonShell, subtests: pytest.Subtests
+) -> None:
     for name in ["", " "]:
         for option in ["-t", "-T", "--tool", "--no-tool"]:
             with subtests.test(option=option, name=name):
-                with pytest.raises(
-                    jp_nb.UsageError,
-                    match=rf"^`{option}` takes the name of a tool or toolset, or no name",
-                ):
-                    parse_ask_options(f"{option} {name!r}")
-                (everything,) = parse_ask_options(option).directives
-                assert everything.text == ""
+                said = ipython.run(f"%%jp {option} {name!r}\nGo.").printed
+                assert f"`{option}` takes the name of a tool or toolset, or no name" in said
 
 
-@pytest.mark.parametrize("line", ["config x", "config\tx", "config \t x "])
-def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        commands, "run_subcommand", lambda _shell, _session, *said: ran.append(said)
-    )
-
-    magics = JpMagics.__new__(JpMagics)
-    session = SimpleNamespace(report_errors=nullcontext, active=SimpleNamespace(line=TurnLine()))
-    vars(magics).update(_session=session, _shell=None)
-    magics.command(line)
-    assert ran == [("config", "x")]
+@pytest.mark.parametrize("line", ["config user.name", "config\tuser.name", "config \t user.name "])
+def test_any_space_ends_the_subcommand(line: str, ipython: IPythonShell) -> None:
+    assert ipython.run(f"%jp {line}").shown.startswith("path       value")
 
 
 ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"
 
 
-def test_question_mark_is_kept_where_a_statement_may_begin(subtests: pytest.Subtests) -> None:
-    for cell, kept in [
-        ("%jp q Why?\n", ASKED),
-        ("x = 1\n%jp q Why? \n", f"x = 1\n{ASKED}"),
-        ("if x:\n    %jp q Why?\n", f"if x:\n    {ASKED}"),
-        ('!echo don\'t """\n%jp q Why?\n', f'!echo don\'t """\n{ASKED}'),
-        ('x = """\n%jp q Why?\n"""\n%jp q Why?\n', f'x = """\n%jp q Why?\n"""\n{ASKED}'),
-        ('x = f"""\n%jp q Why?\n"""\n', 'x = f"""\n%jp q Why?\n"""\n'),
-        ("x = (5\n%jp q Why?\n", "x = (5\n%jp q Why?\n"),
-        ("%%jp\n%jp q Why?\n", "%%jp\n%jp q Why?\n"),
-        ("%jp q Why\n", "%jp q Why\n"),
-        ("%jp what is this?\n", "get_ipython().run_line_magic('jp', 'what is this?')\n"),
-        ("%jp config?\n", "get_ipython().run_line_magic('jp', 'config?')\n"),
-        ("%jp?\n", "%jp?\n"),
-        ("?%jp\n", "?%jp\n"),
-        ("%%jp?\n", "%%jp?\n"),
-        ("x = 'a\n%jp q Why?\n", f"x = 'a\n{ASKED}"),
-    ]:
+SHELL_LINE = "get_ipython().system('echo don\\'t \"\"\"')\n"
+ROWS: list[tuple[str, str]] = [
+    ("%jp q Why?\n", ASKED),
+    ("x = 1\n%jp q Why? \n", f"x = 1\n{ASKED}"),
+    ("if x:\n    %jp q Why?\n", f"if x:\n    {ASKED}"),
+    ('!echo don\'t """\n%jp q Why?\n', f"{SHELL_LINE}{ASKED}"),
+    ('x = """\n%jp q Why?\n"""\n%jp q Why?\n', f'x = """\n%jp q Why?\n"""\n{ASKED}'),
+    ('x = f"""\n%jp q Why?\n"""\n', 'x = f"""\n%jp q Why?\n"""\n'),
+    ("x = (5\n%jp q Why?\n", "get_ipython().run_line_magic('pinfo', 'Why')\n"),
+    ("%%jp\n%jp q Why?\n", "get_ipython().run_cell_magic('jp', '', '%jp q Why?\\n')\n"),
+    ("%jp q Why\n", "get_ipython().run_line_magic('jp', 'q Why')\n"),
+    ("%jp what is this?\n", "get_ipython().run_line_magic('jp', 'what is this?')\n"),
+    ("%jp config?\n", "get_ipython().run_line_magic('jp', 'config?')\n"),
+    ("%jp?\n", "get_ipython().run_line_magic('pinfo', '%jp')\n"),
+    ("?%jp\n", "get_ipython().run_line_magic('pinfo', '%jp')\n"),
+    ("%%jp?\n", "get_ipython().run_line_magic('pinfo', '%%jp')\n"),
+    ("x = 'a\n%jp q Why?\n", f"x = 'a\n{ASKED}"),
+]
+"""Cells, and the Python code that IPython makes of each."""
+
+
+def test_question_mark_is_kept_where_a_statement_may_begin(
+    ipython: IPythonShell, subtests: pytest.Subtests
+) -> None:
+    for cell, transformed in ROWS:
         with subtests.test(cell=cell):
-            assert "".join(keep_question_marks(cell.splitlines(keepends=True))) == kept
+            assert ipython.shell.transform_cell(cell) == transformed
 
 
 # --- in IPython's shell ------------------------------------------------------------------------
@@ -153,36 +140,54 @@ def test_subcommands_show_their_reports(ipython: IPythonShell) -> None:
     assert "250" in ipython.run("%jp config style.update_interval_ms").shown
 
 
-def test_question_mark_after_a_magic_shows_its_options(
-    ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paged: list[str] = []
+def split_rows(table: str) -> list[list[str]]:
+    """Return the cells of each row of a table of commands."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
+    return [row for row in rows if len(row) == 2]
+
+
+@pytest.fixture
+def paged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that IPython shows in its pager."""
+    texts: list[str] = []
     monkeypatch.setattr(
-        "IPython.core.page.page", lambda data, **_: paged.append(data["text/plain"])
+        "IPython.core.page.page", lambda data, **_: texts.append(data["text/plain"])
     )
+    return texts
+
+
+def test_question_mark_after_the_line_magic_shows_each_command(
+    ipython: IPythonShell, paged: list[str]
+) -> None:
+    rows = [row for row in split_rows(ipython.run("%jp").shown) if row[0] != "%jp"]
+    commands = {syntax.split()[0] for syntax, _ in rows}
+    assert {f"%jp {command}" for command in commands} == set(ipython.tab("%jp |"))
+
     for code in ("%jp?", "?%jp"):
         paged.clear()
         ipython.run(code)
         (shown,) = paged
-        for how, does in chain.from_iterable(rows for _, rows in list_groups()):
-            assert how in shown
-            assert does in shown
+        for row in rows:
+            assert all(text in shown for text in row)
 
+
+def test_question_mark_after_the_cell_magic_shows_each_option(
+    ipython: IPythonShell, paged: list[str]
+) -> None:
     for code in ("%%jp?", "?%%jp"):
         paged.clear()
         ipython.run(code)
         (shown,) = paged
         assert max(map(len, shown.splitlines())) <= 100
         assert "%jp fork" not in shown
-        assert [title in shown for title in ASK_GROUPS] == [True] * len(ASK_GROUPS)
-        text = " ".join(shown.split())
-        for option in ASK_OPTIONS:
-            assert f"{option.spellings} {option.help}" in text
+        for title in ("Model and configuration:", "Tools:", "Data:", "Conversation:"):
+            assert shown.count(f"\n{title}\n") == 1
 
-
-def test_each_option_is_in_one_group_of_the_help() -> None:
-    grouped = list(chain.from_iterable(ASK_GROUPS.values()))
-    assert sorted(grouped) == sorted(option.flags[0] for option in ASK_OPTIONS)
+        lines = [line for line in shown.splitlines() if line.startswith("  -")]
+        for option in ipython.tab("%%jp -|"):
+            flag = option.removeprefix("%%jp ")
+            described = [line for line in lines if flag in line.replace(",", " ").split()]
+            assert [len(line.split()) > 3 for line in described] == [True], flag
 
 
 def test_question_mark_after_a_subcommand_shows_its_rows(ipython: IPythonShell) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.errors import ToolSourceError
-from jp_nb.mcp.exchange import ServerError
 from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
 from tests.support.images import png
 from tests.support.sessions import SCRIPT, AskedNotebook
@@ -173,7 +171,7 @@ def test_resource_without_its_server_is_an_error(
 
 @pytest.mark.req("R-MCP-63")
 def test_error_of_a_resource_is_shown(notebook: AskedNotebook) -> None:
-    with pytest.raises(ToolSourceError, match="no-such-program"):
+    with pytest.raises(jp.JpNbError, match="no-such-program"):
         notebook.jp("mcp read maps note://one")
-    with pytest.raises(ServerError, match="books: no such resource"):
+    with pytest.raises(jp.JpNbError, match="books: no such resource"):
         notebook.jp("mcp read books note://missing")

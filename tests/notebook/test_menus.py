@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 import pytest
 
-from jp_nb.record.outcomes import END_WORDS
 from tests.support.cells import (
     asked,
     calls,
@@ -106,6 +105,7 @@ time.sleep(600)
 """
 
 WORDS = " ".join(f"word{number}" for number in range(15))
+INTERRUPTED = "The tool's question was not answered: an interrupt closed it."
 GATE = {"gate": "gate"}
 DONE = '[[replies]]\ntext = "Done."\n'
 
@@ -364,7 +364,7 @@ def test_open_question_is_closed_before_the_menu_and_the_next_one_follows(
     user.click("Yes")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [END_WORDS["interrupted"].response, "b: True"]
+    assert contents(user) == [INTERRUPTED, "b: True"]
     ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
     assert ends == ["interrupted", "answered"]
     assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
@@ -496,4 +496,4 @@ def test_interrupt_of_a_question_on_stdin_opens_the_menu(user: FrontEnd) -> None
     user.type("n")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [END_WORDS["interrupted"].response, "b: False"]
+    assert contents(user) == [INTERRUPTED, "b: False"]

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.completion import complete_cell
-from jp_nb.notebook.completion_names import Names
 from jp_nb.session.model_catalog import ModelCatalog
+from tests.kit.completions import complete
 from tests.kit.models import request_value
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer, RawResponse, Reply
@@ -56,8 +55,8 @@ def not_used(_: Any) -> Any:
 
 
 def offered(notebook: Notebook, line: str) -> list[str]:
-    found = complete_cell(line, 0, len(line), Names(notebook.session))
-    return [each for text in found.texts if (each := line[: found.start] + text) != line]
+    found = [line[:start] + text for start, text in complete(f"{line}|", notebook.session)]
+    return [each for each in found if each != line]
 
 
 def test_models_of_the_current_provider_are_shown_and_the_current_one_is_marked(

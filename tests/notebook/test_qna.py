@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.completion import complete_line
-from jp_nb.notebook.completion_names import Names
 from jp_nb.storage.question_log_file import QuestionLogFile
+from tests.kit.completions import complete
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
 from tests.support.sessions import AskedNotebook
@@ -223,11 +222,9 @@ def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
     notebook.ask_user("Which?", "this")
     notebook.ends.append(yes("that"))
     notebook.call("ask_user", question="Which?")
-    names = Names(notebook.session)
 
     def offered(line: str) -> list[str]:
-        found = complete_line(line, names)
-        return [line[: found.start] + text for text in found.texts]
+        return [line[:start] + text for start, text in complete(f"{line}|", notebook.session)]
 
     assert offered("%jp qn") == ["%jp qna"]
     words = ["list", "get", "search", "import"]

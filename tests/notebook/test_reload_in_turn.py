@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from jp_nb.toolkit.python import REGISTRY
-from tests.notebook.ipython_shell import IPythonShell, ipython
+import jp_nb as jp
+from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.sessions import bare_folder, folder, write
 
 __all__ = ["bare_folder", "folder", "ipython"]
@@ -81,4 +81,4 @@ def test_tool_cannot_change_the_conversation_of_its_turn(ipython: IPythonShell, 
         if "importlib" not in code:
             assert all("turn" in str(error) for error in errors), errors
     finally:
-        REGISTRY.remove("act")
+        jp.remove_tool("act")

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.python import REGISTRY
-from tests.notebook.ipython_shell import IPythonShell
-from tests.notebook.ipython_shell import ipython as ipython
+from tests.kit.ipython_shell import IPythonShell
+from tests.kit.ipython_shell import ipython as ipython
 
 FIRST = '''
 import jp_nb as jp
@@ -44,9 +44,14 @@ def module(tmp_path: Path) -> Iterator[Path]:
     yield path
     sys.path.remove(str(tmp_path))
     sys.modules.pop("reloaded_module", None)
-    for name in ("reloaded", "plain"):
-        if name in REGISTRY.all():
-            REGISTRY.remove(name)
+    for name in registered():
+        jp.remove_tool(name)
+
+
+def registered() -> dict[str, Any]:
+    """Return the registered tools of the module by name."""
+    tools = {tool.name: tool for tool in jp.tools()}
+    return {name: tools[name] for name in ("reloaded", "plain") if name in tools}
 
 
 def edit(path: Path) -> None:
@@ -76,9 +81,9 @@ def test_imported_name_and_tool_are_the_same_function(
 
     space = ipython.shell.user_ns
     assert space["direct"].startswith("new Delft")
-    assert space["reloaded"] is REGISTRY.all()["reloaded"]
+    assert space["reloaded"] is registered()["reloaded"]
     assert "days" in str(space["reloaded"].schema)
     assert jp.call(space["reloaded"], city="Delft").content.startswith("new Delft")
     if how.startswith("%"):
         assert jp.call("plain", city="Delft").content == "new plain Delft"
-        assert "hours" in str(REGISTRY.all()["plain"].schema)
+        assert "hours" in str(registered()["plain"].schema)

@@ -3,40 +3,59 @@
 from __future__ import annotations
 
 import inspect
+from itertools import pairwise
+from typing import Final
 
 import pytest
 
 import jp_nb
-from jp_nb.notebook.commands import load_action
-from jp_nb.notebook.magic_help import list_groups
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
+from tests.kit.ipython_shell import IPythonShell, ipython
+
+__all__ = ["ipython"]
+
+LINES: Final = (
+    *("q Hello.", "config", "tools", "log", "qna", "models scripted", "mcp", "cassette", "usage"),
+    *("call describe_tools", "request", "why", "retry", "resume", "code", "replay", "new", "fork"),
+    *("compact", "undo", "switch", "drop jp-c1", "save", "export out", "import out", "trust"),
+    "doctor",
+)
+"""A line of each subcommand."""
 
 
-def test_every_subcommand_has_an_action_and_its_options_are_listed(
-    subtests: pytest.Subtests,
+def list_flags(ipython: IPythonShell, name: str) -> list[str]:
+    """Return the flags of a subcommand, as Tab offers them."""
+    return [line.split()[-1] for line in ipython.tab(f"%jp {name} -|")]
+
+
+def test_every_subcommand_runs_and_its_options_are_described(
+    ipython: IPythonShell, subtests: pytest.Subtests
 ) -> None:
-    for subcommand in SUBCOMMANDS.values():
-        with subtests.test(subcommand=subcommand):
-            assert callable(load_action(subcommand))
-            (how, does), *others = subcommand.rows
-            assert how.split()[0] == subcommand.name
-            assert does
-            assert len(others) == len(subcommand.options)
-            for option, (how, does) in zip(subcommand.options, others, strict=True):
-                assert option.flags[0] in how
-                assert option.flags[0] in subcommand.usage
-                assert does
+    names = {line.removeprefix("%jp ") for line in ipython.tab("%jp |")}
+    assert {line.split()[0] for line in LINES} == names
+
+    for line in LINES:
+        name = line.split()[0]
+        with subtests.test(line=line):
+            described = ipython.run(f"%jp {name}?").shown
+            assert f"\n{name}" in described
+            words = described.replace(",", " ").split()
+            for short, flag in pairwise(["", *list_flags(ipython, name)]):
+                # The long flag of an option is offered after its short one, and not described.
+                assert flag in words or (len(short) == 2 and short in words), flag
+
+            error = ipython.run(f"%jp {line}").error
+            assert error is None or isinstance(error, jp_nb.JpNbError)
 
 
-def test_groups_begin_with_the_commands_of_the_first_day() -> None:
-    titles = [title for title, _ in list_groups()]
-    places = [titles.index(text) for text in ("First steps", "Asking", "Conversations")]
+def test_groups_begin_with_the_commands_of_the_first_day(ipython: IPythonShell) -> None:
+    shown = ipython.run("%jp").shown
+    places = [shown.index(text) for text in ("First steps", "Asking", "Conversations")]
     assert places == sorted(places)
-    assert {how.split()[0] for _, rows in list_groups() for how, _ in rows} >= set(SUBCOMMANDS)
 
 
-def test_query_takes_the_options_of_the_cell_magic() -> None:
+def test_query_takes_the_options_of_the_cell_magic(ipython: IPythonShell) -> None:
     keywords = set(inspect.signature(jp_nb.query).parameters) - {"text", "interpolate"}
-    names = {option.flags[-1].lstrip("-").replace("-", "_") for option in ASK_OPTIONS}
+    flags = [line.split()[-1] for line in ipython.tab("%%jp --|")]
+    names = {flag.removeprefix("--").replace("-", "_") for flag in flags}
     assert keywords - {"attach", "display"} <= names
     assert "attachment" in names

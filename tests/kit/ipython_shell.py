@@ -23,7 +23,7 @@ from jp_nb.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class _RanCell:
     """A cell that has run.
 
     Attributes:
@@ -69,14 +69,14 @@ class IPythonShell:
     def unload(self) -> None:
         magics.unload(self.shell)
 
-    def run(self, code: str) -> Cell:
+    def run(self, code: str) -> _RanCell:
         """Run a cell to its end."""
         self.shell.display_pub.outputs.clear()
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             result = self.shell.run_cell(code, store_history=True)
         bundles = [output["data"] for output in self.shell.display_pub.outputs]
-        return Cell(
+        return _RanCell(
             printed.getvalue(),
             "\n".join(bundle.get("text/plain", "") for bundle in bundles),
             "\n".join(bundle.get("text/markdown", "") for bundle in bundles),
@@ -85,13 +85,20 @@ class IPythonShell:
 
     def tab(self, cell: str) -> list[str]:
         """Return the cells that each match makes of `cell`, with the cursor at its `|`."""
+        code = cell.replace("|", "", 1)
+        found = self._complete(cell)
+        return [code[: each.start] + each.text + code[each.end :] for each in found]
+
+    def tab_notes(self, cell: str) -> dict[str, str]:
+        """Return the note that IPython shows beside each match, by the text of the match."""
+        return {each.text: each.type for each in self._complete(cell)}
+
+    def _complete(self, cell: str) -> list[Any]:
         before, _, after = cell.partition("|")
         code = before + after
         with provisionalcompleter():
-            found = list(
-                rectify_completions(code, self.shell.Completer.completions(code, len(before)))
-            )
-        return [code[: each.start] + each.text + code[each.end :] for each in found]
+            found = self.shell.Completer.completions(code, len(before))
+            return list(rectify_completions(code, found))
 
     def value(self, path: str) -> Any:
         """Return the effective value of a setting."""
