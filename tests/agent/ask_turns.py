@@ -7,12 +7,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool
 
 DATABASE: dict[str, Any] = {
@@ -41,9 +37,9 @@ def ask_call(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1
 
 def make_bench(
     person: FakePrompter, *calls: list[Any], config: dict[str, Any] | None = None, **more: Any
-) -> Bench:
+) -> TurnBench:
     """A turn in which the model makes `calls` and then says that it is done."""
-    return Bench([reply(*calls), DONE], person=person, config=config or {}, **more)
+    return TurnBench([reply(*calls), DONE], person=person, config=config or {}, **more)
 
 
 def answers_config(**answers: JsonValue) -> dict[str, Any]:
@@ -51,16 +47,16 @@ def answers_config(**answers: JsonValue) -> dict[str, Any]:
     return for_tool("ask", questions={key: {"answer": x} for key, x in answers.items()})
 
 
-def responses(bench: Bench) -> list[tuple[str, bool]]:
+def responses(bench: TurnBench) -> list[tuple[str, bool]]:
     return [(each.content, each.is_error) for each in bench.of("tool_call_response")]
 
 
-def structured_result(bench: Bench) -> Any:
+def structured_result(bench: TurnBench) -> Any:
     [response] = bench.of("tool_call_response")
     return response.metadata["structured"]
 
 
-def ends(bench: Bench) -> list[tuple[str, str, Any, Any]]:
+def ends(bench: TurnBench) -> list[tuple[str, str, Any, Any]]:
     """Id, outcome, reason and end of each question in the record."""
     return [
         (entry.id, entry.outcome, entry.reason, entry.metadata.get("end"))

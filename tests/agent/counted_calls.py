@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, call
+from tests.agent.turn_bench import call
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 
 
 def calls(count: int, name: str = "t") -> list[Any]:
@@ -13,7 +14,7 @@ def calls(count: int, name: str = "t") -> list[Any]:
     return [event for n in range(count) for event in call(name, f"c{n}", index=n + 1)]
 
 
-def make_counting_tool() -> tuple[PythonTool, list[int]]:
+def make_counting_tool() -> tuple[Any, list[int]]:
     """Return a tool, and a list with one item for each of its runs."""
     ran: list[int] = []
 
@@ -21,9 +22,9 @@ def make_counting_tool() -> tuple[PythonTool, list[int]]:
         ran.append(1)
         return "x"
 
-    return PythonTool(t), ran
+    return new_tool(t), ran
 
 
-def contents_of(bench: Bench) -> list[str]:
+def contents_of(bench: TurnBench) -> list[str]:
     """The results of all calls."""
     return [response.content for response in bench.of("tool_call_response")]

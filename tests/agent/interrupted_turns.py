@@ -6,17 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jp_nb.toolkit.base import CallInterrupted
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    Bench,
-    is_well_formed,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool, tool_value
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, until
 
 MENU_TEXT = "Interrupted"
@@ -28,7 +23,7 @@ def interrupt_config(**actions: str) -> dict[str, Any]:
     return {"interrupt": {"escalation_cooldown_secs": 0, **interrupt}}
 
 
-async def one_interrupt(bench: Bench, when: Callable[[], object]) -> Any:
+async def one_interrupt(bench: TurnBench, when: Callable[[], object]) -> Any:
     """Run the turn, interrupt it once when `when` holds, and return its end."""
     task = asyncio.create_task(bench.run())
     await until(when)
@@ -51,7 +46,7 @@ def gated_reply(gate: asyncio.Event, text: str = "So far") -> list[Any]:
     ]
 
 
-def has_said(bench: Bench, text: str = "So far") -> Callable[[], bool]:
+def has_said(bench: TurnBench, text: str = "So far") -> Callable[[], bool]:
     return lambda: display_event("show_text", "message", text) in bench.shown
 
 
@@ -80,14 +75,14 @@ class Slow:
                 self.cleaned += 1
             return "slow is done"
 
-        self.tool = PythonTool(slow)
+        self.tool = new_tool(slow)
 
 
-def contents(bench: Bench) -> list[tuple[str, str]]:
+def contents(bench: TurnBench) -> list[tuple[str, str]]:
     return [(response.id, response.content) for response in bench.of("tool_call_response")]
 
 
-async def interrupt_twice(bench: Bench, when: Callable[[], object]) -> None:
+async def interrupt_twice(bench: TurnBench, when: Callable[[], object]) -> None:
     """Run until `when` holds, interrupt twice, and check the end of the turn."""
     task = asyncio.create_task(bench.run())
     await until(when)
@@ -96,14 +91,14 @@ async def interrupt_twice(bench: Bench, when: Callable[[], object]) -> None:
     async with asyncio.timeout(5):
         end = await task
     assert end.status == "interrupted"
-    assert is_well_formed(bench.stream)
+    assert bench.is_well_formed
 
 
 class CuttingCell:
     """A cell's thread with an interrupt in its first function."""
 
     def __init__(self) -> None:
-        self.bench: Bench | None = None
+        self.bench: TurnBench | None = None
         self.runs = self.released = 0
 
     async def call(self, function: Any) -> Any:
@@ -111,7 +106,7 @@ class CuttingCell:
         if self.runs == 1:
             assert self.bench is not None
             self.bench.loop.interrupt()
-            raise CallInterrupted from KeyboardInterrupt()
+            raise tool_value("call_interrupted") from KeyboardInterrupt()
         return function()
 
     def release(self) -> None:

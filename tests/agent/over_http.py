@@ -6,15 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from jp_nb.agent.effective_model import Resolved
-from tests.agent.turn_bench import Bench
+from tests.kit.turn_bench import TurnBench
 
 
-def use_http_provider(bench: Bench, provider: Any, name: str) -> None:
+def use_http_provider(bench: TurnBench, provider: Any, name: str) -> None:
     """Let `provider` be the model of `bench`."""
     resolve = bench.loop.resolve
 
-    async def resolve_with_it() -> Resolved:
+    async def resolve_with_it() -> Any:
         return replace(await resolve(), provider=provider, provider_name=name)
 
     bench.loop.resolve = resolve_with_it

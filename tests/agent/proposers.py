@@ -8,24 +8,16 @@ from typing import Any
 
 import jp_nb as jp
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.partial import merge_partials
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
 from jp_nb.config.validation import validate_config
-from jp_nb.record.document import Document
-from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.base import DeltaRejection
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    EventProvider,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
+from tests.kit.models import EventProvider
 from tests.kit.questions import answer_type
-from tests.support.entries import FakeClock
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
+from tests.support.partials import merge
 
 APPLY = yes("apply")
 REJECT = yes("reject")
@@ -54,10 +46,10 @@ class Proposer:
             step = self._outcomes[min(len(self.told), len(self._outcomes)) - 1]
             return await step(ctx) if callable(step) else step
 
-        self.tool = PythonTool(run, name=name)
+        self.tool = new_tool(run, name=name)
 
     @property
-    def rejections(self) -> list[DeltaRejection | None]:
+    def rejections(self) -> list[Any | None]:
         return [ctx.delta_rejection for ctx in self.told]
 
 
@@ -69,14 +61,14 @@ def make_bench(
     models: Mapping[str, EventProvider] | None = None,
     scripts: Any = None,
     **more: Any,
-) -> Bench:
+) -> TurnBench:
     """A turn that calls all tools in one cycle, and then ends."""
     tools = [proposer.tool for proposer in proposers]
-    whole = merge_partials(OPUS, config or {})
+    whole = merge(OPUS, config or {})
     for tool in tools if rule is not None else ():
-        whole = merge_partials(whole, for_tool(tool.name, access={"config": [dict(rule or {})]}))
+        whole = merge(whole, for_tool(tool.name, access={"config": [dict(rule or {})]}))
     calls = [call(tool.name, f"c{i}", index=i) for i, tool in enumerate(tools)]
-    return Bench(
+    return TurnBench(
         scripts or [reply(*calls), DONE],
         tools=tools,
         person=person or FakePrompter(),
@@ -86,25 +78,19 @@ def make_bench(
     )
 
 
-def responses(bench: Bench) -> dict[str, str]:
+def responses(bench: TurnBench) -> dict[str, str]:
     return {entry.id: entry.content for entry in bench.of("tool_call_response")}
 
 
-def notices(bench: Bench) -> list[str]:
+def notices(bench: TurnBench) -> list[str]:
     return [notice.text for notice in bench.shown_of("notice")]
-
-
-def reloaded(bench: Bench) -> ConversationStream:
-    """The conversation as the next kernel reads it."""
-    stored = json.loads(json.dumps(Document(bench.stream).to_json()))
-    return Document.load(stored, clock=FakeClock()).conversation
 
 
 def shown_texts(person: FakePrompter) -> list[str]:
     return [p.text if is_kind(p, "decision_prompt") else p.question.text for p in person.asked]
 
 
-def count_resolves(bench: Bench) -> list[str]:
+def count_resolves(bench: TurnBench) -> list[str]:
     """One item for each time that the configuration was resolved."""
     found: list[str] = []
     resolve = bench.loop.resolve
@@ -128,7 +114,7 @@ def reviewed(
     config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
 ) -> Proposal:
     """Return the review of a change by a tool with `rules`."""
-    whole = merge_partials(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
+    whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
     grants = Grants([jp.ConfigRule(**rule) for rule in rules])
     basis = ConfigSnapshot(whole, {}, validate_config(whole))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from jp_nb.record.events import Entry
-from jp_nb.record.marks import is_schema_retry
-from jp_nb.toolkit.base import CallInterrupted
 from tests.agent.interrupted_turns import interrupt_config, one_interrupt
-from tests.agent.turn_bench import Bench, is_well_formed, reply
+from tests.agent.turn_bench import reply
 from tests.kit.models import model_event
+from tests.kit.tools import tool_value
+from tests.kit.turn_bench import TurnBench
 
 MISFIT = reply([model_event("text", 0, "structured", "1"), model_event("flush", 0)])
 
 
-def reject(entries: Sequence[Entry]) -> Sequence[str]:
+def reject(entries: Sequence[Any]) -> Sequence[str]:
     return ["$: expected object"]
 
 
@@ -29,23 +29,23 @@ async def test_interrupt_while_the_model_answers_again_ends_the_turn(action: str
         asked.set()
         await asyncio.sleep(60)
 
-    bench = Bench([MISFIT, [wait]], config=interrupt_config(streaming=action))
+    bench = TurnBench([MISFIT, [wait]], config=interrupt_config(streaming=action))
     bench.loop.check_answer = reject
     end = await one_interrupt(bench, asked.is_set)
     assert end.status == "interrupted"
     assert bench.turn.json == 1
-    assert is_schema_retry(bench.entries[-1])
-    assert is_well_formed(bench.stream)
+    assert bench.entries[-1].metadata["schema_retry"] is True
+    assert bench.is_well_formed
 
 
 async def test_interrupt_of_a_validator_ends_the_turn() -> None:
-    def interrupted(entries: Sequence[Entry]) -> Sequence[str]:
+    def interrupted(entries: Sequence[Any]) -> Sequence[str]:
         bench.loop.interrupt()
-        raise CallInterrupted("KeyboardInterrupt")
+        raise tool_value("call_interrupted", "KeyboardInterrupt")
 
-    bench = Bench([MISFIT])
+    bench = TurnBench([MISFIT])
     bench.loop.check_answer = interrupted
     end = await bench.run()
     assert end.status == "interrupted"
     assert bench.turn.json == 1
-    assert not any(is_schema_retry(entry) for entry in bench.of("chat_request"))
+    assert not any("schema_retry" in entry.metadata for entry in bench.of("chat_request"))

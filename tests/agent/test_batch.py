@@ -15,43 +15,38 @@ from jp_nb.config.tree.tool_settings import Command
 from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.base import CURRENT_RUN, Run
 from jp_nb.toolkit.command import CommandFormatter
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    MockInquiryBackend,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.questions import form_end, not_answered
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 
-def contents(bench: Bench) -> list[tuple[str, str]]:
+def contents(bench: TurnBench) -> list[tuple[str, str]]:
     return [(response.id, response.content) for response in bench.of("tool_call_response")]
 
 
 async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
-    bench = Bench([DONE])
+    bench = TurnBench([DONE])
     await bench.run()
     bench.loop.interrupt()
     assert bench.loop.interrupt_count == 0
 
 
-def make_asking_tool(name: str, question: str) -> PythonTool:
+def make_asking_tool(name: str, question: str) -> Any:
     def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if question not in ctx.answers:
             return jp.NeedsInput(jp.Question.boolean(question, f"{question}?"))
         return jp.Success(f"{question}: {ctx.answers[question]}")
 
-    return PythonTool(ask, name=name)
+    return new_tool(ask, name=name)
 
 
 async def test_call_ids_with_dots_get_separate_inquiries() -> None:
     calls = reply(call("one", "a.b", index=1), call("two", "a", index=2))
     tools = [make_asking_tool("one", "c"), make_asking_tool("two", "b.c")]
     person = FakePrompter(forever, yes("stop"))
-    bench = Bench([calls], tools, person)
+    bench = TurnBench([calls], tools, person)
     task = asyncio.create_task(bench.run())
     await until(lambda: len(bench.of("inquiry_request")) == 2 and person.asked)
     bench.loop.interrupt()
@@ -67,7 +62,7 @@ async def test_inquiries_of_calls_with_one_id_are_numbered() -> None:
     config = for_tool("t", questions={"sure": {"target": "assistant"}})
     other = MockInquiryBackend({"same.sure.1": True, "same.sure.2": False})
     calls = reply(call("t", "same", index=1), call("t", "same", index=2))
-    bench = Bench([calls, DONE], [make_asking_tool("t", "sure")], config=config, inquiry=other)
+    bench = TurnBench([calls, DONE], [make_asking_tool("t", "sure")], config=config, inquiry=other)
     await bench.run()
     assert [(inquiry.id, inquiry.number) for inquiry, _ in other.asked] == [
         ("same.sure.1", 1),
@@ -82,7 +77,7 @@ async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
         call("t", "same", index=2),
         call("t", "same", index=3, text="[]"),
     )
-    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
+    bench = TurnBench([calls, DONE], [new_tool(lambda: "fine", name="t")])
     await bench.run()
     assert [(r.content[:25], r.is_error) for r in bench.of("tool_call_response")] == [
         ("The arguments are not JSO", True),
@@ -109,8 +104,8 @@ async def test_journal_has_a_call_as_finished_only_with_a_result(
         return "fine"
 
     calls = reply(call("t", "c1", index=1), call("last", "c2", index=2))
-    tools = [PythonTool(lambda: "fine", name="t"), PythonTool(last)]
-    bench = Bench([calls, DONE], tools, FakePrompter(end), for_tool("t", run="ask"))
+    tools = [new_tool(lambda: "fine", name="t"), new_tool(last)]
+    bench = TurnBench([calls, DONE], tools, FakePrompter(end), for_tool("t", run="ask"))
     await bench.run()
     assert len(bench.of("tool_call_response")) == 2
     first = bench.kinds().index("tool_call_request")
@@ -123,7 +118,7 @@ async def test_result_is_written_before_the_next_function_starts() -> None:
     """Else a function that ends the process destroys the result of the one before."""
     written: list[list[str]] = []
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
+    bench = TurnBench([calls, DONE], [new_tool(lambda: "fine", name="t")])
     bench.use(progress=lambda kept: written.append([each.stage for each in kept.values()]))
     await bench.run()
     assert written[:3] == [["permitted", "permitted"], ["started"], ["finished", "started"]]
@@ -137,7 +132,7 @@ async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:
 
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
     person = FakePrompter(yes(True, remember=True))
-    bench = Bench([calls, DONE], [PythonTool(t)], person)
+    bench = TurnBench([calls, DONE], [new_tool(t)], person)
     await bench.run()
     assert contents(bench) == [("c1", "fine"), ("c2", "fine")]
     assert len(person.asked) == 1
@@ -163,9 +158,9 @@ async def test_stop_at_a_question_ends_the_turn_although_another_call_just_ended
         return form_end((not_answered("cancelled", "form"),), then="stop")
 
     needs = jp.NeedsInput(jp.Question.text("why", "Why?"), menu=True)
-    tools = [PythonTool(end_soon), PythonTool(lambda: needs, name="ask")]
+    tools = [new_tool(end_soon), new_tool(lambda: needs, name="ask")]
     calls = reply(call("end_soon", "c1", index=1), call("ask", "c2", index=2))
-    assert (await Bench([calls, DONE], tools, FakePrompter(stop)).run()).status == "stopped"
+    assert (await TurnBench([calls, DONE], tools, FakePrompter(stop)).run()).status == "stopped"
 
 
 async def test_user_may_be_asked_the_same_question_without_limit() -> None:
@@ -175,7 +170,7 @@ async def test_user_may_be_asked_the_same_question_without_limit() -> None:
         return jp.NeedsInput(jp.Question.text("number", "Which?"))
 
     person = FakePrompter(*(yes(str(n)) for n in range(1, 26)))
-    bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], person=person)
+    bench = TurnBench([reply(call("ask")), DONE], tools=[new_tool(ask)], person=person)
     await bench.run()
     assert bench.of("tool_call_response")[0].content == "at last"
 
@@ -193,9 +188,9 @@ async def test_error_of_an_inquiry_backend_is_reported_by_its_type_alone() -> No
             async def inquire(self, thread: Any, inquiry: Any, fault: Any = fault) -> Any:
                 raise fault
 
-        bench = Bench(
+        bench = TurnBench(
             [reply(call("ask")), DONE],
-            tools=[PythonTool(ask)],
+            tools=[new_tool(ask)],
             person=FakePrompter(away="headless"),
             inquiry=Backend(),
         )
@@ -207,14 +202,17 @@ async def test_error_of_an_inquiry_backend_is_reported_by_its_type_alone() -> No
         assert bench.of("inquiry_response")[0].reason == "backend_error"
 
 
-async def test_error_while_preparing_arguments_fails_one_call() -> None:
-    class Broken(PythonTool):
-        def prepare(self, *args: Any) -> Any:
-            raise LookupError("gone")
+def raise_lookup_error(*args: Any) -> Any:
+    raise LookupError("gone")
 
-    broken = Broken(lambda: "x", name="broken")
+
+async def test_error_while_preparing_arguments_fails_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = new_tool(lambda: "x", name="broken")
+    monkeypatch.setattr(broken, "prepare", raise_lookup_error)
     calls = reply(call("broken", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], tools=[broken, PythonTool(lambda: "x", name="t")])
+    bench = TurnBench([calls, DONE], tools=[broken, new_tool(lambda: "x", name="t")])
     await bench.run()
     contents = [(r.content, r.is_error) for r in bench.of("tool_call_response")]
     assert contents == [("LookupError: gone", True), ("x", False)]
@@ -232,9 +230,9 @@ async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
         known.append(run.is_over)
         return "late"
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("work"))],
-        tools=[PythonTool(work, thread=True)],
+        tools=[new_tool(work, thread=True)],
         person=FakePrompter(away="headless"),
     )
     task = asyncio.create_task(bench.run())
@@ -281,8 +279,8 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
         log.append("permission")
         return yes("edit")
 
-    tool = PythonTool(lambda a: "x", name="t")
-    bench = Bench(
+    tool = new_tool(lambda a: "x", name="t")
+    bench = TurnBench(
         [reply(call("t", text='{"a": 1}')), DONE],
         tools=[tool],
         person=FakePrompter(permit, yes({"a": "2"})),

@@ -10,8 +10,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.interrupts import STOP_VERDICT, stopped_call_text
-from jp_nb.toolkit.base import CallInterrupted
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,
@@ -20,14 +18,10 @@ from tests.agent.interrupted_turns import (
     interrupt_config,
     menus,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    make_result_tool,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, make_result_tool, reply
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool, tool_value
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 STOPPED = "Interrupted before it finished. Its effects up to then may remain."
@@ -45,16 +39,18 @@ async def test_restart_runs_an_interrupted_function_again() -> None:
             self.runs += 1
             if self.runs == 1:
                 bench.loop.interrupt()
-                raise CallInterrupted from KeyboardInterrupt()
+                raise tool_value("call_interrupted") from KeyboardInterrupt()
             return function()
 
         def release(self) -> None:
             self.released += 1
 
     cell = Cell()
-    tool = PythonTool(lambda: "at last", name="t")
+    tool = new_tool(lambda: "at last", name="t")
     person = FakePrompter(yes("restart"))
-    bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=interrupt_config())
+    bench = TurnBench(
+        [reply(call("t")), DONE], tools=[tool], person=person, config=interrupt_config()
+    )
     bench.use(cell=cell)
     assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "at last")]
@@ -73,13 +69,13 @@ async def test_function_that_ends_during_cancellation_runs_again_on_restart() ->
             try:
                 return await forever()
             except asyncio.CancelledError:
-                raise CallInterrupted from KeyboardInterrupt()
+                raise tool_value("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             pass
 
-    tool = PythonTool(lambda: "at last", name="t")
-    bench = Bench(
+    tool = new_tool(lambda: "at last", name="t")
+    bench = TurnBench(
         [reply(call("t")), DONE], tools=[tool], config=interrupt_config(tool_call="restart")
     )
     bench.use(cell=Cell())
@@ -96,14 +92,14 @@ async def test_function_that_ends_late_does_not_delay_the_turn(choice: str) -> N
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()
             await decided.wait()
-            raise CallInterrupted from KeyboardInterrupt()
+            raise tool_value("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             decided.set()
 
-    tool = PythonTool(lambda: "never", name="t")
+    tool = new_tool(lambda: "never", name="t")
     config = interrupt_config(tool_call=choice)
-    bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
+    bench = TurnBench([reply(call("t")), DONE], tools=[tool], config=config)
     bench.use(cell=Cell())
     async with asyncio.timeout(5):
         end = await bench.run()
@@ -128,7 +124,7 @@ class CutCell:
         await self.heard[-1].wait()
         for _ in range(20):
             await asyncio.sleep(0)
-        raise CallInterrupted from KeyboardInterrupt()
+        raise tool_value("call_interrupted") from KeyboardInterrupt()
 
     def release(self) -> None:
         self.released += 1
@@ -137,8 +133,8 @@ class CutCell:
 def make_cell_bench(person: FakePrompter, *calls: Any, config: dict[str, Any] | None = None) -> Any:
     """Return a turn whose tool `hold` runs in the cell, where an interrupt ends it."""
     slow = Slow()
-    tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
-    bench = Bench(
+    tools = [new_tool(lambda: "never", name="hold"), slow.tool]
+    bench = TurnBench(
         [reply(*calls), DONE], tools=tools, person=person, config=config or interrupt_config()
     )
     cell = CutCell()
@@ -146,7 +142,7 @@ def make_cell_bench(person: FakePrompter, *calls: Any, config: dict[str, Any] | 
     return bench, slow, cell
 
 
-async def interrupt_functions(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> Any:
+async def interrupt_functions(bench: TurnBench, cell: CutCell, ready: Callable[[], object]) -> Any:
     """Run the turn, interrupt it when `ready` holds, and end the functions in the cell."""
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard and ready())
@@ -208,13 +204,13 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
-            raise CallInterrupted from KeyboardInterrupt()
+            raise tool_value("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             pass
 
     person = FakePrompter(away="no kernel")
-    bench = Bench([reply(call("t"))], tools=[make_result_tool("x")], person=person)
+    bench = TurnBench([reply(call("t"))], tools=[make_result_tool("x")], person=person)
     bench.use(cell=Cell())
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of("tool_call_response")
@@ -230,7 +226,7 @@ async def test_interrupted_function_gets_a_response_when_the_batch_continues(ask
     config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
     person = FakePrompter(*([yes("continue")] if asked else []))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    bench = TurnBench([calls, DONE], [new_tool(lambda: "fine", name="t")], person, config)
     cell = CuttingCell()
     bench.use(cell=cell)
     cell.bench = bench
@@ -252,7 +248,9 @@ async def test_restarted_function_is_not_taken_for_the_interrupted_one() -> None
 
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
     person = FakePrompter(yes("restart"), yes("continue"))
-    bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    bench = TurnBench(
+        [reply(call("t")), DONE], [new_tool(lambda: "fine", name="t")], person, config
+    )
     cell = Cell()
     bench.use(cell=cell)
     cell.bench = bench
@@ -288,7 +286,7 @@ async def test_waiting_function_is_ended_by_its_own_interrupt() -> None:
                     return function()
                 except KeyboardInterrupt as exc:
                     self.free.clear()
-                    raise CallInterrupted from exc
+                    raise tool_value("call_interrupted") from exc
 
         def release(self) -> None:
             self.free.set()
@@ -296,7 +294,7 @@ async def test_waiting_function_is_ended_by_its_own_interrupt() -> None:
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
     person = FakePrompter(yes("continue"), yes("restart"))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(function, name="t")], person, config)
+    bench = TurnBench([calls, DONE], [new_tool(function, name="t")], person, config)
     bench.use(cell=Cell())
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
@@ -311,7 +309,7 @@ async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> No
         except KeyboardInterrupt as exc:
             raise LookupError("gone") from exc
 
-    bench = Bench([reply(call("t")), DONE], tools=[PythonTool(function, name="t")])
+    bench = TurnBench([reply(call("t")), DONE], tools=[new_tool(function, name="t")])
     async with asyncio.timeout(5):
         await bench.run()
     [response] = bench.of("tool_call_response")
@@ -336,7 +334,7 @@ async def test_function_is_queued_before_the_first_prompt_opens() -> None:
         return jp.Success("fine") if ctx.answers else jp.NeedsInput(question)
 
     calls = reply(call("asks", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(asks), make_result_tool("fine")], person)
+    bench = TurnBench([calls, DONE], [new_tool(asks), make_result_tool("fine")], person)
     bench.use(cell=Cell())
     await bench.run()
     assert len(person.asked) == 1
@@ -369,7 +367,7 @@ async def test_next_function_begins_before_a_prompt_that_follows_a_run_opens() -
         return jp.Success("fine") if ctx.answers else jp.NeedsInput(question)
 
     calls = reply(call("asks", "c1", index=1), call("asks", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(asks)], person)
+    bench = TurnBench([calls, DONE], [new_tool(asks)], person)
     bench.use(cell=Cell())
     async with asyncio.timeout(5):
         await bench.run()

@@ -12,7 +12,6 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
     Slow,
     contents,
@@ -23,16 +22,12 @@ from tests.agent.interrupted_turns import (
     menus,
     one_interrupt,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    make_result_tool,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, make_result_tool, reply
 from tests.kit.kinds import is_kind, kind_of, select_kind
 from tests.kit.questions import not_answered
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
@@ -60,9 +55,9 @@ def make_tool_bench(
 ) -> Any:
     """Return a turn whose first response calls a slow and a fast tool, and the slow tool."""
     slow = Slow()
-    fast = PythonTool(lambda: "fast is done", name="fast")
+    fast = new_tool(lambda: "fast is done", name="fast")
     config = interrupt_config() if config is None else config
-    bench = Bench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
+    bench = TurnBench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
     return bench, slow, lambda: slow.runs and bench.shown_of("tool_ends")
 
 
@@ -163,20 +158,20 @@ async def test_interrupt_without_a_user_ends_the_turn() -> None:
     assert contents(bench) == [("c1", f"{STOPPED} The turn was ended."), ("c2", "fast is done")]
 
 
-def asking_tool(name: str = "ask") -> PythonTool:
+def asking_tool(name: str = "ask") -> Any:
     def ask(ctx: jp.ToolContext) -> jp.Outcome:
         if "sure" not in ctx.answers:
             return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
         return jp.Success(f"sure: {ctx.answers['sure']}")
 
-    return PythonTool(ask, name=name)
+    return new_tool(ask, name=name)
 
 
 async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() -> None:
     person = FakePrompter(forever, yes("continue"), yes(True))
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [asking_tool("a"), asking_tool("b")]
-    bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
+    bench = TurnBench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
     shown = [p.text if is_kind(p, "decision_prompt") else p.tool for p in person.asked]
@@ -191,7 +186,9 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
 async def test_menu_names_the_call_whose_question_was_closed() -> None:
     person = FakePrompter(forever, yes("continue"))
     calls = reply(call("a"))
-    bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=interrupt_config())
+    bench = TurnBench(
+        [calls, DONE], tools=[asking_tool("a")], person=person, config=interrupt_config()
+    )
     await one_interrupt(bench, lambda: person.asked)
     assert person.asked[-1].text == "Interrupted: a"
     assert menus(person) == [["Continue", "Tell the model something …", "End the turn"]]
@@ -203,7 +200,7 @@ async def test_waiting_prompts_are_dropped_when_the_batch_is_canceled(choice: st
     person = FakePrompter(forever, *answers[choice])
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [asking_tool("a"), asking_tool("b")]
-    bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
+    bench = TurnBench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     await one_interrupt(bench, lambda: person.asked)
     outcomes = [(r.id, r.outcome, r.metadata.get("end")) for r in bench.of("inquiry_response")]
     assert outcomes[:2] == [
@@ -262,9 +259,9 @@ async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPa
                 continue
         return "first"
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("stubborn")), DONE],
-        tools=[PythonTool(stubborn)],
+        tools=[new_tool(stubborn)],
         person=FakePrompter(yes("restart")),
         config=interrupt_config(),
     )
@@ -287,7 +284,7 @@ async def test_error_during_cancellation_is_logged_and_every_call_gets_a_respons
     slow = Slow()
     calls = reply(call("stubborn", "c1", index=1), call("slow", "c2", index=2))
     person = FakePrompter(yes("stop"))
-    bench = Bench([calls], [PythonTool(stubborn), slow.tool], person, interrupt_config())
+    bench = TurnBench([calls], [new_tool(stubborn), slow.tool], person, interrupt_config())
     monkeypatch.setattr("jp_nb.agent.call_runner.limit_images", fail)
     with caplog.at_level(logging.ERROR, "jp_nb.agent.batch"):
         await one_interrupt(bench, lambda: slow.runs)
@@ -305,7 +302,7 @@ async def test_tool_that_cancels_its_own_task_ends_alone(waits: bool) -> None:
             await asyncio.sleep(0)
         return "fine"
 
-    bench = Bench([reply(call("t")), DONE], [PythonTool(t)])
+    bench = TurnBench([reply(call("t")), DONE], [new_tool(t)])
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
     content = "The tool cancelled itself." if waits else "fine"
@@ -323,7 +320,7 @@ async def test_tool_that_returns_during_cancellation_asks_nothing() -> None:
         return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
 
     person = FakePrompter(yes("stop"))
-    bench = Bench([reply(call("stubborn"))], [PythonTool(stubborn)], person, interrupt_config())
+    bench = TurnBench([reply(call("stubborn"))], [new_tool(stubborn)], person, interrupt_config())
     await one_interrupt(bench, lambda: runs)
     assert contents(bench) == [("call_1", CANCELLATION)]
     assert runs == 1
@@ -334,9 +331,9 @@ async def test_tool_that_returns_during_cancellation_asks_nothing() -> None:
 async def test_line_of_a_restarted_call_ends_where_the_next_one_begins() -> None:
     """If all lines ended first, the display would begin a new output below the prompts."""
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
-    tools = [PythonTool(forever, name="a"), PythonTool(forever, name="b")]
+    tools = [new_tool(forever, name="a"), new_tool(forever, name="b")]
     person = FakePrompter(yes("restart"), yes("stop"))
-    bench = Bench([calls], tools, person, interrupt_config())
+    bench = TurnBench([calls], tools, person, interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(lambda: len(bench.shown_of("tool_begins")) == 2)
     bench.loop.interrupt()
@@ -353,9 +350,9 @@ async def test_line_of_a_restarted_call_ends_where_the_next_one_begins() -> None
 async def test_interrupted_permission_is_reported_as_not_run() -> None:
     config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
-    tools = [PythonTool(forever, name="a"), PythonTool(lambda: "x", name="b")]
+    tools = [new_tool(forever, name="a"), new_tool(lambda: "x", name="b")]
     person = FakePrompter(forever, not_answered("timed_out", "form"))
-    bench = Bench([calls], tools=tools, person=person, config={**interrupt_config(), **config})
+    bench = TurnBench([calls], tools=tools, person=person, config={**interrupt_config(), **config})
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "interrupted"
     assert contents(bench) == [
@@ -371,9 +368,9 @@ async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> N
 
     config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
-    tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]
+    tools = [new_tool(lambda n=n: n, name=n) for n in ("a", "b")]
     person = FakePrompter(forever, yes(choice), say_it)
-    bench = Bench(
+    bench = TurnBench(
         [calls, DONE], tools=tools, person=person, config={**interrupt_config(), **config}
     )
     await one_interrupt(bench, lambda: person.asked)
@@ -386,8 +383,8 @@ async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> N
 async def test_cancelled_turn_does_not_report_calls_as_cancelled_by_the_user() -> None:
     config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
     calls = reply(call("forever", "c1", index=1), call("b", "c2", index=2))
-    tools = [PythonTool(forever), PythonTool(lambda: "x", name="b")]
-    bench = Bench([calls], tools=tools, person=FakePrompter(forever), config=config)
+    tools = [new_tool(forever), new_tool(lambda: "x", name="b")]
+    bench = TurnBench([calls], tools=tools, person=FakePrompter(forever), config=config)
     task = asyncio.create_task(bench.run())
     await until(lambda: bench.person.asked and len(bench.shown_of("tool_begins")) == 2)
     task.cancel()
@@ -397,7 +394,7 @@ async def test_cancelled_turn_does_not_report_calls_as_cancelled_by_the_user() -
 
 
 async def test_turn_cancelled_before_its_batch_answers_the_calls() -> None:
-    bench = Bench([reply(call("t"))], tools=[PythonTool(lambda: "x", name="t")])
+    bench = TurnBench([reply(call("t"))], tools=[new_tool(lambda: "x", name="t")])
     task = asyncio.create_task(bench.run())
 
     def on_change() -> None:
@@ -421,7 +418,7 @@ async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
     shown: list[Any] = []
     person = FakePrompter(look)
     if phase == "streaming":
-        bench = Bench([gated_reply(asyncio.Event())], person=person, config=interrupt_config())
+        bench = TurnBench([gated_reply(asyncio.Event())], person=person, config=interrupt_config())
         end = await one_interrupt(bench, has_said(bench))
     else:
         bench, _, ready = make_tool_bench(person)
@@ -441,9 +438,9 @@ async def test_interrupt_cancels_running_threads_and_keeps_finished_results() ->
         hold.wait(10)
         return ""
 
-    tool = PythonTool(slow, thread=True)
+    tool = new_tool(slow, thread=True)
     calls = [call("slow", "c1", index=1), call("fast", "c2", index=2)]
-    bench = Bench([reply(*calls)], tools=[tool, make_result_tool("x", name="fast")])
+    bench = TurnBench([reply(*calls)], tools=[tool, make_result_tool("x", name="fast")])
     try:
         await interrupt_twice(bench, lambda: bench.shown_of("tool_ends"))
     finally:
@@ -457,15 +454,15 @@ async def test_response_of_a_cancelled_call_is_configurable() -> None:
         await forever()
 
     config = for_tool("slow", cancellation_response="Stop.")
-    bench = Bench([reply(call("slow"))], tools=[PythonTool(slow)], config=config)
+    bench = TurnBench([reply(call("slow"))], tools=[new_tool(slow)], config=config)
     await interrupt_twice(bench, lambda: bench.shown_of("tool_begins"))
     assert bench.of("tool_call_response")[0].content == "Stop."
 
 
-def interrupted_at_its_end(*ends: Any) -> Bench:
+def interrupted_at_its_end(*ends: Any) -> TurnBench:
     """Return a turn in which an interrupt comes with the last response of a batch."""
-    tool = PythonTool(lambda: "fine", name="t")
-    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
+    tool = new_tool(lambda: "fine", name="t")
+    bench = TurnBench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
 
     def display(event: Any) -> None:
         bench.show(event)
@@ -513,7 +510,7 @@ async def test_restart_drops_answers_and_edits() -> None:
     person = FakePrompter(
         *(yes("edit"), yes({"n": "1"}), yes(True), yes("restart"), yes("run"), yes(False))
     )
-    bench = Bench([reply(call("t")), DONE], [PythonTool(t)], person, config)
+    bench = TurnBench([reply(call("t")), DONE], [new_tool(t)], person, config)
     task = asyncio.create_task(bench.run())
     await until(lambda: len(runs) == 2)
     bench.loop.interrupt()
@@ -537,7 +534,7 @@ async def test_interrupt_during_cancellation_ends_the_turn() -> None:
         return "never"
 
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
-    bench = Bench([reply(call("slow"))], [PythonTool(slow)], FakePrompter(yes("restart")), config)
+    bench = TurnBench([reply(call("slow"))], [new_tool(slow)], FakePrompter(yes("restart")), config)
     task = asyncio.create_task(bench.run())
     await until(lambda: runs)
     bench.loop.interrupt()
@@ -549,7 +546,7 @@ async def test_interrupt_during_cancellation_ends_the_turn() -> None:
 async def test_interrupt_of_the_tool_menu_ends_the_turn() -> None:
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
     person = FakePrompter(forever)
-    bench = Bench([reply(call("forever"))], [PythonTool(forever)], person, config)
+    bench = TurnBench([reply(call("forever"))], [new_tool(forever)], person, config)
     task = asyncio.create_task(bench.run())
     await until(lambda: bench.shown_of("tool_begins"))
     bench.loop.interrupt()

@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 READ_REST_HINT = (
@@ -27,22 +23,22 @@ READ_REST_HINT = (
 LEFT_OUT = "conversation.tools.t.result_max_chars is"
 
 
-def contents_of(bench: Bench) -> list[str]:
+def contents_of(bench: TurnBench) -> list[str]:
     return [response.content for response in bench.of("tool_call_response")]
 
 
-def make_result_tool(content: str, *, fails: bool = False) -> PythonTool:
+def make_result_tool(content: str, *, fails: bool = False) -> Any:
     def t() -> jp.Outcome | str:
         return failure(content) if fails else content
 
-    return PythonTool(t)
+    return new_tool(t)
 
 
 @pytest.mark.req("PRE-2")
 @pytest.mark.parametrize("fails", [False, True])
 async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     content = "a" * 40 + "b" * 1000 + "c" * 40
-    bench = Bench([reply(call("t")), DONE, DONE], [make_result_tool(content, fails=fails)],
+    bench = TurnBench([reply(call("t")), DONE, DONE], [make_result_tool(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
     said = f"999 of 1080 characters are omitted here. {READ_REST_HINT}"
@@ -63,7 +59,7 @@ async def test_result_is_truncated_above_the_configured_length() -> None:
         (for_tool("t", result_max_chars=0), 200_000, True),
     ]
     for config, length, kept in rows:
-        bench = Bench([reply(call("t")), DONE], [make_result_tool("x" * length)], config=config)
+        bench = TurnBench([reply(call("t")), DONE], [make_result_tool("x" * length)], config=config)
         await bench.run()
         assert (contents_of(bench) == ["x" * length]) is kept
         assert (LEFT_OUT in contents_of(bench)[0]) is not kept
@@ -72,7 +68,7 @@ async def test_result_is_truncated_above_the_configured_length() -> None:
 async def test_delivery_prompt_shows_the_truncated_result() -> None:
     config = for_tool("t", result_max_chars=10, result="ask")
     person = FakePrompter(yes("deliver"))
-    bench = Bench([reply(call("t")), DONE], [make_result_tool("x" * 99)], person, config)
+    bench = TurnBench([reply(call("t")), DONE], [make_result_tool("x" * 99)], person, config)
     await bench.run()
     [prompt] = person.asked
     assert is_kind(prompt, "decision_prompt")

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.compactor import CompactionSettings
-from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
-from jp_nb.record.change_marks import is_unanswered
-from jp_nb.record.compaction import list_active_compactions
-from jp_nb.record.context import build_context
-from jp_nb.record.token_usage import read_usage
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
-from tests.kit.models import model_event
+from tests.kit.models import EventProvider, model_event
 from tests.kit.questions import not_answered
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.entries import ASKED, SAID, START, called, new_stream, result
 from tests.support.fakes import FakePrompter, forever, until, yes
 
@@ -44,27 +37,22 @@ def fetch() -> str:
 
 
 def bench(
-    *scripts: Sequence[Step],
-    summaries: Sequence[Sequence[Step]] = (),
+    *scripts: Sequence[Any],
+    summaries: Sequence[Sequence[Any]] = (),
     person: FakePrompter | None = None,
     config: dict[str, Any] | None = None,
     record: list[dict[str, Any]] | None = None,
-) -> tuple[Bench, EventProvider]:
+) -> tuple[TurnBench, EventProvider]:
     """Return a turn after `record`, and the provider of summaries."""
-    made = Bench(
+    summarizer = EventProvider(*summaries)
+    made = TurnBench(
         scripts,
         person=person or FakePrompter(away="headless"),
         stream=new_stream(*(make_earlier_turns() if record is None else record)),
         config=config or {},
-        tools=[PythonTool(fetch)],
+        tools=[new_tool(fetch)],
+        summarizer=summarizer,
     )
-    summarizer = EventProvider(*summaries)
-    model = ChatModel(summarizer, "small", system=(SUMMARY_INSTRUCTIONS,), provider_name="test")
-    model = replace(model, request=made.request.model_copy(update={"max_retries": 0}))
-    compaction_settings = CompactionSettings(
-        lambda: ("",), lambda resolved, rule: Summarizer(model)
-    )
-    made.loop.compaction_settings = compaction_settings
     return made, summarizer
 
 
@@ -73,13 +61,13 @@ def auto(**bounds: int) -> dict[str, Any]:
     return {"conversation": {"compaction": {"auto": dict(bounds), "rules": rules}}}
 
 
-def long_results(bench: Bench, request: int) -> int:
+def long_results(bench: TurnBench, request: int) -> int:
     """Return the number of untruncated results of earlier turns in a request."""
     _, thread = bench.provider.requests[request]
     return sum(is_kind(x, "tool_call_response") and len(x.content) > 1000 for x in thread)
 
 
-def pairs_are_whole(bench: Bench) -> bool:
+def pairs_are_whole(bench: TurnBench) -> bool:
     for _, thread in bench.provider.requests:
         asked = [entry.id for entry in thread if is_kind(entry, "tool_call_request")]
         answered = [entry.id for entry in thread if is_kind(entry, "tool_call_response")]
@@ -88,7 +76,7 @@ def pairs_are_whole(bench: Bench) -> bool:
     return True
 
 
-def notices(bench: Bench) -> str:
+def notices(bench: TurnBench) -> str:
     return "\n".join(event.text for event in bench.shown_of("notice"))
 
 
@@ -119,17 +107,15 @@ async def test_user_has_a_summary_written() -> None:
     )
     await made.run("Now?")
     [(asked, thread)] = summarizer.requests
-    assert (asked.model, asked.system, asked.tool_choice) == (
-        "small",
-        (SUMMARY_INSTRUCTIONS,),
-        "none",
-    )
+    assert (asked.model, asked.tool_choice) == ("small", "none")
+    [system] = asked.system
+    assert system.startswith("Summarize a part of a conversation")
     assert sum(is_kind(entry, "tool_call_response") for entry in thread) == 3
     assert "Now?" not in [getattr(entry, "content", "") for entry in thread]
     [entry] = made.of("compaction")
     assert (entry.from_turn, entry.to_turn) == (0, 2)
-    [used] = read_usage(entry.metadata)
-    assert (used.model, used.tokens.input_tokens) == ("test/small", 700)
+    used = entry.metadata["usage"]
+    assert (used["model"], used["input_tokens"]) == ("test/small", 700)
     sent = [getattr(entry, "message", None) for entry in made.provider.requests[1][1]]
     assert SUMMARY in sent
     assert long_results(made, 1) == 0
@@ -141,7 +127,8 @@ async def test_declined_compaction_raises_the_error() -> None:
         await made.run("Now?")
     assert caught.value is TOO_LONG
     assert made.of("compaction") == []
-    assert is_unanswered(made.stream.current_turn())
+    assert made.turn.text == ""
+    assert made.kinds()[-2:] == ["chat_request", "config_delta"]
 
 
 async def test_second_error_of_length_offers_the_other_way() -> None:
@@ -264,7 +251,7 @@ async def test_appended_changes_count_and_end_with_a_compaction() -> None:
         )
         await made.run("Now?")
         assert len(summarizer.requests) == (heads is changed)
-        assert len(build_context(made.stream).heads) <= 1
+        assert len(made.rebuild_context().heads) <= 1
 
 
 async def test_summarized_conversation_is_summarized_again() -> None:
@@ -314,7 +301,7 @@ async def test_turn_continues_after_an_error_of_the_summarizer(failure: Exceptio
     end = await made.run("Now?")
     assert (end.status, made.turn.text) == ("completed", "Done.")
     assert "⚠ The conversation was not compacted" in notices(made)
-    assert list_active_compactions(made.entries) == []
+    assert made.of("compaction") == []
 
 
 async def test_interrupt_of_the_summary_ends_the_turn() -> None:
@@ -347,8 +334,7 @@ async def test_tokens_of_an_interrupted_summary_are_recorded() -> None:
     end, _ = await asyncio.gather(made.run("Now?"), interrupt())
     assert end.status == "interrupted"
     [entry] = made.entries[len(make_earlier_turns()) :]
-    [took] = read_usage(entry.metadata)
-    assert took.tokens.input_tokens == 700
+    assert entry.metadata["usage"]["input_tokens"] == 700
 
 
 async def test_automatic_compaction_after_an_error_of_length_has_no_prompt() -> None:

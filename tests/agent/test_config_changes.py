@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.change_marks import ProposedBy, read_proposed_by
-from jp_nb.record.document import Document
-from jp_nb.rendering.log import format_proposing_tools
 from tests.agent.proposers import (
     APPLY,
     NAMED,
@@ -52,7 +49,15 @@ async def test_approved_change_is_one_entry_of_the_record() -> None:
     assert delta.unsets == ("assistant.name",)
     leaves = ("assistant.model.id.provider", "assistant.model.id.name", "assistant.name")
     assert delta.claims == dict.fromkeys(leaves)
-    assert read_proposed_by(delta) == (ProposedBy("change", "c0", leaves, "person", "form"),)
+    assert delta.metadata["proposed_by"] == [
+        {
+            "tool": "change",
+            "call_id": "c0",
+            "paths": list(leaves),
+            "applied_by": "person",
+            "channel": "form",
+        }
+    ]
     [prompt] = person.asked
     assert is_kind(prompt, "decision_prompt")
     assert bench.shown_of("change_ends")[0].applied
@@ -66,10 +71,9 @@ async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
     bench = make_bench(tool, person=FakePrompter(replace(APPLY, by="Bo")))
     await bench.run()
     [delta] = bench.of("config_delta")
-    assert [one.by for one in read_proposed_by(delta)] == ["Bo"]
-    assert format_proposing_tools(read_proposed_by(delta)) == [
-        "by tool change, applied by Bo (form)"
-    ]
+    [proposed] = delta.metadata["proposed_by"]
+    assert proposed["by"] == "Bo"
+    assert "(proposed by change, applied by Bo (form))" in bench.render_log()
     assert bench.shown_of("change_ends")[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
     bench = make_bench(tool, person=FakePrompter(*ada))
@@ -107,7 +111,7 @@ async def test_rejected_change_and_its_content_leave_no_trace() -> None:
     assert responses(bench) == {"c0": "It stays."}
     assert not bench.of("config_delta")
     assert bench.app_config().assistant.name == "Ada"
-    assert "It is Bo now." not in json.dumps(Document(bench.stream).to_json())
+    assert "It is Bo now." not in json.dumps(bench.to_json())
 
 
 @pytest.mark.req("R078-49", "R078-116")
@@ -134,8 +138,9 @@ async def test_unattended_change_is_applied_with_and_without_a_user(away: str | 
     assert bench.app_config().assistant.name == "Bo"
     [ends] = bench.shown_of("change_ends")
     assert (ends.applied, ends.by, ends.channel) == (True, "grant", None)
-    [by] = read_proposed_by(bench.of("config_delta")[0])
-    assert (by.applied_by, by.channel) == ("grant", None)
+    [by] = bench.of("config_delta")[0].metadata["proposed_by"]
+    assert by["applied_by"] == "grant"
+    assert "channel" not in by
 
 
 @pytest.mark.req("R078-78", "R078-80", "R078-79")
@@ -359,7 +364,7 @@ async def test_approved_change_is_recorded_when_the_batch_ends() -> None:
 
     async def slow(_: jp.ToolContext) -> jp.Success:
         await until(lambda: bench.shown_of("change_ends"))
-        stored = json.dumps(Document(bench.stream).to_json())
+        stored = json.dumps(bench.to_json())
         seen.append("Bo" in stored or "config_delta" in stored)
         return jp.Success("Slow.")
 
@@ -413,7 +418,7 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
     assert delta.delta == {"assistant": {"name": "C"}, "style": {"tool_call": {"show": False}}}
     assert delta.unsets == ()
     assert delta.claims == {"assistant.name": None, "style.tool_call.show": None}
-    assert [by.tool for by in read_proposed_by(delta)] == ["a", "b", "c"]
+    assert [by["tool"] for by in delta.metadata["proposed_by"]] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])

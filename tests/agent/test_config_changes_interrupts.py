@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.partial import merge_partials
-from jp_nb.record.change_marks import read_proposed_by
 from tests.agent.proposers import (
     APPLY,
     FULL,
@@ -21,12 +19,14 @@ from tests.agent.proposers import (
     Proposer,
     make_bench,
     notices,
-    reloaded,
     responses,
     shown_texts,
 )
-from tests.agent.turn_bench import Bench, EventProvider, call, reply, say
+from tests.agent.turn_bench import call, reply, say
+from tests.kit.models import EventProvider
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
+from tests.support.partials import merge
 
 DISCARDED = (
     "⟳ The turn ended before these tool calls finished, so their approved configuration"
@@ -39,7 +39,7 @@ UNDELIVERED = "The tool ran. Its result is not delivered: {}."
 MENU: dict[str, Any] = {"interrupt": {"escalation_cooldown_secs": 0}}
 
 
-def two_tools(*ends: Any, **more: Any) -> tuple[Bench, Proposer, list[bool]]:
+def two_tools(*ends: Any, **more: Any) -> tuple[TurnBench, Proposer, list[bool]]:
     """Two tools: one changes the name, the other waits forever. An interrupt comes in between."""
     gone = [False]
 
@@ -55,7 +55,7 @@ def two_tools(*ends: Any, **more: Any) -> tuple[Bench, Proposer, list[bool]]:
     return bench, first, gone
 
 
-async def interrupted_when_applied(bench: Bench) -> Any:
+async def interrupted_when_applied(bench: TurnBench) -> Any:
     task = asyncio.create_task(bench.run())
     await until(lambda: bench.shown_of("change_ends"))
     bench.loop.interrupt()
@@ -185,7 +185,7 @@ async def test_cancelled_turn_discards_approved_changes() -> None:
         await task
     assert not bench.of("config_delta")
     assert set(responses(bench)) == {"c0", "c1"}
-    assert not reloaded(bench).deltas
+    assert not bench.reload().deltas
     assert DISCARDED in notices(bench)
 
 
@@ -201,10 +201,10 @@ async def test_internal_error_leaves_a_response_for_every_call(
     with pytest.raises(LookupError):
         await bench.run()
     assert set(responses(bench)) == {"c0", "c1"}
-    assert not reloaded(bench).repair()
+    assert not bench.reload().repair()
 
 
-def asking_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
+def asking_while_first_waits(*ends: Any) -> tuple[TurnBench, Proposer]:
     """The first one's change is applied and its result waits behind a question of the second."""
 
     async def ask(ctx: jp.ToolContext) -> jp.Outcome:
@@ -224,7 +224,7 @@ def asking_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
         first,
         Proposer(ask, name="second"),
         person=person,
-        config=merge_partials(MENU, for_tool("first", result="ask")),
+        config=merge(MENU, for_tool("first", result="ask")),
     )
     return bench, first
 
@@ -237,7 +237,7 @@ async def test_restart_runs_a_call_with_a_waiting_result_once() -> None:
     await bench.run()
     assert len(first.told) == 2
     [delta] = bench.of("config_delta")
-    assert len(read_proposed_by(delta)) == 1
+    assert len(delta.metadata["proposed_by"]) == 1
     assert set(responses(bench)) == {"c0", "c1"}
 
 

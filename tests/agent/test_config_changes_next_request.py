@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.effective_model import Resolved
-from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.record.context import build_context
 from tests.agent.proposers import (
     APPLY,
@@ -21,17 +19,10 @@ from tests.agent.proposers import (
     Proposer,
     count_resolves,
     make_bench,
-    reloaded,
     responses,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    EventProvider,
-    MockInquiryBackend,
-    call,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply, say
+from tests.kit.models import EventProvider
 from tests.kit.records import new_event
 from tests.support.fakes import FakePrompter, for_tool
 
@@ -205,7 +196,7 @@ async def test_error_of_an_unreachable_server_names_the_change() -> None:
         Proposer(jp.Success("Set.", config=server)),
         person=FakePrompter(APPLY),
         rule=rule,
-        request=RequestConfig(max_retries=1),
+        request={"max_retries": 1},
         scripts=[reply(call("change", "c0")), down, down],
     )
     with pytest.raises(
@@ -260,7 +251,7 @@ async def test_questions_are_sent_to_the_model_of_their_cycle() -> None:
     resolve = bench.loop.resolve
     left = list(backends)
 
-    async def with_the_next_backend() -> Resolved:
+    async def with_the_next_backend() -> Any:
         return replace(await resolve(), inquiry=left.pop(0))
 
     bench.loop.resolve = with_the_next_backend
@@ -278,7 +269,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
     tool = Proposer(jp.Success("Switched.", config=TO_GPT))
     bench = make_bench(tool, rule=UNATTENDED, models=models)
     await bench.run()
-    stream = reloaded(bench)
+    stream = bench.reload()
     again = build_context(stream, bench.projection.providers())
     assert again.items == bench.context.items
     assert {item.provider for item in again.items} == {"anthropic", "openai"}

@@ -23,18 +23,18 @@ from jp_nb.config.partial import (
     apply_change,
     get_path,
     iter_changed_leaves,
-    merge_partials,
     strip_strategies,
 )
 from jp_nb.config.schema import parse_path
 from jp_nb.record.change_marks import read_no_answer, read_proposed_by
 from jp_nb.record.document import Document
-from jp_nb.record.events import Entry
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.entries import FakeClock
 from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
+from tests.support.partials import merge
 
 MARK = "~provisional~"
 """In every text that is proposed, and nowhere else."""
@@ -208,7 +208,7 @@ class Batches:
 
     # --- the turn
 
-    def _bench(self) -> Bench:
+    def _bench(self) -> TurnBench:
         tools = [self._tool(batch, index) for batch, index in self.places]
         config: dict[str, Any] = {
             "assistant": {
@@ -228,17 +228,19 @@ class Batches:
             entry: Any = {"access": {"config": rules}}
             if self.skips[place]:
                 entry["result"] = "skip"
-            config = merge_partials(config, {"conversation": {"tools": {tool.name: entry}}})
+            config = merge(config, {"conversation": {"tools": {tool.name: entry}}})
         calls = [
             reply(*(call(f"t{b}_{i}", f"t{b}_{i}", index=i) for i in range(size)))
             for b, size in enumerate(self.sizes)
         ]
-        bench = Bench([*calls, reply(say("Done."))], tools=tools, person=self.person, config=config)
+        bench = TurnBench(
+            [*calls, reply(say("Done."))], tools=tools, person=self.person, config=config
+        )
         bench.use(cell=self.cell)
         bench.use(display=self._show)
         return bench
 
-    def _tool(self, batch: int, index: int) -> PythonTool:
+    def _tool(self, batch: int, index: int) -> Any:
         random = self.random
         name = f"t{batch}_{index}"
 
@@ -263,7 +265,7 @@ class Batches:
                 self.unattended.append(name)
             return jp.Success("Changed.", config=proposed.config, unset=proposed.unset)
 
-        return PythonTool(run, name=name)
+        return new_tool(run, name=name)
 
     # --- events
 
@@ -386,7 +388,7 @@ class Batches:
         assert not self.bench.stream.repair()
         assert self.person.most_at_once <= 1
 
-    def _check_changes(self, entries: list[Entry]) -> None:
+    def _check_changes(self, entries: list[Any]) -> None:
         lost = self.end in ("cancelled", "crashed") or "held" in self.person.choices
         kept = self.done_before if lost and self.end != "crashed" else self._answered()
         made = {_batch(read_proposed_by(d)[0].tool): d for d in self._changes()}
@@ -423,7 +425,7 @@ class Batches:
         ]
 
 
-def _names_what_was_refused(entry: Entry | None) -> bool:
+def _names_what_was_refused(entry: Any | None) -> bool:
     """Return True if `entry` ends a call after its last rejection, whose paths it names."""
     return is_kind(entry, "tool_call_response") and "failed to produce a valid" in entry.content
 

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.partial import merge_partials
 from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool
-from jp_nb.toolkit.builtin import BUILTINS
-from jp_nb.toolkit.command import CommandTool
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import (
     EVERYTHING,
     FULL,
@@ -30,13 +26,11 @@ from tests.agent.proposers import (
     responses,
     reviewed,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
+from tests.kit.tools import configured, new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool
+from tests.support.partials import merge
 
 NOT_APPLIED = "Change not applied, tool re-invoked."
 
@@ -51,7 +45,7 @@ class Builtin(Tool):
 @pytest.mark.req("R078-33", "R078-38")
 async def test_proposal_of_a_builtin_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     builtin: Tool = Builtin()
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("meddle")), DONE],
         config=for_tool("meddle", source="builtin"),
         executors={"builtin": {"meddle": builtin}},
@@ -82,7 +76,7 @@ async def test_error_and_question_change_nothing(printed: Any, tmp_path: Path) -
 
 def command_bench(
     folder: Path, script: str, *, person: FakePrompter | None = None, **settings: Any
-) -> Bench:
+) -> TurnBench:
     rule = settings.pop("rule", FULL)
     config = for_tool(
         "change",
@@ -92,10 +86,10 @@ def command_bench(
         access={"config": [rule]},
         **settings,
     )
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("change", "c0")), DONE],
         person=person or FakePrompter(),
-        config=merge_partials(OPUS, config),
+        config=merge(OPUS, config),
     )
     bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
@@ -248,17 +242,19 @@ def test_mcp_tool_cannot_be_granted_configuration(source: str) -> None:
 
 @pytest.mark.req("R078-137")
 def test_no_builtin_may_propose_changes(subtests: pytest.Subtests) -> None:
-    for name in BUILTINS:
+    builtins = configured({}).conversation.tools
+    assert "ask_user" in builtins
+    for name, config in builtins.items():
         with subtests.test(name=name):
-            assert BUILTINS[name].may_propose is False
-            assert "access" not in BUILTINS[name].registration
+            assert new_tool(name).may_propose is False
+            assert config.access is None
 
 
 @pytest.mark.req("R078-137")
 def test_functions_and_commands_may_propose_changes() -> None:
     validate_config(granted_to("local"))
-    assert PythonTool.may_propose
-    assert CommandTool.may_propose
+    assert new_tool(lambda: "x", name="t").may_propose
+    assert new_tool({"command": "true"}).may_propose
 
 
 @pytest.mark.req("R078-97")

@@ -10,7 +10,7 @@ import jp_nb as jp
 from jp_nb.agent.change_review import has_no_effect, list_proposed_changes
 from jp_nb.config import partial, proposal, validation
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.partial import Change, merge_partials
+from jp_nb.config.partial import Change
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
 from jp_nb.config.validation import validate_config
 from tests.agent.proposers import (
@@ -26,6 +26,7 @@ from tests.agent.proposers import (
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
 from tests.support.fakes import FakePrompter, for_tool
+from tests.support.partials import merge
 
 
 async def test_prompt_shows_current_and_proposed_values() -> None:
@@ -36,7 +37,7 @@ async def test_prompt_shows_current_and_proposed_values() -> None:
     unset = ["assistant.name", 'conversation.attachments["file://a"]']
     bench = make_bench(
         Proposer(jp.Success("Changed.", config=config, unset=unset)),
-        config=merge_partials(
+        config=merge(
             {"conversation": {"attachments": ["file://a"]}},
             for_tool("change", access={"config": [
                 {"path": "conversation", "write": "insecure_allow", "delete": True}]}),

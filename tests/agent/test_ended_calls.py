@@ -13,8 +13,9 @@ import jp_nb as jp
 from jp_nb.agent import batch
 from jp_nb.toolkit.base import Tool
 from tests.agent.interrupted_turns import interrupt_config
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import not_answered
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, until, yes
 
 CALL = reply(call("keep", "c1"))
@@ -48,11 +49,11 @@ class Keeper(Tool):
         self.happened.append(f"end {call_id}")
 
 
-def make_bench(keeper: Keeper, person: FakePrompter | None = None, *, run: str = "") -> Bench:
+def make_bench(keeper: Keeper, person: FakePrompter | None = None, *, run: str = "") -> TurnBench:
     config: Any = interrupt_config()
     tool: dict[str, Any] = {"source": "local", "run": run or "unattended"}
     config["conversation"] = {"tools": {"keep": tool}}
-    return Bench(
+    return TurnBench(
         [CALL, DONE],
         person=person or FakePrompter(),
         config=config,

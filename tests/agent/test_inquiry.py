@@ -12,22 +12,14 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.inquiry import (
-    InquiryError,
-    LlmInquiryBackend,
-    answer_schema,
-    remove_addresses,
-    with_open_question,
-)
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.config.tree.model_settings import Request as RequestConfig
+from jp_nb.agent.inquiry import answer_schema, remove_addresses, with_open_question
 from jp_nb.providers import create_provider
 from jp_nb.providers.script_files import Script
 from jp_nb.providers.scripted import ScriptedProvider
-from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
+from tests.agent.turn_bench import MockInquiryBackend, reply, say
 from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.models import EventProvider, model_event, request_value
+from tests.kit.turn_bench import new_question_model
 from tests.providers.helpers import answer as model_answer
 from tests.providers.helpers import called, make_context, result, thought, user
 from tests.support.fakes import forever, model_inquiry, until
@@ -60,7 +52,7 @@ def waiting_context(provider: str = "test") -> Any:
     )
 
 
-def structured_events(value: Any) -> list[ProviderEvent]:
+def structured_events(value: Any) -> list[Any]:
     """Events of a structured answer."""
     text = value if isinstance(value, str) else json.dumps(value)
     return reply(
@@ -71,7 +63,7 @@ def structured_events(value: Any) -> list[ProviderEvent]:
     )
 
 
-def answer_events(answer: Any, *, id_: str = ID) -> list[ProviderEvent]:
+def answer_events(answer: Any, *, id_: str = ID) -> list[Any]:
     return structured_events({"inquiry_id": id_, "answer": answer})
 
 
@@ -82,8 +74,7 @@ class Backend:
         self.provider = EventProvider(*scripts)
         self.slept: list[float] = []
         self.usage: list[Any] = []
-        model = ChatModel(provider or self.provider, "small", **settings.pop("model", {}))
-        self.real = LlmInquiryBackend(model, sleep=self._sleep, **settings)
+        self.real = new_question_model(provider or self.provider, sleep=self._sleep, **settings)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -93,7 +84,7 @@ class Backend:
         return await self.real.inquire(context or waiting_context(), asked)
 
     async def failure(self, question: jp.Question = SURE) -> str:
-        with pytest.raises(InquiryError) as caught:
+        with pytest.raises(jp.JpNbError) as caught:
             await self.ask(question)
         return str(caught.value)
 
@@ -214,12 +205,12 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
         request_value("tool_definition", "look", "Looks.", {}),
     )
     parameters = request_value("parameters", temperature=0.5)
-    limits = RequestConfig(stream_idle_timeout_secs=20, max_response_bytes=99)
+    limits = {"stream_idle_timeout_secs": 20, "max_response_bytes": 99}
     backend = Backend(
         answer_events(True),
         tools=tools,
         conversation_id="jp-c1",
-        model={"system": ("Be brief.", "Really."), "parameters": parameters, "request": limits},
+        settings={"system": ("Be brief.", "Really."), "parameters": parameters, "request": limits},
     )
     context = waiting_context()
     assert await backend.ask(context=context) is True
@@ -421,7 +412,7 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
         return [wait, *answer_events(answer, id_=f"tool_call.{tool}.call_{tool}")]
 
     provider = EventProvider(script("a", True), script("b", "drop"), script("c", "x"))
-    backend = LlmInquiryBackend(ChatModel(provider, "small"))
+    backend = new_question_model(provider)
     context = make_context(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
     asked = [
         inquiry(question, tool=tool, call=f"call_{tool}")
@@ -443,16 +434,19 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
 async def test_overrides_apply_by_tool_and_question() -> None:
     own = EventProvider(answer_events("a"), answer_events("b"))
     other = EventProvider(answer_events(True))
-    backend = LlmInquiryBackend(
-        ChatModel(own, "small", system=("Small.",)),
-        {("rename", "sure"): ChatModel(other, "large", system=("Large.",))},
+    backend = new_question_model(
+        own,
+        settings={"system": ("Small.",)},
+        overrides={
+            ("rename", "sure"): {"provider": other, "model": "large", "system": ("Large.",)},
+        },
     )
     assert await backend.inquire(waiting_context(), inquiry()) is True
     assert await backend.inquire(waiting_context(), inquiry(NAME)) == "a"
     elsewhere = model_inquiry(
         "call_1.sure.1", "call_1", "look", NAME.model_copy(update={"id": "sure"})
     )
-    with pytest.raises(InquiryError):  # asked, though the id is another tool's
+    with pytest.raises(jp.JpNbError):  # asked, though the id is another tool's
         await backend.inquire(waiting_context(), elsewhere)
     [(request, _)] = other.requests
     assert (request.model, request.system) == ("large", ("Large.",))
@@ -572,7 +566,7 @@ async def test_request_over_http_starts_like_the_conversations_own(protocol: str
                 called("call_2", "look"),
             ):
                 main.add(entry, protocol)
-            backend = LlmInquiryBackend(ChatModel(provider, "m", system=system), tools=tools)
+            backend = new_question_model(provider, "m", settings={"system": system}, tools=tools)
             assert await backend.inquire(main, inquiry(KEEP)) == "drop"
         finally:
             await provider.aclose()
@@ -611,7 +605,7 @@ async def test_one_provider_serves_many_parallel_inquiries(protocol: str) -> Non
     main = make_context(user("Go."), *[called(f"call_{n}", "rename") for n in range(count)])
     with LoopbackServer(answer) as server:
         provider = make_http_provider(protocol, server)
-        backend = LlmInquiryBackend(ChatModel(provider, "m"))
+        backend = new_question_model(provider, "m")
         asked = [inquiry(NAME, call=f"call_{n}") for n in range(count)]
         try:
             got = await asyncio.gather(*[backend.inquire(main, one) for one in asked])

@@ -17,9 +17,9 @@ from jp_nb.agent.interrupts import (
 )
 from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from tests.agent.turn_bench import Bench
 from tests.kit.kinds import is_kind
 from tests.kit.questions import not_answered, unavailable
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
 PHASES: list[Any] = ["streaming", "tool_call"]
@@ -27,7 +27,7 @@ PHASES: list[Any] = ["streaming", "tool_call"]
 
 def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 0.0
-    turn = replace(Bench([]).loop.turn, clock=lambda: now)
+    turn = replace(TurnBench([]).loop.turn, clock=lambda: now)
     settings = InterruptConfig(escalation_cooldown_secs=2)
     assert decide_without_menu(turn, "streaming", settings) is None
     now = 1.5
@@ -36,7 +36,7 @@ def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     assert decide_without_menu(turn, "tool_call", settings) is None
     now = 40.0
     assert decide_without_menu(turn, "tool_call", settings, in_menu=True) == ESCALATED_VERDICT
-    alone = Bench([], person=FakePrompter(away="headless")).loop.turn
+    alone = TurnBench([], person=FakePrompter(away="headless")).loop.turn
     assert decide_without_menu(alone, "streaming", settings) == STOP_VERDICT
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.toolkit.function_calls import as_outcome
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import failure
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 
 MAX_STRUCTURED_CHARS = 2_000_000
 MAX_STRUCTURED_ITEMS = 100_000
@@ -52,7 +53,7 @@ async def responses(result: Any) -> tuple[list[Any], int]:
         return result() if callable(result) else result
 
     calls = reply(*(call("produce", f"c{number}", index=number) for number in range(CALLS)))
-    bench = Bench([calls, DONE], [PythonTool(produce)])
+    bench = TurnBench([calls, DONE], [new_tool(produce)])
     tracemalloc.start()
     try:
         await bench.run()

@@ -8,23 +8,15 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.providers import create_provider
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    make_result_tool,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import list_kinds, select_kind
 from tests.kit.models import model_event
 from tests.kit.screens import display_event
+from tests.kit.tools import configured, new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, forever, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
@@ -38,7 +30,7 @@ MAX_ANSWER_CONTINUATIONS = 5
 
 async def test_refused_answer_is_discarded() -> None:
     events: list[Any] = [*say("I will"), *call("t"), model_event("finished", "refused", "policy")]
-    bench = Bench([events], tools=[make_result_tool("x")])
+    bench = TurnBench([events], tools=[make_result_tool("x")])
     end = await bench.run()
     assert end.status == "completed"
     assert bench.kinds() == ["turn_start", "chat_request"]
@@ -53,7 +45,7 @@ async def test_texts_are_kept_and_unfinished_calls_dropped_at_the_token_limit() 
         model_event("call_start", 1, "c", "t"),
         model_event("call_arguments", 1, '{"a'),
     ]
-    bench = Bench(
+    bench = TurnBench(
         [[model_event("text", 0, "message", "So far"), *cut, model_event("finished", "max_tokens")]]
     )
     await bench.run()
@@ -66,7 +58,7 @@ async def test_texts_are_kept_and_unfinished_calls_dropped_at_the_token_limit() 
 
 
 async def test_other_finish_reason_is_shown() -> None:
-    bench = Bench([[*say("Hm."), model_event("finished", "other", "pause_turn")]])
+    bench = TurnBench([[*say("Hm."), model_event("finished", "other", "pause_turn")]])
     await bench.run()
     assert bench.shown_of("notice") == [display_event("notice", "⚠ The model stopped: pause_turn")]
     assert bench.turn.text == "Hm."
@@ -76,14 +68,14 @@ async def test_other_finish_reason_is_shown() -> None:
     "thought", [(), (model_event("text", 0, "reasoning", "Hm."), model_event("flush", 0))]
 )
 async def test_empty_answer_is_a_notice(thought: tuple[Any, ...]) -> None:
-    bench = Bench([[*thought, model_event("finished")]])
+    bench = TurnBench([[*thought, model_event("finished")]])
     assert (await bench.run()).status == "completed"
     said = "⚠ The model returned an empty answer. `%jp retry` sends the request again"
     assert bench.shown_of("notice") == [display_event("notice", said)]
 
 
 async def test_blank_messages_and_keep_alives_are_ignored() -> None:
-    bench = Bench(
+    bench = TurnBench(
         [
             [
                 model_event("keep_alive"),
@@ -105,23 +97,20 @@ def truncated(*parts: Any) -> list[Any]:
     return [*(event for part in parts for event in part), LIMIT]
 
 
-def messages(bench: Bench) -> list[str | None]:
+def messages(bench: TurnBench) -> list[str | None]:
     return [r.message for r in bench.of("chat_response") if r.kind == "message"]
 
 
-def notices(bench: Bench) -> list[str]:
+def notices(bench: TurnBench) -> list[str]:
     return [notice.text for notice in bench.shown_of("notice")]
 
 
-def shown(bench: Bench) -> str:
-    transcript = Transcript()
-    for event in bench.shown:
-        transcript.add(event)
-    return transcript.parts[-1].bundle()["text/plain"]
+def shown(bench: TurnBench) -> str:
+    return bench.render_cell()["text/plain"]
 
 
 async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
-    bench = Bench(
+    bench = TurnBench(
         [truncated(say("The qu")), truncated(say("ick br")), reply(say("own fox."))],
         continues_answers=True,
     )
@@ -134,7 +123,7 @@ async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
 
 
 async def test_continuation_ends_after_the_maximum() -> None:
-    bench = Bench([truncated(say(f"<{n}>")) for n in range(9)], continues_answers=True)
+    bench = TurnBench([truncated(say(f"<{n}>")) for n in range(9)], continues_answers=True)
     assert (await bench.run()).status == "completed"
     assert len(bench.provider.requests) == MAX_ANSWER_CONTINUATIONS + 1 == 6
     assert bench.turn.text == "<0><1><2><3><4><5>"
@@ -158,9 +147,9 @@ async def test_continuation_ends_after_the_maximum() -> None:
 async def test_answers_that_are_not_continued(
     response: list[Any], continues_answers: bool, limits: Any
 ) -> None:
-    tool = PythonTool(lambda: "x", name="t")
-    request = RequestConfig(**limits)
-    bench = Bench(
+    tool = new_tool(lambda: "x", name="t")
+    request = limits
+    bench = TurnBench(
         [response, DONE], tools=[tool], continues_answers=continues_answers, request=request
     )
     await bench.run()
@@ -181,14 +170,14 @@ async def test_continuation_omits_reasoning_and_repeated_text() -> None:
         model_event("flush", 1),
         model_event("finished"),
     ]
-    bench = Bench([truncated(say("It was once upon a time")), again], continues_answers=True)
+    bench = TurnBench([truncated(say("It was once upon a time")), again], continues_answers=True)
     await bench.run()
     assert bench.turn.text == shown(bench) == "It was once upon a time there"
     assert [r.kind for r in bench.of("chat_response")] == ["message", "message"]
 
 
 async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
-    bench = Bench(
+    bench = TurnBench(
         [truncated(say("and so on")), truncated(say("and so on"))], continues_answers=True
     )
     await bench.run()
@@ -197,8 +186,8 @@ async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
 
 
 async def test_continuation_may_call_tools() -> None:
-    tool = PythonTool(lambda: "x", name="t")
-    bench = Bench(
+    tool = new_tool(lambda: "x", name="t")
+    bench = TurnBench(
         [truncated(say("Let me lo")), reply(say("ok."), call("t")), DONE],
         [tool],
         continues_answers=True,
@@ -213,7 +202,7 @@ async def test_interrupted_continuation_keeps_all_parts() -> None:
         model_event("text", 0, "message", "two "),
         jp.ProviderError("reset", kind="transient"),
     ]
-    bench = Bench([truncated(say("one ")), broken, reply(say("three"))], continues_answers=True)
+    bench = TurnBench([truncated(say("one ")), broken, reply(say("three"))], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "one two three"
 
@@ -223,7 +212,7 @@ async def test_refused_continuation_shows_the_recorded_text() -> None:
         model_event("text", 0, "message", " and bad"),
         model_event("finished", "refused"),
     ]
-    bench = Bench([truncated(say("Good")), refused], continues_answers=True)
+    bench = TurnBench([truncated(say("Good")), refused], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "Good"
     assert bench.shown_of("discard_text")
@@ -231,8 +220,12 @@ async def test_refused_continuation_shows_the_recorded_text() -> None:
 
 
 async def test_aborted_continuation_keeps_the_first_part() -> None:
-    bench = Bench([truncated(say("one ")), [model_event("text", 0, "message", "two "), forever]],
-                  person=FakePrompter(yes("abort")), continues_answers=True)  # fmt: skip
+    second = [model_event("text", 0, "message", "two "), forever]
+    bench = TurnBench(
+        [truncated(say("one ")), second],
+        person=FakePrompter(yes("abort")),
+        continues_answers=True,
+    )
     task = asyncio.create_task(bench.run())
     await until(lambda: display_event("show_text", "message", "two ") in bench.shown)
     bench.loop.interrupt()
@@ -244,7 +237,7 @@ async def test_aborted_continuation_keeps_the_first_part() -> None:
 @pytest.mark.parametrize("text", ['{"a": "lon', ""], ids=["in the middle", "before the first"])
 async def test_truncated_call_does_not_run(text: str) -> None:
     ran: list[int] = []
-    tool = PythonTool(lambda a="": ran.append(1), name="t")
+    tool = new_tool(lambda a="": ran.append(1), name="t")
     arguments = [model_event("call_arguments", 2, text)] if text else []
     cut_call: list[Any] = [
         model_event("call_start", 2, "c2", "t"),
@@ -253,7 +246,9 @@ async def test_truncated_call_does_not_run(text: str) -> None:
         LIMIT,
     ]
     whole = call("t", "c1", index=1)
-    bench = Bench([[*say("Now."), *whole, *cut_call], DONE], tools=[tool], continues_answers=True)
+    bench = TurnBench(
+        [[*say("Now."), *whole, *cut_call], DONE], tools=[tool], continues_answers=True
+    )
     await bench.run()
     assert ran == [1]
     last = bench.of("tool_call_response")[1]
@@ -262,14 +257,14 @@ async def test_truncated_call_does_not_run(text: str) -> None:
 
 
 async def test_complete_call_at_the_token_limit_runs() -> None:
-    tool = PythonTool(lambda: "x", name="t")
-    bench = Bench([truncated(say("Now."), call("t")), DONE], tools=[tool])
+    tool = new_tool(lambda: "x", name="t")
+    bench = TurnBench([truncated(say("Now."), call("t")), DONE], tools=[tool])
     await bench.run()
     assert [r.content for r in bench.of("tool_call_response")] == ["x"]
 
 
 async def test_separate_texts_stay_separate() -> None:
-    bench = Bench([reply(say("One."), say("Two.", index=1))])
+    bench = TurnBench([reply(say("One."), say("Two.", index=1))])
     await bench.run()
     ends = select_kind(bench.shown, "show_text", "end_of_text")
     assert list_kinds(ends) == ["show_text", "end_of_text"] * 2
@@ -284,12 +279,12 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
     ]
     with LoopbackServer(replies) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        bench = Bench([], continues_answers=True)
+        bench = TurnBench([], continues_answers=True)
         use_http_provider(bench, provider, "anthropic")
-        again = Bench([], stream=bench.stream)
+        again = TurnBench([], stream=bench.stream)
         try:
             await bench.run("Tell me.")
-            again = Bench([], stream=bench.stream)
+            again = TurnBench([], stream=bench.stream)
             use_http_provider(again, provider, "anthropic")
             await again.run("Really?")
         finally:
@@ -313,7 +308,7 @@ PART = model_event("text", 0, "message", "ick brown")
 
 async def test_continuation_that_breaks_off_stays_one_text() -> None:
     scripts = [truncated(say("The qu")), [PART, make_stream_error()], reply(say("ick brown fox"))]
-    bench = Bench(scripts, continues_answers=True)
+    bench = TurnBench(scripts, continues_answers=True)
     await bench.run()
     assert messages(bench) == ["The qu", "ick brown", " fox"]
     assert bench.turn.text == shown(bench) == "The quick brown fox"
@@ -336,7 +331,7 @@ async def test_continuation_that_breaks_off_stays_one_text() -> None:
 async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
     scripts: list[Any], kept: str
 ) -> None:
-    bench = Bench([*scripts, [model_event("finished", "refused")]], continues_answers=True)
+    bench = TurnBench([*scripts, [model_event("finished", "refused")]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == kept
     assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")
@@ -350,8 +345,8 @@ async def test_calls_of_one_answer_are_limited(
     made: int, ran: int, listed: int, more: str | None
 ) -> None:
     tool, runs = make_counting_tool()
-    request = RequestConfig(max_tool_calls=3)
-    bench = Bench([reply(calls(made)), DONE], tools=[tool], request=request)
+    request = {"max_tool_calls": 3}
+    bench = TurnBench([reply(calls(made)), DONE], tools=[tool], request=request)
     assert (await bench.run()).status == "completed"
     assert len(runs) == ran
     assert len(bench.of("tool_call_request")) == listed
@@ -374,10 +369,10 @@ async def test_calls_of_one_answer_are_limited(
 
 async def test_without_a_limit_all_calls_run() -> None:
     tool, runs = make_counting_tool()
-    bench = Bench([reply(calls(150)), DONE], [tool], request=RequestConfig(max_tool_calls=0))
+    bench = TurnBench([reply(calls(150)), DONE], [tool], request={"max_tool_calls": 0})
     await bench.run()
     assert len(runs) == 150
-    assert RequestConfig().max_tool_calls == 128
+    assert configured({}).assistant.request.max_tool_calls == 128
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
@@ -386,7 +381,7 @@ async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> Non
     with LoopbackServer([Reply(tool_calls=many), "Done."]) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         tool, _ = make_counting_tool()
-        bench = Bench([], tools=[tool], request=RequestConfig(max_tool_calls=2))
+        bench = TurnBench([], tools=[tool], request={"max_tool_calls": 2})
         use_http_provider(bench, provider, protocol)
         try:
             assert (await bench.run()).status == "completed"
@@ -400,7 +395,7 @@ async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> Non
 async def test_surplus_call_with_bad_arguments_is_reported_as_surplus() -> None:
     tool, _ = make_counting_tool()
     broken = call("t", "c1", index=2, text="[")
-    bench = Bench([reply(calls(1), broken), DONE], [tool], request=RequestConfig(max_tool_calls=1))
+    bench = TurnBench([reply(calls(1), broken), DONE], [tool], request={"max_tool_calls": 1})
     await bench.run()
     assert contents_of(bench)[1].startswith("This call did not run")
     assert [event.call_id for event in bench.shown_of("tool_begins")] == ["c0"]

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.change_marks import NoAnswer, read_no_answer
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.interrupted_turns import (
     CuttingCell,
     gated_reply,
@@ -19,15 +17,11 @@ from tests.agent.interrupted_turns import (
     menus,
     one_interrupt,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import DONE, call, reply, say
 from tests.kit.models import model_event
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 STREAMING = [
@@ -41,7 +35,7 @@ STREAMING = [
 async def test_continue_keeps_the_same_stream() -> None:
     gate = asyncio.Event()
     person = FakePrompter(yes("continue"))
-    bench = Bench([gated_reply(gate)], person=person, config=interrupt_config())
+    bench = TurnBench([gated_reply(gate)], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -66,11 +60,11 @@ async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> 
         chosen.set()
         return yes("abort")
 
-    bench = Bench([gated_reply(gate)], person=FakePrompter(choose), config=interrupt_config())
+    bench = TurnBench([gated_reply(gate)], person=FakePrompter(choose), config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert (end.status, chosen.is_set()) == ("interrupted", True)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
-    assert read_no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+    assert bench.entries[-1].metadata["no_answer"]["ended"] == "interrupted"
 
 
 async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> None:
@@ -92,7 +86,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
             loop.call_soon(bench.loop.interrupt)  # before the answer may continue
 
     person = FakePrompter(choose, yes("abort"))
-    bench = Bench([gated_reply(gate)], person=person, config=interrupt_config())
+    bench = TurnBench([gated_reply(gate)], person=person, config=interrupt_config())
     bench.use(display=show)
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
@@ -114,7 +108,7 @@ async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> 
         return yes("continue")
 
     scripts = [response, reply(say(" the rest"))]
-    bench = Bench(scripts, person=FakePrompter(choose), config=interrupt_config())
+    bench = TurnBench(scripts, person=FakePrompter(choose), config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "completed"
     assert bench.turn.text == "So far\n\n the rest"
@@ -123,7 +117,9 @@ async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> 
 
 async def test_reply_is_sent_with_the_partial_answer() -> None:
     person = FakePrompter(yes("reply"), yes("Shorter, please."))
-    bench = Bench([[*say("So far")[:1], forever], DONE], person=person, config=interrupt_config())
+    bench = TurnBench(
+        [[*say("So far")[:1], forever], DONE], person=person, config=interrupt_config()
+    )
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "completed"
     assert bench.kinds() == [
@@ -146,16 +142,16 @@ async def test_reply_is_sent_with_the_partial_answer() -> None:
 
 async def test_cancelled_or_blank_reply_returns_to_the_menu() -> None:
     person = FakePrompter(yes("reply"), CANCELLED, yes("reply"), yes("  "), yes("stop"))
-    bench = Bench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
+    bench = TurnBench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
     assert menus(person) == [STREAMING] * 3
 
 
 async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
-    tool = PythonTool(lambda: "x", name="t")
+    tool = new_tool(lambda: "x", name="t")
     scripts: list[Any] = [reply(say("Before."), call("t")), [*say("So far")[:1], forever]]
-    bench = Bench(
+    bench = TurnBench(
         scripts, tools=[tool], person=FakePrompter(yes("abort")), config=interrupt_config()
     )
     end = await one_interrupt(bench, has_said(bench))
@@ -168,7 +164,7 @@ async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
 
 async def test_interrupt_of_the_stream_menu_ends_the_turn() -> None:
     person = FakePrompter(forever)
-    bench = Bench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
+    bench = TurnBench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -194,7 +190,7 @@ async def test_configured_action_for_streaming_needs_no_menu(
 ) -> None:
     gate = asyncio.Event()
     person = FakePrompter(*([yes("Hm.")] if action == "reply" else []))
-    bench = Bench(
+    bench = TurnBench(
         [gated_reply(gate), DONE], person=person, config=interrupt_config(streaming=action)
     )
     task = asyncio.create_task(bench.run())
@@ -224,7 +220,7 @@ async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
         return yes("continue")
 
     broken: list[Any] = [*say("So far")[:1], jp.ProviderError("reset", kind="transient")]
-    bench = Bench([broken, DONE], person=FakePrompter(choose), config=interrupt_config())
+    bench = TurnBench([broken, DONE], person=FakePrompter(choose), config=interrupt_config())
     bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("completed", "So far\n\nDone.")
@@ -236,14 +232,14 @@ async def test_next_turn_works_after_every_choice() -> None:
         gate.set()
         hold = asyncio.Event()
         response: list[Any] = [*say("So far")[:1], hold.wait, *reply(say("", index=9))]
-        bench = Bench([response], person=FakePrompter(yes(choice)), config=interrupt_config())
+        bench = TurnBench([response], person=FakePrompter(yes(choice)), config=interrupt_config())
         task = asyncio.create_task(bench.run())
         await until(has_said(bench))
         bench.loop.interrupt()
         await until(lambda b=bench: b.person.asked)  # type: ignore[misc]
         hold.set()
         await task
-        again = Bench([DONE], stream=bench.stream)
+        again = TurnBench([DONE], stream=bench.stream)
         assert (await again.run("And now?")).status == "completed"
         assert again.turn.text == "Done."
 
@@ -256,7 +252,7 @@ async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> N
         await forever()
 
     broken: list[Any] = [*say("So far")[:1], jp.ProviderError("reset", kind="transient")]
-    bench = Bench([broken], person=FakePrompter(yes("abort")), config=interrupt_config())
+    bench = TurnBench([broken], person=FakePrompter(yes("abort")), config=interrupt_config())
     bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("interrupted", "So far")
@@ -276,7 +272,7 @@ async def test_second_interrupt_before_a_reply_is_sent_stops_the_turn() -> None:
 
     person = FakePrompter(yes("reply"), yes("Shorter, please."))
     script: list[Any] = [*say("So far")[:1], lingers]
-    bench = Bench([script, DONE], person=person, config=interrupt_config())
+    bench = TurnBench([script, DONE], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -296,7 +292,7 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
             await forever()  # a connection that does not close
 
     person = FakePrompter(yes("stop"))
-    bench = Bench([[*say("So far")[:1], stubborn]], person=person, config=interrupt_config())
+    bench = TurnBench([[*say("So far")[:1], stubborn]], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -316,7 +312,7 @@ async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
         model_event("text", 1, "reasoning", "Hm"),
         *call("t", index=2),
     ]
-    bench = Bench(
+    bench = TurnBench(
         [[model_event("usage", output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]]
     )
     await interrupt_twice(
@@ -334,10 +330,10 @@ async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
 
 
 async def test_interrupt_before_any_content_marks_the_request_as_unanswered() -> None:
-    bench = Bench([[forever]])
+    bench = TurnBench([[forever]])
     await interrupt_twice(bench, lambda: bench.provider.requests)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
-    assert read_no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+    assert bench.entries[-1].metadata["no_answer"]["ended"] == "interrupted"
 
 
 @pytest.mark.parametrize("choice", ["continue", "reply"])
@@ -353,7 +349,7 @@ async def test_continue_and_reply_release_the_cell_while_the_model_answers(choic
 
     first: list[Any] = [*say("So far")[:1], wait, *reply(say("", index=9))]
     person = FakePrompter(choose, *([yes("Hm.")] if choice == "reply" else []))
-    bench = Bench([first, DONE], person=person)
+    bench = TurnBench([first, DONE], person=person)
     cell = CuttingCell()
     bench.use(cell=cell)
     task = asyncio.create_task(bench.run())
@@ -365,7 +361,7 @@ async def test_continue_and_reply_release_the_cell_while_the_model_answers(choic
 
 
 async def test_interrupt_at_the_end_of_the_last_answer_stops_the_turn() -> None:
-    bench = Bench([DONE])
+    bench = TurnBench([DONE])
     loop = asyncio.get_running_loop()
 
     def on_change() -> None:

@@ -10,12 +10,13 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.agent.permission_rules import SessionRules
-from jp_nb.config.partial import merge_partials
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, not_answered
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+from tests.support.partials import merge
 
 GET = {"when": {"method": "GET"}, "run": "unattended"}
 DELETE = {"when": {"method": "DELETE"}, "run": "skip"}
@@ -43,12 +44,12 @@ class Fetch:
 
         config = for_tool("fetch", **settings)
         if star is not None:
-            config = merge_partials(config, for_tool("*", **star))
+            config = merge(config, for_tool("*", **star))
         options: dict[str, Any] = {} if covers is None else {"covers": covers}
         calls = [call("fetch", f"c{n}", text=json.dumps(x)) for n, x in enumerate(arguments)]
-        self.bench = Bench(
+        self.bench = TurnBench(
             [*(reply(each) for each in calls), DONE],
-            tools=[PythonTool(fetch, **options)],
+            tools=[new_tool(fetch, **options)],
             person=FakePrompter(*ends, away=away),
             config=config,
         )
@@ -379,7 +380,9 @@ async def test_other_calls_of_the_response_follow_a_rule_that_was_just_kept() ->
 
     parts = [call("fetch", f"c{n}", index=n, text='{"path": "a"}') for n in range(3)]
     person = FakePrompter(*KEEP)
-    bench = Bench([reply(*parts), DONE], [PythonTool(fetch)], person, for_tool("fetch", run="ask"))
+    bench = TurnBench(
+        [reply(*parts), DONE], [new_tool(fetch)], person, for_tool("fetch", run="ask")
+    )
     bench.use(kept_rules=SessionRules())
     await bench.run()
     assert (seen, len(person.asked)) == (["a", "a", "a"], 2)
@@ -391,9 +394,9 @@ async def test_tool_that_proposes_a_rule_for_itself_needs_the_user() -> None:
         return jp.Success("ok", config={"conversation": {"tools": {"grow": {"rules": rules}}}})
 
     access = {"config": [{"path": "conversation.tools", "write": "insecure_allow"}]}
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("grow")), DONE],
-        tools=[PythonTool(grow)],
+        tools=[new_tool(grow)],
         person=FakePrompter(away="headless"),
         config=for_tool("grow", access=access, run="unattended"),
     )

@@ -11,21 +11,15 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.change_review import approval_prompt
-from jp_nb.config.partial import merge_partials
 from jp_nb.rendering.prompt_text import format_asking_tool
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    make_result_tool,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, failure, new_prompt, not_answered, unavailable
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+from tests.support.partials import merge
 
 DELFT = '{"city": "Delft"}'
 TIMED_OUT = not_answered("timed_out", "form")
@@ -42,16 +36,16 @@ class Weather:
             self.seen.append({"city": city, "days": days})
             return f"rain in {city}"
 
-        self.tool = PythonTool(weather)
+        self.tool = new_tool(weather)
 
 
 async def run_with_decisions(
     *ends: Any, mode: str = "ask", calls: int = 1
-) -> tuple[Bench, Weather]:
+) -> tuple[TurnBench, Weather]:
     """A turn that calls the tool `weather`, with these outcomes of prompts."""
     weather = Weather()
     made = [call("weather", f"c{n}", index=n, text=DELFT) for n in range(calls)]
-    bench = Bench(
+    bench = TurnBench(
         [reply(*made), DONE],
         tools=[weather.tool],
         person=FakePrompter(*ends),
@@ -61,7 +55,7 @@ async def run_with_decisions(
     return bench, weather
 
 
-def response(bench: Bench) -> Any:
+def response(bench: TurnBench) -> Any:
     return bench.of("tool_call_response")[0]
 
 
@@ -218,11 +212,11 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
 
 async def delivered(
     *ends: Any, mode: str = "ask", outcome: jp.Outcome | None = None, away: str | None = None
-) -> tuple[Bench, Any]:
+) -> tuple[TurnBench, Any]:
     made = outcome or jp.Success("a secret")
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("t")), DONE],
-        tools=[PythonTool(lambda: made, name="t")],
+        tools=[new_tool(lambda: made, name="t")],
         person=FakePrompter(*ends, away=away),
         config=for_tool("t", result=mode),
     )
@@ -342,9 +336,9 @@ async def test_call_is_shown_before_its_permission_prompt() -> None:
         shown.extend(begins.name for begins in bench.shown_of("tool_begins"))
         return yes("run")
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("t")), DONE],
-        tools=[PythonTool(lambda: "x", name="t")],
+        tools=[new_tool(lambda: "x", name="t")],
         person=FakePrompter(run),
         config=for_tool("t", run="ask"),
     )
@@ -380,16 +374,16 @@ async def tools_asked_about(change: Any) -> list[str]:
 
     made = for_tool("cmd", **COMMAND)
     rules = [CONFIGURES, {"path": "assistant", "write": True}]
-    bench = Bench(
+    bench = TurnBench(
         [
             reply(call("cmd", "c1")),
             reply(call("changes", "c2")),
             reply(call("cmd", "c3"), call("cmd", "c4", index=2)),
             DONE,
         ],
-        tools=[PythonTool(changes)],
+        tools=[new_tool(changes)],
         person=FakePrompter(yes("run_turn"), yes("apply"), yes("skip"), yes("skip")),
-        config=merge_partials(made, for_tool("changes", access={"config": rules})),
+        config=merge(made, for_tool("changes", access={"config": rules})),
     )
     await bench.run()
     return texts(bench.person.asked)
@@ -414,23 +408,23 @@ async def test_permission_for_the_turn_survives_other_changes() -> None:
 
 async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> None:
     seen: list[str] = []
-    tools: dict[str, PythonTool] = {}
+    tools: dict[str, Any] = {}
 
     def define(word: str) -> None:
         def greet() -> str:
             seen.append(word)
             return word
 
-        tools["greet"] = PythonTool(greet)
+        tools["greet"] = new_tool(greet)
 
     def redefine() -> jp.Success:
         define("new")
         return jp.Success("Done.", config={"assistant": {"name": "Bo"}})
 
     define("old")
-    tools["redefine"] = PythonTool(redefine)
+    tools["redefine"] = new_tool(redefine)
     rules = [{"path": "assistant", "write": True, "apply": "unattended"}]
-    bench = Bench(
+    bench = TurnBench(
         [
             reply(call("greet", "c1")),
             reply(call("greet", "c2")),
@@ -440,7 +434,7 @@ async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> 
         ],
         executors={"python": tools},
         person=FakePrompter(yes("run_turn"), yes("skip")),
-        config=merge_partials(
+        config=merge(
             for_tool("greet", source="python", run="ask"),
             for_tool("redefine", source="python", access={"config": rules}),
         ),
@@ -461,9 +455,9 @@ async def asked_about_code(*codes: str, ends: list[Any], **settings: Any) -> tup
     made = [
         call("run_sql", f"c{n}", text=json.dumps({"query": code})) for n, code in enumerate(codes)
     ]
-    bench = Bench(
+    bench = TurnBench(
         [*(reply(each) for each in made), DONE],
-        tools=[PythonTool(run_sql, covers="arguments")],
+        tools=[new_tool(run_sql, covers="arguments")],
         person=FakePrompter(*ends),
         config=for_tool("run_sql", run="ask", **settings),
     )
@@ -500,7 +494,7 @@ async def test_permission_for_the_turn_covers_one_command_line() -> None:
     made["command"] = {"program": "sh", "args": ["-c", "{{ tool.arguments.line }}"]}
     made["parameters"] = {"line": {"type": "string", "required": True}}
     lines = [json.dumps({"line": line}) for line in ("echo a", "echo a", "echo b")]
-    bench = Bench(
+    bench = TurnBench(
         [*(reply(call("cmd", f"c{n}", text=line)) for n, line in enumerate(lines)), DONE],
         person=FakePrompter(yes("run_turn"), yes("skip")),
         config=for_tool("cmd", **made),
@@ -527,8 +521,8 @@ async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) 
         await asyncio.sleep(0.5)
         return yes("run")
 
-    tool = PythonTool(slow if kind == "def" else slow_too, name="slow", run="ask")
-    bench = Bench(
+    tool = new_tool(slow if kind == "def" else slow_too, name="slow", run="ask")
+    bench = TurnBench(
         [reply(call("slow")), reply(say("Done."))], tools=[tool], person=FakePrompter(thinks)
     )
     await bench.run()
@@ -555,7 +549,7 @@ async def test_decision_for_the_turn_also_answers_waiting_prompts(
 ) -> None:
     person = FakePrompter(yes(decision))
     both = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench(
+    bench = TurnBench(
         [both, reply(call("t", "c3")), DONE],
         tools=[make_result_tool("x")],
         person=person,
@@ -574,7 +568,7 @@ async def test_decision_for_the_turn_also_answers_waiting_prompts(
     ],
 )
 async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, content: str) -> None:
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("t")), DONE], tools=[make_result_tool("secret")], config=for_tool("t", **config)
     )
     await bench.run()
@@ -585,7 +579,7 @@ async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, conte
 
 @pytest.mark.parametrize("setting", ["run", "result"])
 async def test_decision_without_a_user_is_an_error_that_names_its_setting(setting: str) -> None:
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("t")), DONE],
         tools=[make_result_tool("secret")],
         person=FakePrompter(away="no kernel"),
@@ -606,7 +600,7 @@ async def test_decision_without_a_user_is_an_error_that_names_its_setting(settin
 
 
 async def test_failed_delivery_prompt_withholds_the_result() -> None:
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("t")), DONE],
         tools=[make_result_tool("secret")],
         person=FakePrompter(RuntimeError("gone")),

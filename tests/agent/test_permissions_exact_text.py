@@ -32,11 +32,12 @@ from jp_nb.text import (
     spell_prose,
     unspell,
 )
-from jp_nb.toolkit.python import PythonTool
 from jp_nb.toolkit.templates import TemplateError, render
-from tests.agent.turn_bench import Bench, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, new_prompt
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.exact_blocks import SPELLED, blocks, parse_object, parse_text
 from tests.support.fakes import FakePrompter, for_tool, yes
 
@@ -214,9 +215,9 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[Any, dict[str, Any]
         seen.append(value)
         return "done"
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("tool", text=json.dumps({"value": arguments}))), reply(say("Done."))],
-        tools=[PythonTool(tool)],
+        tools=[new_tool(tool)],
         person=FakePrompter(yes("run")),
         config=for_tool("tool", run="ask"),
     )
@@ -245,7 +246,7 @@ async def run_command(
 ) -> tuple[list[Any], Any]:
     """The prompts about a call of the tool `cmd`, and its response."""
     config: Any = {"source": "local", "command": command, "run": "ask"} | settings
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("cmd", text=text)), reply(say("Done."))],
         person=FakePrompter(*ends),
         config=for_tool("cmd", **config),
@@ -419,9 +420,9 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         typed: JsonValue = {"n": box.unspell_edited(box.shown)}
         return form_end((answered(typed, "form"),))
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
-        tools=[PythonTool(_notes(seen), name="tool")],
+        tools=[new_tool(_notes(seen), name="tool")],
         person=FakePrompter(submit),
         config=for_tool("tool", run="edit"),
     )
@@ -434,9 +435,9 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
 @pytest.mark.parametrize(("typed", "runs"), [("true", True), ("1.0", 1.0)])
 async def test_edit_from_one_to_true_is_an_edit(typed: str, runs: Any) -> None:
     seen: list[Any] = []
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("tool", text='{"n": 1}')), reply(say("Done."))],
-        tools=[PythonTool(_notes(seen), name="tool")],
+        tools=[new_tool(_notes(seen), name="tool")],
         person=FakePrompter(yes("edit"), yes({"n": typed})),
         config=for_tool("tool", run="ask"),
     )
@@ -467,9 +468,9 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
         assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
         return answered(box.unspell_edited(f"{box.shown}!"), "form")
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("tool")), reply(say("Done."))],
-        tools=[PythonTool(lambda: content, name="tool")],
+        tools=[new_tool(lambda: content, name="tool")],
         person=FakePrompter(edit, submit),
         config=for_tool("tool", result="ask"),
     )

@@ -12,11 +12,12 @@ import jp_nb as jp
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.transcript import render_call
 from jp_nb.toolkit.parameters import TextArgument, text_arguments
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, new_prompt
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 CODE = "print(1)\nif x:\n\treturn \u202e2 \n"
@@ -38,14 +39,14 @@ class Runner:
             self.seen.append((code, page, times))
             return "ran"
 
-        self.tools = [PythonTool(run), PythonTool(many)]
+        self.tools = [new_tool(run), new_tool(many)]
 
 
 async def run_with_decisions(
     name: str, arguments: dict[str, Any], *ends: Any
-) -> tuple[Bench, Runner]:
+) -> tuple[TurnBench, Runner]:
     runner = Runner()
-    bench = Bench(
+    bench = TurnBench(
         [reply(call(name, "c1", text=json.dumps(arguments))), reply(say("Done."))],
         tools=runner.tools,
         person=FakePrompter(*ends),
@@ -55,7 +56,7 @@ async def run_with_decisions(
     return bench, runner
 
 
-def exhibits(bench: Bench, number: int = 0) -> Any:
+def exhibits(bench: TurnBench, number: int = 0) -> Any:
     prompt = bench.person.asked[number]
     assert is_kind(prompt, "decision_prompt")
     return prompt.exhibits

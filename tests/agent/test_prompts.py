@@ -11,9 +11,10 @@ import pytest
 import jp_nb as jp
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.questions import prompt_end
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 SURE = jp.Question.boolean("sure", "Sure?")
@@ -27,7 +28,7 @@ def answers(tmp_path: Path, text: str) -> SessionAnswers:
     return found
 
 
-def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> Bench:
+def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> TurnBench:
     """A turn in which the model calls a tool that asks and then changes the configuration."""
 
     def deploy(ctx: jp.ToolContext) -> jp.Success | jp.NeedsInput:
@@ -37,8 +38,8 @@ def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config:
             return jp.Success(f"not changed: {ctx.delta_rejection.reason}")
         return jp.Success("deployed", config={"assistant": {"name": "Ada"}})
 
-    tool = PythonTool(deploy, access=[jp.ConfigRule("assistant.name", write=True)])
-    bench = Bench(
+    tool = new_tool(deploy, access=[jp.ConfigRule("assistant.name", write=True)])
+    bench = TurnBench(
         [reply(call("deploy", "c1")), reply(say("Done."))],
         tools=[tool],
         person=person,

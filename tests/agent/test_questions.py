@@ -16,11 +16,11 @@ from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.validation import validate_config
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.transcript import Transcript
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, MockInquiryBackend, call, reply, say
+from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
 from tests.kit.questions import failure, not_answered, unavailable
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.entries import without_ids
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
@@ -40,16 +40,16 @@ E_ASSISTANT = (
 
 def ask_user_bench(
     arguments: str = ASK, *, person: FakePrompter, answer: dict[str, Any] | None = None
-) -> Bench:
+) -> TurnBench:
     """A turn in which the model calls ask_user and then says that it is done."""
     config = for_tool("ask_user", questions={"answer": answer}) if answer else {}
     scripts = [reply(call("ask_user", text=arguments)), reply(say("Done."))]
-    return Bench(scripts, person=person, config=config)
+    return TurnBench(scripts, person=person, config=config)
 
 
 def make_asking_tool(
     question: jp.Question, *, name: str = "deploy", runs: list[Any] | None = None
-) -> PythonTool:
+) -> Any:
     """A tool that asks `question` and returns the answer it was given."""
 
     def function(ctx: jp.ToolContext) -> jp.Outcome:
@@ -59,7 +59,7 @@ def make_asking_tool(
             return jp.NeedsInput(question)
         return jp.Success(f"got {ctx.answers[question.id]!r}")
 
-    return PythonTool(function, name=name)
+    return new_tool(function, name=name)
 
 
 def tool_bench(
@@ -69,20 +69,20 @@ def tool_bench(
     config: dict[str, JsonValue] | None = None,
     runs: list[Any] | None = None,
     cycles: int = 1,
-) -> Bench:
+) -> TurnBench:
     """A turn in which the model calls a tool that asks `question`, once in each cycle."""
     partial = for_tool("deploy", questions={question.id: config}) if config else {}
     scripts = [reply(call("deploy", f"c{n}")) for n in range(1, cycles + 1)]
     tool = make_asking_tool(question, runs=runs)
-    return Bench([*scripts, reply(say("Done."))], tools=[tool], person=person, config=partial)
+    return TurnBench([*scripts, reply(say("Done."))], tools=[tool], person=person, config=partial)
 
 
-def only_response(bench: Bench) -> Any:
+def only_response(bench: TurnBench) -> Any:
     [response] = bench.of("tool_call_response")
     return response
 
 
-def only_end(bench: Bench) -> tuple[str, str | None]:
+def only_end(bench: TurnBench) -> tuple[str, str | None]:
     [entry] = bench.of("inquiry_response")
     return entry.outcome, entry.reason
 
@@ -157,11 +157,9 @@ async def test_question_is_recorded_as_declared_under_every_label(label: str | N
 async def test_transcript_shows_the_question_alone() -> None:
     bench = ask_user_bench(person=FakePrompter(yes(True)))
     await bench.run()
-    transcript = Transcript()
-    for event in bench.shown:
-        transcript.add(event)
-    assert transcript.parts[-1].bundle()["text/plain"] == "? Assistant: Ship it? → Yes\nDone."
-    assert "ask_user" not in transcript.parts[-1].bundle()["text/markdown"]
+    shown = bench.render_cell()
+    assert shown["text/plain"] == "? Assistant: Ship it? → Yes\nDone."
+    assert "ask_user" not in shown["text/markdown"]
 
 
 @pytest.mark.req("R083-59")
@@ -190,7 +188,7 @@ def test_prompt_labels_merge_across_layers() -> None:
 @pytest.mark.req("R083-52")
 async def test_builtin_under_another_name_is_not_found() -> None:
     config = for_tool("mine", source="builtin.ask_user")
-    bench = Bench([reply(call("mine", text=ASK)), reply(say("Oh."))], config=config)
+    bench = TurnBench([reply(call("mine", text=ASK)), reply(say("Oh."))], config=config)
     await bench.run()
     response = only_response(bench)
     assert (response.content, response.is_error) == ("Tool not found: mine", True)
@@ -308,8 +306,8 @@ async def test_presence_of_a_user_is_checked_for_each_question() -> None:
         person.away = AWAY  # between the start of the turn and the question
         return jp.NeedsInput(EXCLUSIVE)
 
-    tool = PythonTool(leave, name="deploy")
-    bench = Bench([reply(call("deploy")), reply(say("Done."))], tools=[tool], person=person)
+    tool = new_tool(leave, name="deploy")
+    bench = TurnBench([reply(call("deploy")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert only_response(bench).content == E_NOTTY.format("deploy")
     assert person.asked == []
@@ -372,8 +370,8 @@ async def test_secret_answer_reaches_the_tool_alone() -> None:
         runs.append(dict(ctx.answers))
         return jp.NeedsInput(question) if not ctx.answers else jp.Success("in")
 
-    tool = PythonTool(login, name="login")
-    bench = Bench([reply(call("login")), reply(say("Done."))], tools=[tool], person=person)
+    tool = new_tool(login, name="login")
+    bench = TurnBench([reply(call("login")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert runs == [{}, {"pass": "hunter2"}]
     assert only_end(bench) == ("redacted", None)
@@ -508,10 +506,10 @@ async def test_attempts_are_numbered_across_calls_with_one_id() -> None:
     def stubborn(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.Success("ok") if ctx.answers.get("sure") else jp.NeedsInput(OPEN)
 
-    tool = PythonTool(stubborn, name="deploy")
+    tool = new_tool(stubborn, name="deploy")
     person = FakePrompter(yes(False), yes(True), yes(True))
     scripts = [reply(call("deploy", "same")), reply(call("deploy", "same")), reply(say("Done."))]
-    bench = Bench(scripts, tools=[tool], person=person)
+    bench = TurnBench(scripts, tools=[tool], person=person)
     await bench.run()
     assert [e.id for e in bench.of("inquiry_request")] == [
         "same.sure.1",
@@ -532,9 +530,11 @@ async def test_questions_of_one_run_are_answered_in_order() -> None:
         runs.append(dict(ctx.answers))
         return jp.Success("ok") if ctx.answers else jp.NeedsInput(*questions)
 
-    tool = PythonTool(three, name="three")
+    tool = new_tool(three, name="three")
     person = FakePrompter(yes("1"), yes("1234"), yes("3"))
-    bench = Bench([reply(call("three", "c1")), reply(say("Done."))], tools=[tool], person=person)
+    bench = TurnBench(
+        [reply(call("three", "c1")), reply(say("Done."))], tools=[tool], person=person
+    )
     await bench.run()
     assert runs == [{}, {"a": "1", "b": "1234", "c": "3"}]
     opened = [(e.id, e.question.text) for e in bench.of("inquiry_request")]
@@ -546,9 +546,9 @@ async def test_cancelled_question_ends_a_call_with_several_questions() -> None:
     def two(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.NeedsInput(jp.Question.text("a", "a?"), jp.Question.text("b", "b?"))
 
-    tool = PythonTool(two, name="two")
+    tool = new_tool(two, name="two")
     person = FakePrompter(CANCELLED)
-    bench = Bench([reply(call("two")), reply(say("Done."))], tools=[tool], person=person)
+    bench = TurnBench([reply(call("two")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert len(person.asked) == 1
     assert only_response(bench).content == "Tool input cancelled by user."
@@ -560,9 +560,9 @@ async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
     def many(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.Success(str(len(ctx.answers))) if ctx.answers else jp.NeedsInput(*questions)
 
-    tool = PythonTool(many, name="many")
+    tool = new_tool(many, name="many")
     config = for_tool("many", questions={q.id: {"answer": "x"} for q in questions})
-    bench = Bench([reply(call("many")), reply(say("Done."))], tools=[tool], config=config)
+    bench = TurnBench([reply(call("many")), reply(say("Done."))], tools=[tool], config=config)
     await bench.run()
     assert only_response(bench).content == str(MAX_QUESTIONS)
 
@@ -572,8 +572,8 @@ async def test_transient_flag_of_a_failure_is_not_recorded() -> None:
     def function() -> Any:
         return failure("Disk full. Try again later.", transient=True)
 
-    tool = PythonTool(function, name="deploy")
-    bench = Bench([reply(call("deploy")), reply(say("Done."))], tools=[tool])
+    tool = new_tool(function, name="deploy")
+    bench = TurnBench([reply(call("deploy")), reply(say("Done."))], tools=[tool])
     await bench.run()
     assert without_ids(bench.stream.raw[3]) | {"timestamp": ""} == {
         "timestamp": "",

@@ -12,7 +12,6 @@ from pydantic import JsonValue
 import jp_nb as jp
 from jp_nb.agent.interrupts import USER_STOPPED_VERDICT, stopped_call_text
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,
@@ -24,10 +23,12 @@ from tests.agent.ask_turns import (
     responses,
     structured_result,
 )
-from tests.agent.turn_bench import Bench, call
+from tests.agent.turn_bench import call
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, not_answered
 from tests.kit.screens import display_event
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 STOPPED_FIRST = "the user stopped the turn first"
@@ -128,7 +129,7 @@ class Slow:
                 self.cut = True
             return ""
 
-        self.tools = [PythonTool(dig)]
+        self.tools = [new_tool(dig)]
 
 
 @pytest.mark.req("RPI-76", "RPI-77", "HB-11", "HB-12")
@@ -175,7 +176,7 @@ async def test_stop_reports_finished_calls_as_undelivered() -> None:
         FakePrompter(stop),
         ask_call(DATABASE, call_id="c1"),
         call("dig", "c2", index=2),
-        tools=[PythonTool(lambda: "dug", name="dig")],
+        tools=[new_tool(lambda: "dug", name="dig")],
         config=for_tool("dig", result="ask"),
     )
     assert (await bench.run()).status == "stopped"
@@ -272,7 +273,7 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
         name = jp.Question.text("name", "Name?")
         return jp.NeedsInput(size.with_required(False), name.with_required(False))
 
-    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[new_tool(plan)])
     await bench.run()
     assert responses(bench) == [('{"size": "M", "name": null}', False)]
 
@@ -281,7 +282,7 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
             jp.Question.select("size", "Size?", ["S", "M"]), jp.Question.text("a", "A?")
         )
 
-    bench = make_bench(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
+    bench = make_bench(FakePrompter(LATE), call("must"), tools=[new_tool(must)])
     await bench.run()
     assert responses(bench) == [(END_WORDS["timed_out"].response, False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
@@ -296,7 +297,7 @@ async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
             return jp.Success(json.dumps(dict(ctx.answers)))
         return jp.NeedsInput(size, jp.Question.text("a", "A?"), partial=True)
 
-    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[new_tool(plan)])
     await bench.run()
     assert responses(bench) == [("{}", False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
@@ -308,7 +309,7 @@ async def test_question_is_recorded_with_default_and_required() -> None:
     def plan(ctx: jp.ToolContext) -> jp.Outcome:
         return jp.Success() if ctx.ends else jp.NeedsInput(asked)
 
-    bench = make_bench(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(yes("S")), call("plan"), tools=[new_tool(plan)])
     await bench.run()
     raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
     assert raw["question"] == {
@@ -334,7 +335,7 @@ async def test_tool_that_takes_partial_answers_reads_each_end(
         return jp.Success("")
 
     bench = make_bench(
-        FakePrompter(not_answered(how, "form")), call("plan"), tools=[PythonTool(plan)]
+        FakePrompter(not_answered(how, "form")), call("plan"), tools=[new_tool(plan)]
     )
     await bench.run()
     assert seen == [({}, {"a": how, "b": how})]
@@ -345,7 +346,7 @@ def user_at_menu(*choices: Any, open_form: Any = forever) -> FakePrompter:
     return FakePrompter(open_form, *choices)
 
 
-async def interrupt_form(bench: Bench, *, forms: int = 1) -> Any:
+async def interrupt_form(bench: TurnBench, *, forms: int = 1) -> Any:
     task = asyncio.create_task(bench.run())
     person = bench.person
     await until(lambda: len(person.asked) >= forms)
@@ -364,7 +365,7 @@ async def test_interrupt_closes_the_form() -> None:
     assert structured_or_none(bench) is None
 
 
-def structured_or_none(bench: Bench) -> Any:
+def structured_or_none(bench: TurnBench) -> Any:
     return bench.of("tool_call_response")[0].metadata.get("structured")
 
 
@@ -400,7 +401,7 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
         person,
         call("press", "c1"),
         ask_call(DATABASE, call_id="c2", index=2),
-        tools=[PythonTool(press)],
+        tools=[new_tool(press)],
     )
     task = asyncio.create_task(bench.run())
     if choice == "continue":

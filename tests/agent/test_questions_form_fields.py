@@ -9,20 +9,13 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
 import jp_nb as jp
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    EventProvider,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
-from tests.kit.models import model_event
+from tests.kit.models import EventProvider, model_event
 from tests.kit.questions import answered, not_answered
 from tests.kit.questions import form_end as kit_form_end
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench, new_question_model
 from tests.support.fakes import FakePrompter, for_tool
 
 
@@ -49,7 +42,7 @@ TRIP = jp.Question.form("trip", Trip)
 GOOD = {"city": "Delft", "days": 2, "with_whom": ["family"]}
 
 
-def make_form_tool(*questions: jp.Question, got: list[Any] | None = None) -> PythonTool:
+def make_form_tool(*questions: jp.Question, got: list[Any] | None = None) -> Any:
     """A tool that asks all `questions` at once, and returns the answers."""
 
     def plan(ctx: jp.ToolContext) -> jp.Outcome:
@@ -59,12 +52,12 @@ def make_form_tool(*questions: jp.Question, got: list[Any] | None = None) -> Pyt
             got.extend(each.validated(ctx.answers[each.id]) for each in questions)
         return jp.Success(json.dumps(ctx.answers))
 
-    return PythonTool(plan)
+    return new_tool(plan)
 
 
-def turn(person: FakePrompter, *questions: jp.Question, **more: Any) -> Bench:
+def turn(person: FakePrompter, *questions: jp.Question, **more: Any) -> TurnBench:
     got = more.pop("got", None)
-    return Bench(
+    return TurnBench(
         [reply(call("plan")), DONE],
         tools=[make_form_tool(*questions, got=got)],
         person=person,
@@ -72,7 +65,7 @@ def turn(person: FakePrompter, *questions: jp.Question, **more: Any) -> Bench:
     )
 
 
-def result(bench: Bench) -> tuple[str, bool]:
+def result(bench: TurnBench) -> tuple[str, bool]:
     [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 
@@ -143,7 +136,7 @@ async def test_later_form_hides_a_secret_everywhere() -> None:
     person = FakePrompter(
         answered("hunter2", "form"), form_end({"user": "a", "password": "b"}, "a", {"x": "y"})
     )
-    bench = Bench([reply(call("plan")), DONE], tools=[PythonTool(plan)], person=person)
+    bench = TurnBench([reply(call("plan")), DONE], tools=[new_tool(plan)], person=person)
     await bench.run()
     assert result(bench) == ("ok", False)
     assert "hunter2" not in repr(person.asked[1])
@@ -151,12 +144,12 @@ async def test_later_form_hides_a_secret_everywhere() -> None:
     assert "hunter2" not in json.dumps([entry.to_raw() for entry in bench.entries])
 
 
-def by_model(answer: Any) -> tuple[LlmInquiryBackend, EventProvider]:
+def by_model(answer: Any) -> tuple[Any, EventProvider]:
     text = json.dumps({"inquiry_id": "tool_call.plan.call_1", "answer": answer})
     provider = EventProvider(
         reply([model_event("text", 0, "structured", text), model_event("flush", 0)])
     )
-    return LlmInquiryBackend(ChatModel(provider, "small")), provider
+    return new_question_model(provider), provider
 
 
 async def test_model_fills_in_the_form_without_a_user() -> None:

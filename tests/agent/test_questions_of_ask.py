@@ -15,9 +15,6 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.inquiry import InquiryError
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,
@@ -29,15 +26,11 @@ from tests.agent.ask_turns import (
     responses,
     structured_result,
 )
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    MockInquiryBackend,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.questions import answered, form_end, not_answered, prompt_end
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, until, yes
 
 UNAVAILABLE = (
@@ -107,7 +100,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
             return jp.Success("")
         return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
 
-    bench = make_bench(FakePrompter(answer), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(answer), call("plan"), tools=[new_tool(plan)])
     await bench.run()
     assert recorded == [(0, 0), (2, 0), (2, 2)]
 
@@ -136,10 +129,7 @@ async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
 async def test_cell_shows_the_questions_and_not_the_call() -> None:
     bench = make_bench(FakePrompter(form_end((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
     await bench.run()
-    transcript = Transcript()
-    for event in bench.shown:
-        transcript.add(event)
-    shown = transcript.parts[-1].bundle()["text/plain"]
+    shown = bench.render_cell()["text/plain"]
     assert "Which database?" in shown
     assert "PostgreSQL" in shown
     assert "{" not in shown
@@ -194,11 +184,11 @@ async def test_ask_is_not_offered_without_a_user() -> None:
 @pytest.mark.req("RCP-30")
 async def test_presence_of_a_user_is_checked_for_each_turn() -> None:
     person = FakePrompter(form_end((yes("pg"),)))
-    bench = Bench([DONE, reply(ask_call(DATABASE)), DONE], person=person)
+    bench = TurnBench([DONE, reply(ask_call(DATABASE)), DONE], person=person)
     person.away = AWAY
     await bench.run()
     person.away = None
-    again = Bench([reply(ask_call(DATABASE)), DONE], person=person)
+    again = TurnBench([reply(ask_call(DATABASE)), DONE], person=person)
     await again.run()
     assert "ask" not in [tool.name for tool in bench.provider.requests[0][0].tools]
     assert responses(again) == [("User selected: PostgreSQL (value: pg)", False)]
@@ -347,7 +337,7 @@ class Asks:
                 return jp.Success(json.dumps(dict(ctx.answers)))
             return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"), **more)
 
-        self.tool = PythonTool(plan)
+        self.tool = new_tool(plan)
 
 
 async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -> None:
@@ -382,13 +372,13 @@ async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None
         return jp.NeedsInput(jp.Question.text("a", "A?").with_required(False), partial=True)
 
     person = FakePrompter(*[LATE] * 30, away=away)
-    bench = make_bench(person, call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(person, call("plan"), tools=[new_tool(plan)])
     await bench.run()
     assert responses(bench) == [(IGNORES_ANSWERS.format("plan", "a", MAX_AUTOMATIC_ANSWERS), True)]
     assert len(runs) == MAX_AUTOMATIC_ANSWERS
 
 
-@pytest.mark.parametrize("late", ["two", InquiryError("too late")])
+@pytest.mark.parametrize("late", ["two", prompt_end("inquiry_error", "too late")])
 async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
     async def answer() -> Any:
         await until(lambda: bench.of("inquiry_response"))
@@ -407,7 +397,7 @@ async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
         call("plan"),
         call("look", "call_2", index=2),
         config=config,
-        tools=[Asks().tool, PythonTool(look)],
+        tools=[Asks().tool, new_tool(look)],
         inquiry=backend,
     )
     await bench.run()
@@ -423,7 +413,7 @@ async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None
         return jp.NeedsInput(jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
 
     config = for_tool("plan", questions={key: {"answer": "x"} for key in "ab"})
-    bench = make_bench(FakePrompter(), call("plan"), config=config, tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(), call("plan"), config=config, tools=[new_tool(plan)])
     await bench.run()
     [(text, is_error)] = responses(bench)
     assert is_error

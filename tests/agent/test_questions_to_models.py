@@ -10,28 +10,16 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.inquiry import InquiryError, LlmInquiryBackend
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.config.partial import merge_partials
-from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.document import Document
-from jp_nb.rendering.log import render_log
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    EventProvider,
-    MockInquiryBackend,
-    call,
-    reply,
-    say,
-)
+from jp_nb.record.context import RequestContext
+from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply, say
 from tests.kit.kinds import is_kind
-from tests.kit.models import model_event
+from tests.kit.models import EventProvider, model_event
+from tests.kit.questions import prompt_end
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench, new_question_model
 from tests.support.entries import open_inquiries
 from tests.support.fakes import FakePrompter, for_tool, forever, until
+from tests.support.partials import merge
 
 AWAY = "headless"
 SURE = jp.Question.boolean("sure", "Create backups?")
@@ -47,7 +35,7 @@ FAILED = (
 
 def make_asking_tool(
     *questions: jp.Question, name: str = "rename", runs: list[Any] | None = None
-) -> PythonTool:
+) -> Any:
     """A tool that asks one question after the other and returns the answers."""
 
     def function(ctx: jp.ToolContext, path: str = "") -> jp.Outcome:
@@ -58,39 +46,39 @@ def make_asking_tool(
                 return jp.NeedsInput(question)
         return jp.Success(json.dumps(ctx.answers))
 
-    return PythonTool(function, name=name)
+    return new_tool(function, name=name)
 
 
 def by_model(*names: str, **questions: dict[str, Any]) -> dict[str, Any]:
     """A partial in which a model answers these questions of all `names`."""
     partial: dict[str, Any] = {}
     for name in names:
-        partial = merge_partials(partial, for_tool(name, questions=dict(questions)))
+        partial = merge(partial, for_tool(name, questions=dict(questions)))
     return partial
 
 
 def answer_events(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> list[Any]:
     """Events of a structured answer with a thought before it."""
     text = json.dumps({"inquiry_id": f"tool_call.{tool}.{call_id}", "answer": answer})
-    thought: list[ProviderEvent] = [
+    thought: list[Any] = [
         model_event("text", 0, "reasoning", "Hm, let me think."),
         model_event("flush", 0),
     ]
     return reply(thought, [model_event("text", 1, "structured", text), model_event("flush", 1)])
 
 
-def make_llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
+def make_llm(*scripts: Any) -> tuple[Any, EventProvider]:
     """Return the real backend, and its provider."""
     provider = EventProvider(*scripts)
-    return LlmInquiryBackend(ChatModel(provider, "small")), provider
+    return new_question_model(provider), provider
 
 
-def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
+def ends(bench: TurnBench) -> list[tuple[str, Any, str | None]]:
     """Return the outcome, answer and reason of each inquiry."""
     return [(e.outcome, e.answer, e.reason) for e in bench.of("inquiry_response")]
 
 
-def list_results(bench: Bench) -> list[tuple[str, bool]]:
+def list_results(bench: TurnBench) -> list[tuple[str, bool]]:
     return [(response.content, response.is_error) for response in bench.of("tool_call_response")]
 
 
@@ -98,7 +86,7 @@ def list_results(bench: Bench) -> list[tuple[str, bool]]:
 async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
     runs: list[Any] = []
     backend, other = make_llm(answer_events(True))
-    bench = Bench(
+    bench = TurnBench(
         [reply(say("Renaming."), call("rename", text='{"path": "a.txt"}')), DONE],
         tools=[make_asking_tool(SURE, runs=runs)],
         config=by_model("rename", sure=BY_MODEL),
@@ -124,7 +112,7 @@ async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
 @pytest.mark.req("R028-15", "R028-35")
 async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     backend, other = make_llm(answer_events(True))
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("rename")), DONE],
         tools=[make_asking_tool(SURE)],
         config=by_model("rename", sure=BY_MODEL),
@@ -137,34 +125,30 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
         "turn_start", "chat_request", "tool_call_request", "inquiry_request", "inquiry_response",
         "tool_call_response", "chat_response",
     ]  # fmt: skip
-    kinds = [item.entry.type for item in build_context(bench.stream)]
+    kinds = [item.entry.type for item in bench.rebuild_context()]
     assert [item.entry.type for item in bench.context] == kinds
-    transcript = Transcript()
-    for event in bench.shown:
-        transcript.add(event)
-    shown = render_log(Document(bench.stream), [bench.turn])
+    shown = bench.render_cell()
     everything = [
         json.dumps(list(bench.stream.raw)),
         *[repr(item.entry) for item in bench.context],
-        transcript.parts[-1].bundle()["text/plain"],
-        transcript.parts[-1].bundle()["text/markdown"],
-        str(shown),
-        repr(shown),
+        shown["text/plain"],
+        shown["text/markdown"],
+        bench.render_log(),
     ]
     for text in everything:
         for unwanted in ("Tool paused", "is paused and asks", "tool_call.rename", "let me think"):
             assert unwanted not in text
     [question] = bench.of("inquiry_request")
     assert question.id == "call_1.sure.1"
-    assert "Create backups?" in transcript.parts[-1].bundle()["text/plain"]
+    assert "Create backups?" in shown["text/plain"]
 
 
 @pytest.mark.req("R028-14")
 async def test_inquiry_shows_the_question_and_its_answer_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def bench(question: dict[str, Any]) -> Bench:
-        return Bench(
+    def bench(question: dict[str, Any]) -> TurnBench:
+        return TurnBench(
             [reply(call("rename")), DONE],
             tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure=question),
@@ -178,7 +162,7 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
     [ended] = asked.shown_of("question_ends")
     assert (ended.outcome.channel, ended.answer) == ("model", True)
 
-    def comparable(bench: Bench) -> list[Any]:
+    def comparable(bench: TurnBench) -> list[Any]:
         """Return the display events without the channel and the duration."""
         shown: list[Any] = []
         for event in bench.shown:
@@ -209,7 +193,7 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
     rows: list[tuple[dict[str, Any], int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
     for question, copies in rows:
         backend, other = make_llm(answer_events(True))
-        bench = Bench(
+        bench = TurnBench(
             [reply(call("rename")), DONE],
             tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure=question),
@@ -230,7 +214,7 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
 async def test_questions_of_one_call_are_asked_one_by_one() -> None:
     runs: list[Any] = []
     backend, other = make_llm(answer_events(True), answer_events("drop"), answer_events("b.txt"))
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("rename")), DONE],
         tools=[make_asking_tool(SURE, KEEP, NAME, runs=runs)],
         config=by_model("rename", sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
@@ -270,9 +254,9 @@ async def test_other_tools_run_during_an_inquiry() -> None:
         return "seen"
 
     mock = MockInquiryBackend({"call_1.sure.1": slow_answer})
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("rename", "call_1"), call("look", "call_2", index=2)), DONE],
-        tools=[make_asking_tool(SURE), PythonTool(look)],
+        tools=[make_asking_tool(SURE), new_tool(look)],
         config=by_model("rename", sure=BY_MODEL),
         inquiry=mock,
     )
@@ -299,7 +283,7 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     )
     names = ("one", "two", "three")
     calls = [call(name, f"c{n}", index=n) for n, name in enumerate(names, start=1)]
-    bench = Bench(
+    bench = TurnBench(
         [reply(*calls), DONE],
         tools=[make_asking_tool(q, name=n) for q, n in zip((SURE, KEEP, NAME), names, strict=True)],
         config=by_model(*names, sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
@@ -329,7 +313,7 @@ async def test_model_answers_if_configured_or_without_a_user() -> None:
     for target, away in rows:
         person = FakePrompter(away=away)
         mock = MockInquiryBackend({"tool_call.rename.call_1": False})
-        bench = Bench(
+        bench = TurnBench(
             [reply(call("rename")), DONE],
             tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure={"target": target}) if target else {},
@@ -346,9 +330,9 @@ async def test_model_answers_if_configured_or_without_a_user() -> None:
 @pytest.mark.req("R028-24")
 async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
     runs: list[Any] = []
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("rename"), call("look", "call_2", index=2)), DONE],
-        tools=[make_asking_tool(SURE, runs=runs), PythonTool(lambda: "seen", name="look")],
+        tools=[make_asking_tool(SURE, runs=runs), new_tool(lambda: "seen", name="look")],
         config=by_model("rename", sure=BY_MODEL),
         inquiry=make_llm(reply(say("Yes.")))[0],
     )
@@ -362,11 +346,11 @@ async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
 @pytest.mark.req("R028-33")
 async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
     runs: list[Any] = []
-    failing = InquiryError("No structured data in the LLM response")
+    failing = prompt_end("inquiry_error", "No structured data in the LLM response")
     mock = MockInquiryBackend(
         {"c1.sure.1": True, "c1.name.1": failing, "c2.sure.1": False, "c2.name.1": "b"}
     )
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("rename", "c1")), reply(call("rename", "c2")), DONE],
         tools=[make_asking_tool(SURE, NAME, runs=runs)],
         config=by_model("rename", sure=BY_MODEL, name=BY_MODEL),
@@ -383,11 +367,11 @@ async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
 async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     closed = EventProvider([model_event("text", 0, "structured", "{"), forever], [forever])
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("one", "c1"), call("two", "c2", index=2))],
         tools=[make_asking_tool(SURE, name="one"), make_asking_tool(SURE, name="two")],
         person=FakePrompter(away=AWAY),
-        inquiry=LlmInquiryBackend(ChatModel(closed, "small")),
+        inquiry=new_question_model(closed),
     )
     task = asyncio.create_task(bench.run())
     await until(lambda: len(closed.requests) == 2)

@@ -8,21 +8,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.response import backoff
-from jp_nb.config.tree.model_settings import Request as RequestConfig
-from tests.agent.turn_bench import (
-    BROKEN,
-    DONE,
-    Bench,
-    call,
-    is_well_formed,
-    make_result_tool,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import BROKEN, DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.kit.screens import display_event
+from tests.kit.turn_bench import TurnBench
 
 REQUEST_FAILED = "⚠ The request failed. Run the cell again, or `%jp resume`."
 
@@ -40,7 +30,7 @@ WORDS: dict[Any, str] = {
 
 async def test_transient_errors_are_retried_and_shown_while_waiting() -> None:
     for kind, words in WORDS.items():
-        bench = Bench([[jp.ProviderError("x", kind=kind)], DONE])
+        bench = TurnBench([[jp.ProviderError("x", kind=kind)], DONE])
         await bench.run()
         name = "test/test-model"
         assert bench.waits() == [name, f"{name}: {words}, attempt 2 of 6", name, ""]
@@ -54,22 +44,22 @@ async def test_transient_errors_are_retried_and_shown_while_waiting() -> None:
 
 async def test_final_errors_are_raised_at_once() -> None:
     for kind in FINAL:
-        bench = Bench([[*say("So far")[:1], jp.ProviderError("x", kind=kind)]])
+        bench = TurnBench([[*say("So far")[:1], jp.ProviderError("x", kind=kind)]])
         with pytest.raises(jp.ProviderError):
             await bench.run()
         assert (bench.turn.text, bench.slept) == ("So far", [])
-        assert is_well_formed(bench.stream)
+        assert bench.is_well_formed
 
 
 async def test_retry_after_is_honored() -> None:
-    bench = Bench([[jp.ProviderError("x", kind="other", retry_after=7.0)], DONE])
+    bench = TurnBench([[jp.ProviderError("x", kind="other", retry_after=7.0)], DONE])
     await bench.run()
     assert bench.slept == [7.0]
 
 
 async def test_error_is_raised_after_the_configured_retries() -> None:
-    request = RequestConfig(max_retries=2, base_backoff_ms=1000)
-    bench = Bench([[BROKEN]] * 3, request=request)
+    request = {"max_retries": 2, "base_backoff_ms": 1000}
+    bench = TurnBench([[BROKEN]] * 3, request=request)
     with pytest.raises(jp.ProviderError, match="reset"):
         await bench.run()
     assert [text.partition(": ")[2] for text in bench.waits() if ":" in text] == [
@@ -91,7 +81,7 @@ async def test_final_error_has_the_number_of_attempts(
         return jp.ProviderError("slow down. Wait.", kind="rate_limit", status=429)
 
     scripts: list[Any] = [[*say("a")[: each == "a"], busy()] for each in attempts]
-    bench = Bench(scripts, request=RequestConfig(max_retries=retries))
+    bench = TurnBench(scripts, request={"max_retries": retries})
     with pytest.raises(jp.ProviderError) as caught:
         await bench.run()
     assert str(caught.value) == f"slow down. Wait. It was tried {times}."
@@ -104,7 +94,7 @@ async def test_answer_that_breaks_off_again_and_again_is_bounded_by_the_retries(
 ) -> None:
     broken = jp.ProviderError("reset", kind="transient")
     scripts: list[Any] = [[*say("a")[:1], broken] for _ in range(40)]
-    bench = Bench(scripts, request=RequestConfig(max_retries=max_retries))
+    bench = TurnBench(scripts, request={"max_retries": max_retries})
     with pytest.raises(jp.ProviderError):
         await bench.run()
     attempts = max_retries + 1
@@ -125,7 +115,7 @@ async def test_continuations_share_the_retries_of_their_answer() -> None:
         cut("three "),
         [broken],
     ]
-    bench = Bench(scripts, request=RequestConfig(max_retries=2), continues_answers=True)
+    bench = TurnBench(scripts, request={"max_retries": 2}, continues_answers=True)
     with pytest.raises(jp.ProviderError, match="It was tried 3 times"):
         await bench.run()
     assert len(bench.provider.requests) == 5
@@ -134,7 +124,7 @@ async def test_continuations_share_the_retries_of_their_answer() -> None:
 
 async def test_partial_answer_is_kept_and_sent_with_the_retry() -> None:
     partial: list[Any] = [*say("Once upon")[:1], *call("t", index=1)[:2]]
-    bench = Bench(
+    bench = TurnBench(
         [[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[make_result_tool("x")]
     )
     await bench.run()
@@ -151,14 +141,14 @@ async def test_partial_structured_answer_is_not_kept() -> None:
         model_event("flush", 0),
         model_event("finished"),
     ]
-    bench = Bench([half, whole])
+    bench = TurnBench([half, whole])
     await bench.run()
     assert bench.turn.data == {"a": 1}
     assert len(bench.of("chat_response")) == 1
 
 
 async def test_stream_without_an_end_is_a_transient_error() -> None:
-    bench = Bench([say("So far"), DONE])
+    bench = TurnBench([say("So far"), DONE])
     await bench.run()
     assert "test/test-model: server error, attempt 2 of 6" in bench.waits()
     assert bench.turn.text == "So far\n\nDone."
@@ -166,28 +156,30 @@ async def test_stream_without_an_end_is_a_transient_error() -> None:
 
 
 async def test_provider_that_corrects_its_request_is_called_again_within_limits() -> None:
-    bench = Bench([*[[model_event("retry", "bad signature")]] * 10, DONE])
+    bench = TurnBench([*[[model_event("retry", "bad signature")]] * 10, DONE])
     await bench.run()
     assert (bench.turn.text, bench.slept) == ("Done.", [])
-    bench = Bench([[model_event("retry", "bad signature")]] * 11)
+    bench = TurnBench([[model_event("retry", "bad signature")]] * 11)
     with pytest.raises(jp.ProviderError, match="keeps rejecting the conversation: bad signature"):
         await bench.run()
 
 
 async def test_internal_error_of_a_provider_keeps_the_partial_answer() -> None:
-    bench = Bench([[*say("So far")[:1], ZeroDivisionError("bug")]])
+    bench = TurnBench([[*say("So far")[:1], ZeroDivisionError("bug")]])
     with pytest.raises(ZeroDivisionError):
         await bench.run()
     assert bench.turn.text == "So far"
 
 
-def test_backoff_doubles_up_to_the_ceiling_unless_the_server_sets_it() -> None:
-    rows: list[tuple[int, float | None, float, float]] = [
-        (1, None, 1.0, 1.5),
-        (3, None, 4.0, 4.5),
-        (9, None, 60, 60),
-        (1, 2.5, 2.5, 2.5),
-        (1, 99, 60, 60),
-    ]
-    for attempt, retry_after, least, most in rows:
-        assert least <= backoff(RequestConfig(), attempt, retry_after) <= most
+async def test_backoff_doubles_up_to_the_ceiling_unless_the_server_sets_it() -> None:
+    bench = TurnBench([[BROKEN]] * 9 + [DONE], request={"max_retries": 9})
+    await bench.run()
+    rows: list[tuple[int, float, float]] = [(0, 1.0, 1.5), (2, 4.0, 4.5), (8, 60, 60)]
+    for attempt, least, most in rows:
+        assert least <= bench.slept[attempt] <= most
+
+    for retry_after, waited in [(2.5, 2.5), (99, 60)]:
+        busy = jp.ProviderError("busy", kind="transient", retry_after=retry_after)
+        bench = TurnBench([[busy], DONE])
+        await bench.run()
+        assert bench.slept == [waited]

@@ -11,16 +11,12 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.python import PythonTool
 from jp_nb.toolkit.secret_answers import SecretAnswers
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 SECRET_ANSWER = "(secret)"
@@ -30,29 +26,29 @@ PASSWORD = 'hunter2 "é"'
 ASKED = jp.Question.secret("pass", "Password?")
 
 
-def make_login_tool(then: Callable[[str], jp.Outcome]) -> PythonTool:
+def make_login_tool(then: Callable[[str], jp.Outcome]) -> Any:
     """A tool that asks for a password and does `then` with it."""
 
     def login(ctx: jp.ToolContext) -> jp.Outcome:
         return then(str(ctx.answers["pass"])) if "pass" in ctx.answers else jp.NeedsInput(ASKED)
 
-    return PythonTool(login, name="login")
+    return new_tool(login, name="login")
 
 
-def make_bench(then: Callable[[str], jp.Outcome], *answers: Any) -> Bench:
-    return Bench(
+def make_bench(then: Callable[[str], jp.Outcome], *answers: Any) -> TurnBench:
+    return TurnBench(
         [reply(call("login")), DONE],
         tools=[make_login_tool(then)],
         person=FakePrompter(yes(PASSWORD), *answers),
     )
 
 
-def response(bench: Bench) -> Any:
+def response(bench: TurnBench) -> Any:
     [made] = bench.of("tool_call_response")
     return made.content
 
 
-def everything(bench: Bench) -> str:
+def everything(bench: TurnBench) -> str:
     seen: list[Any] = [bench.stream.raw, bench.shown, bench.provider.requests, bench.person.asked]
     return repr(seen) + json.dumps(bench.stream.raw) + json.dumps(seen[0], ensure_ascii=False)
 
@@ -153,9 +149,9 @@ async def test_configuration_change_with_a_secret_is_rejected(
             return jp.Success("left alone")
         return jp.Success("done", **change)
 
-    bench = Bench(
+    bench = TurnBench(
         [reply(call("login")), DONE],
-        tools=[PythonTool(login, name="login")],
+        tools=[new_tool(login, name="login")],
         person=FakePrompter(yes(secret)),
         config=for_tool("login", access=rights),
     )
@@ -167,7 +163,7 @@ async def test_configuration_change_with_a_secret_is_rejected(
 
 
 async def test_secret_of_an_earlier_turn_is_hidden() -> None:
-    bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
+    bench = TurnBench([reply(call("tell")), DONE], tools=[new_tool(lambda: PASSWORD, name="tell")])
     bench.loop.turn.secrets.add(PASSWORD)
     await bench.run()
     assert response(bench) == SECRET_ANSWER
@@ -181,8 +177,8 @@ async def test_secret_is_hidden_in_results_of_other_calls() -> None:
         return jp.Success("kept")
 
     login = make_login_tool(keep)
-    tell = PythonTool(lambda: kept[0], name="tell")
-    bench = Bench(
+    tell = new_tool(lambda: kept[0], name="tell")
+    bench = TurnBench(
         [reply(call("login")), reply(call("tell", "c2")), DONE],
         tools=[login, tell],
         person=FakePrompter(yes(PASSWORD)),
@@ -198,7 +194,7 @@ async def test_answer_to_a_plain_question_is_not_hidden() -> None:
         return jp.Success(f"in {ctx.answers['where']}")
 
     person = FakePrompter(yes("Delft"))
-    bench = Bench([reply(call("stay")), DONE], tools=[PythonTool(stay)], person=person)
+    bench = TurnBench([reply(call("stay")), DONE], tools=[new_tool(stay)], person=person)
     await bench.run()
     assert response(bench) == "in Delft"
 

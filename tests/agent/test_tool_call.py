@@ -10,25 +10,21 @@ import jp_nb as jp
 from jp_nb.agent.inquiry import with_open_question
 from jp_nb.record.context import build_context
 from jp_nb.record.stream import ConversationStream
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.entries import FakeClock
 from tests.support.fakes import FakePrompter, for_tool, model_inquiry, yes
 from tests.support.images import figure, pdf
 
 
-def make_plot_tool(*images: jp.Image, content: str = "a plot") -> PythonTool:
-    return PythonTool(lambda: jp.Success(content, images=images), name="plot")
+def make_plot_tool(*images: jp.Image, content: str = "a plot") -> Any:
+    return new_tool(lambda: jp.Success(content, images=images), name="plot")
 
 
-def bench(tool: PythonTool, *calls: list[Any], **how: Any) -> Bench:
-    return Bench([*(calls or [reply(call("plot"))]), DONE], tools=[tool], **how)
+def bench(tool: Any, *calls: list[Any], **how: Any) -> TurnBench:
+    return TurnBench([*(calls or [reply(call("plot"))]), DONE], tools=[tool], **how)
 
 
 def record_config(**record: int) -> dict[str, Any]:
@@ -43,7 +39,7 @@ def list_results(thread: Any) -> list[tuple[str, tuple[jp.Image, ...]]]:
     ]
 
 
-def restore_stream(made: Bench) -> ConversationStream:
+def restore_stream(made: TurnBench) -> ConversationStream:
     return ConversationStream(made.stream.head, clock=FakeClock(), raw=list(made.stream.raw))
 
 
@@ -191,7 +187,7 @@ async def test_only_the_last_run_of_a_tool_sends_images() -> None:
             return jp.Success("", config={"user": {"name": "Ada"}}, images=(figure(shade=1),))
         return jp.Success("refused", images=(figure(shade=2),))
 
-    made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
+    made = bench(new_tool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
     assert list_results(made.context) == [("refused", (figure(shade=2),))]
 
@@ -202,7 +198,7 @@ async def test_images_are_kept_while_a_change_is_decided() -> None:
 
     access = {"config": [{"path": "assistant.name", "write": True}]}
     made = bench(
-        PythonTool(changes, name="plot"),
+        new_tool(changes, name="plot"),
         person=FakePrompter(yes("apply")),
         config=for_tool("plot", access=access),
     )
@@ -211,7 +207,7 @@ async def test_images_are_kept_while_a_change_is_decided() -> None:
 
 
 async def test_request_is_recorded_with_its_images() -> None:
-    made = Bench([DONE])
+    made = TurnBench([DONE])
     large = figure("large", padding=3_000)
     made.config = record_config(image_max_bytes=2_000)
     await made.run("What is that?", [figure(), large])

@@ -10,23 +10,15 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.session.resolver import LOCAL_TOOL_SOURCES
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.command import CommandTools
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.tools import configured
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import until
 
 
@@ -71,7 +63,7 @@ class Server(ToolSource):
         if self.starts is not None:
             await self.starts.wait()
 
-    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+    async def list(self, wanted: Mapping[str, Any]) -> Mapping[str, Tool]:
         await self._do("list")
         asked = [(name, tool.source or "") for name, tool in wanted.items()]
         own = {name: source.removeprefix(f"{self.name}.") for name, source in asked}
@@ -87,7 +79,7 @@ class Server(ToolSource):
             raise self.fails[what]
 
 
-def config_of(**tools: str) -> AppConfig:
+def config_of(**tools: str) -> Any:
     """A configuration of `tools` with their sources."""
     partial: dict[str, Any] = {
         "conversation": {"tools": {name: {"source": source} for name, source in tools.items()}}
@@ -98,7 +90,7 @@ def config_of(**tools: str) -> AppConfig:
 BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.bank.pay")
 
 
-async def offer(sources: ToolSources, config: AppConfig = BOOKS) -> Any:
+async def offer(sources: ToolSources, config: Any = BOOKS) -> Any:
     return await offer_tools(config, sources)
 
 
@@ -280,14 +272,14 @@ async def test_cancellation_during_the_start_closes_the_source() -> None:
     assert "search" in (await offer(sources)).tools
 
 
-def make_bench(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
+def make_bench(source: ToolSource, *scripts: list[Any]) -> TurnBench:
     """A turn with a tool `search` of `source`, and a command `t`."""
     tools: dict[str, Any] = {
         "search": {"source": "mcp.books.search", "run": "unattended"},
         "t": {"source": "local", "command": {"program": "true"}, "run": "unattended"},
     }
     sources = ToolSources(lambda _: (CommandTools(), source))
-    return Bench(list(scripts), config={"conversation": {"tools": tools}}, sources=sources)
+    return TurnBench(list(scripts), config={"conversation": {"tools": tools}}, sources=sources)
 
 
 async def test_turn_runs_the_tools_of_a_source() -> None:
@@ -320,7 +312,7 @@ async def test_interrupt_right_after_the_sources_answered_is_not_lost() -> None:
     bench = make_bench(Server(), DONE)
     resolve = bench.loop.resolve
 
-    async def interrupted() -> Resolved:
+    async def interrupted() -> Any:
         resolved = await resolve()
         asyncio.get_running_loop().call_soon(bench.loop.interrupt)  # before the turn continues
         return resolved

@@ -14,22 +14,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.effective_model import Resolved
 from jp_nb.record.interrupted_turn import list_open_calls
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    BROKEN,
-    DONE,
-    Bench,
-    call,
-    is_well_formed,
-    make_result_tool,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import BROKEN, DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
 from tests.kit.records import new_event
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, until, yes
 
 NEVER_RAN = "This tool call did not run. The turn ended first."
@@ -50,7 +41,7 @@ async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:
         model_event("text", 1, "message", "ing."),
         model_event("flush", 1),
     ]
-    bench = Bench(
+    bench = TurnBench(
         [[*first, *call("t", "c1", index=2), model_event("finished")], DONE],
         tools=[make_result_tool("sunny")],
     )
@@ -77,32 +68,32 @@ async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:
 
 
 async def test_request_is_recorded_before_it_is_sent() -> None:
-    bench: Bench
+    bench: TurnBench
     kinds: list[str] = []
 
     async def look() -> None:
         kinds.extend(bench.kinds())
 
-    bench = Bench([[look, *DONE]])
+    bench = TurnBench([[look, *DONE]])
     await bench.run()
     assert kinds == ["turn_start", "chat_request"]
 
 
 async def test_tool_call_is_recorded_before_the_tool_runs() -> None:
-    bench: Bench
+    bench: TurnBench
     kinds: list[str] = []
 
     def look() -> str:
         kinds.extend(bench.kinds())
         return ""
 
-    bench = Bench([reply(say("Wait."), call("look")), DONE], tools=[PythonTool(look)])
+    bench = TurnBench([reply(say("Wait."), call("look")), DONE], tools=[new_tool(look)])
     await bench.run()
     assert kinds[-2:] == ["chat_response", "tool_call_request"]
 
 
 async def test_nothing_is_recorded_if_the_configuration_does_not_resolve() -> None:
-    bench = Bench([DONE], config={"assistant": {"model": {"id": "nobody/x"}}})
+    bench = TurnBench([DONE], config={"assistant": {"model": {"id": "nobody/x"}}})
     with pytest.raises(jp.ConfigError):
         await bench.run()
     assert bench.kinds() == []
@@ -111,7 +102,7 @@ async def test_nothing_is_recorded_if_the_configuration_does_not_resolve() -> No
 async def test_forced_tool_choice_applies_to_the_first_request_alone() -> None:
     scripts = [reply(call("t", "c1")), reply(call("t", "c2")), DONE]
     config: dict[str, Any] = {"assistant": {"tool_choice": "required"}}
-    bench = Bench(scripts, tools=[make_result_tool("x")], config=config)
+    bench = TurnBench(scripts, tools=[make_result_tool("x")], config=config)
     await bench.run()
     choices = [request.tool_choice for request, _ in bench.provider.requests]
     assert choices == ["required", "auto", "auto"]
@@ -129,7 +120,9 @@ async def test_usage_is_summed_over_all_requests() -> None:
         *say("Done."),
         model_event("finished"),
     ]
-    bench = Bench([[*first, model_event("finished")], broken, last], tools=[make_result_tool("x")])
+    bench = TurnBench(
+        [[*first, model_event("finished")], broken, last], tools=[make_result_tool("x")]
+    )
     end = await bench.run()
     assert end.usage == model_event("usage", input_tokens=33, output_tokens=1, cache_read_tokens=7)
 
@@ -143,7 +136,7 @@ async def test_three_hundred_cycles_stay_as_fast_as_the_first() -> None:
         times.append(time.thread_time())  # not a clock: others may use the machine
         return "x"
 
-    bench = Bench([*scripts, DONE], tools=[PythonTool(tick, name="t")])
+    bench = TurnBench([*scripts, DONE], tools=[new_tool(tick, name="t")])
     bench.provider.stream = _without_snapshots(bench)  # type: ignore[method-assign]
     await bench.run()
     steps = [after - before for before, after in pairwise(times)]
@@ -151,7 +144,7 @@ async def test_three_hundred_cycles_stay_as_fast_as_the_first() -> None:
     assert median(steps[-50:]) < 2 * median(steps[:50]) + 0.0005
 
 
-def _without_snapshots(bench: Bench) -> Callable[..., Any]:
+def _without_snapshots(bench: TurnBench) -> Callable[..., Any]:
     """Return a stream of the scripts that keeps no copy of the thread."""
     scripts = bench.provider._scripts
 
@@ -179,7 +172,7 @@ async def test_calls_run_in_parallel_and_are_recorded_in_call_order() -> None:
             await until(lambda count=count: len(bench.shown_of("tool_ends")) == count)  # type: ignore[misc]
 
     calls = [call("wait", f"c{n}", index=n, text=f'{{"number": {n}}}') for n in range(3)]
-    bench = Bench([reply(*calls), DONE], tools=[PythonTool(wait)])
+    bench = TurnBench([reply(*calls), DONE], tools=[new_tool(wait)])
     await asyncio.gather(bench.run(), open_the_gates())
     assert [r.id for r in bench.of("tool_call_response")] == ["c0", "c1", "c2"]
     assert [r.content for r in bench.of("tool_call_response")] == [f"result {n}" for n in range(3)]
@@ -194,7 +187,7 @@ async def test_two_calls_with_one_id_each_get_their_result() -> None:
         call("echo", "", index=1, text='{"text": "a"}'),
         call("echo", "", index=2, text='{"text": "b"}'),
     ]
-    bench = Bench([reply(*calls), DONE], tools=[PythonTool(echo)])
+    bench = TurnBench([reply(*calls), DONE], tools=[new_tool(echo)])
     await bench.run()
     assert [c.content for c in bench.turn.tool_calls] == ["a", "b"]
     begun = [event.call_id for event in bench.shown_of("tool_begins")]
@@ -232,8 +225,8 @@ async def test_failed_tool_is_reported_to_the_model_and_the_turn_continues(
                     raise raised
 
                 function = fail_later if kind == "async" else fail
-                tool = PythonTool(function, name="t", thread=kind == "thread")
-                bench = Bench([reply(call("t")), DONE], tools=[tool])
+                tool = new_tool(function, name="t", thread=kind == "thread")
+                bench = TurnBench([reply(call("t")), DONE], tools=[tool])
                 end = await bench.run()
                 [response] = bench.of("tool_call_response")
                 assert (response.content, response.is_error) == (content, True)
@@ -253,8 +246,8 @@ async def test_traceback_begins_in_the_tool(kind: str) -> None:
         raise ValueError("here")
 
     function = fail_later if kind == "async" else fail
-    tool = PythonTool(function, name="t", thread=kind == "thread")
-    bench = Bench([reply(call("t")), DONE], tools=[tool])
+    tool = new_tool(function, name="t", thread=kind == "thread")
+    bench = TurnBench([reply(call("t")), DONE], tools=[tool])
     await bench.run()
     [shown] = bench.shown_of("tool_ends")
     lines = (shown.traceback or "").splitlines()
@@ -281,7 +274,7 @@ async def test_bad_arguments_do_not_run_the_tool() -> None:
         raise AssertionError("it ran")
 
     for text, says in BAD_ARGUMENTS:
-        bench = Bench([reply(call("weather", text=text)), DONE], tools=[PythonTool(weather)])
+        bench = TurnBench([reply(call("weather", text=text)), DONE], tools=[new_tool(weather)])
         await bench.run()
         [response] = bench.of("tool_call_response")
         assert response.content.startswith(says)
@@ -296,7 +289,7 @@ async def test_missing_arguments_are_an_empty_object() -> None:
         model_event("flush", 1),
         model_event("finished"),
     ]
-    bench = Bench([start, DONE], tools=[make_result_tool("ok")])
+    bench = TurnBench([start, DONE], tools=[make_result_tool("ok")])
     await bench.run()
     assert bench.of("tool_call_request")[0].arguments == {}
     assert bench.of("tool_call_response")[0].content == "ok"
@@ -304,7 +297,7 @@ async def test_missing_arguments_are_an_empty_object() -> None:
 
 async def test_arguments_are_recorded_as_the_model_wrote_them() -> None:
     text = '{"question": "q", "answer_type": "select", "options": "[\\"a\\", \\"b\\"]"}'
-    bench = Bench([reply(call("ask_user", text=text)), DONE], person=FakePrompter(yes("b")))
+    bench = TurnBench([reply(call("ask_user", text=text)), DONE], person=FakePrompter(yes("b")))
     await bench.run()
     assert bench.of("tool_call_response")[0].content == '{"answer_type":"select","answer":"b"}'
     assert bench.of("tool_call_request")[0].arguments["options"] == '["a", "b"]'
@@ -313,7 +306,7 @@ async def test_arguments_are_recorded_as_the_model_wrote_them() -> None:
 @pytest.mark.parametrize("config", [{}, for_tool("t", enable=False)])
 async def test_call_of_an_unavailable_tool_is_an_error(config: Any) -> None:
     tools = [make_result_tool("x")] if config else []
-    bench = Bench([reply(call("t")), DONE], tools=tools, config=config)
+    bench = TurnBench([reply(call("t")), DONE], tools=tools, config=config)
     await bench.run()
     [response] = bench.of("tool_call_response")
     assert response.is_error
@@ -332,7 +325,7 @@ async def test_tool_gets_its_context() -> None:
         return ""
 
     config = for_tool("look", options={"limit": 3})
-    bench = Bench([reply(call("look", "c9")), DONE], tools=[PythonTool(look)], config=config)
+    bench = TurnBench([reply(call("look", "c9")), DONE], tools=[new_tool(look)], config=config)
     await bench.run()
     expected = jp.ToolContext(
         "look",
@@ -364,9 +357,9 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
         return jp.Success("x") if question is None else jp.NeedsInput(question)
 
     calls = [call("t", "c1", index=1), call("other", "c2", index=2)]
-    bench = Bench(
+    bench = TurnBench(
         [reply(*calls)],
-        tools=[PythonTool(function, name="t"), make_result_tool("kept", name="other")],
+        tools=[new_tool(function, name="t"), make_result_tool("kept", name="other")],
         person=FakePrompter(away="no kernel"),
         config=for_tool("t", **config),
         strict=True,
@@ -376,11 +369,11 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
     assert caught.value.reason == "no kernel"
     assert [r.id for r in bench.of("tool_call_response")] == ["c1", "c2"]
     assert bench.of("tool_call_response")[1].content == "kept"
-    assert is_well_formed(bench.stream)
+    assert bench.is_well_formed
 
 
 async def test_interrupt_before_the_turn_records_nothing() -> None:
-    bench = Bench([DONE])
+    bench = TurnBench([DONE])
     bench.loop.interrupt()
     assert (await bench.run()).status == "interrupted"
     assert bench.kinds() == []
@@ -391,15 +384,15 @@ async def test_internal_error_leaves_a_well_formed_record() -> None:
         if is_kind(event, "tool_begins"):
             raise ZeroDivisionError("bug")
 
-    bench = Bench([reply(call("t"))], tools=[make_result_tool("x")])
+    bench = TurnBench([reply(call("t"))], tools=[make_result_tool("x")])
     bench.use(display=broken)
     with pytest.raises(ZeroDivisionError):
         await bench.run()
-    assert is_well_formed(bench.stream)
+    assert bench.is_well_formed
 
 
 async def test_unsupported_schema_is_an_error_before_anything_is_recorded() -> None:
-    bench = Bench([DONE])
+    bench = TurnBench([DONE])
 
     def refuse(schema: Any) -> None:
         raise jp.UsageError(f"cannot take {schema}")
@@ -411,7 +404,7 @@ async def test_unsupported_schema_is_an_error_before_anything_is_recorded() -> N
 
 
 async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> None:
-    bench = Bench([DONE])
+    bench = TurnBench([DONE])
     bench.stream.start_turn(new_event("chat_request", content="Go."))
     bench.stream.append(new_event("tool_call_request", id="c1", name="look", arguments={}))
     resolve = bench.loop.resolve
@@ -419,7 +412,7 @@ async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> Non
     def damaged(_: Any) -> Sequence[Any]:
         raise jp.StorageError("the cassette is damaged")
 
-    async def resolved() -> Resolved:
+    async def resolved() -> Any:
         return replace(await resolve(), results=damaged)
 
     bench.loop.resolve = resolved

@@ -13,14 +13,10 @@ from pydantic import JsonValue
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import apply_change
-from tests.agent.turn_bench import (
-    DONE,
-    Bench,
-    call,
-    reply,
-)
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, new_prompt
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
@@ -50,8 +46,8 @@ print(json.dumps({"type": "success", "content": told["tool"]["arguments"]["what"
 
 def make_bench(
     folder: Path, config: dict[str, Any], *scripts: Any, person: FakePrompter | None = None
-) -> Bench:
-    bench = Bench([*scripts, DONE], person=person or FakePrompter(), config=config)
+) -> TurnBench:
+    bench = TurnBench([*scripts, DONE], person=person or FakePrompter(), config=config)
     bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
 
@@ -65,7 +61,7 @@ def write_script(folder: Path, code: str) -> dict[str, JsonValue]:
     return {"program": sys.executable, "args": ["tool.py"]}
 
 
-def only_response(bench: Bench) -> tuple[str, bool]:
+def only_response(bench: TurnBench) -> tuple[str, bool]:
     [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 

@@ -28,8 +28,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.inquiry import InquiryError
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
@@ -39,20 +38,13 @@ from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.toolkit.base import CallInterrupted
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import (
-    EventProvider,
-    MockInquiryBackend,
-    call,
-    reply,
-    say,
-)
+from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
 from tests.kit.kinds import is_kind, kind_of, select_kind
-from tests.kit.models import request_value
+from tests.kit.models import EventProvider, request_value
 from tests.kit.questions import answered, failure, form_end, not_answered
 from tests.kit.questions import unavailable as kit_unavailable
 from tests.kit.records import new_event
-from tests.kit.tools import configured, tool_sources
+from tests.kit.tools import configured, new_tool, tool_sources
 from tests.support.entries import FakeClock, new_stream
 from tests.support.fakes import forever
 
@@ -165,7 +157,7 @@ def command(text: str, **settings: Any) -> dict[str, Any]:
     } | settings
 
 
-def tools() -> dict[str, PythonTool]:
+def tools() -> dict[str, Any]:
     functions: dict[str, Callable[..., Any]] = {
         "quick": quick,
         "slow": slow,
@@ -180,7 +172,7 @@ def tools() -> dict[str, PythonTool]:
     }
     more |= {"redacted": asks, "withheld": quick, "routed": asks, "fixed": asks}
     return {
-        name: PythonTool(function, name=name, thread=function is threaded)
+        name: new_tool(function, name=name, thread=function is threaded)
         for name, function in (functions | more).items()
     }
 
@@ -219,7 +211,7 @@ class Model(EventProvider):
         self.batches = 0
         self._calls = 0
 
-    async def stream(self, request: Any) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: Any) -> AsyncGenerator[Any, None]:
         random = self._random
         for piece in say(f"Cycle {self.batches}."):
             await asyncio.sleep(0)
@@ -233,7 +225,7 @@ class Model(EventProvider):
             yield event
         self.batches += bool(made)
 
-    def _batch(self) -> list[list[ProviderEvent]]:
+    def _batch(self) -> list[list[Any]]:
         commands = COMMANDS_IN_A_BATCH
         ids: list[str] = []
         made = []
@@ -284,7 +276,7 @@ class OtherModel(MockInquiryBackend):
         super().__init__()
         self._random = Random(f"other model {seed}")
 
-    async def _answer(self, inquiry: ModelInquiry) -> Any:
+    async def _answer(self, inquiry: Any) -> Any:
         await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.003]))
         match self._random.random():
             case luck if luck < 0.15:

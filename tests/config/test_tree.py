@@ -12,7 +12,6 @@ import jp_nb as jp
 from jp_nb.config.schema import find_node
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
-from jp_nb.toolkit.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.kit.settings import (
     change_settings,
@@ -23,7 +22,7 @@ from tests.kit.settings import (
     value_at,
     whole_settings,
 )
-from tests.kit.tools import configured, offer_now
+from tests.kit.tools import configured, new_tool, offer_now
 
 # --- fields ----------------------------------------------------------------------------------
 
@@ -218,7 +217,7 @@ def test_tool_is_offered_with_its_own_modes_or_the_defaults(where: str) -> None:
     tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
     tools[where] |= {"run": "edit", "result": "edit"}
     config = configured({"conversation": {"tools": tools}})
-    offered = offer_now(config, {"python": {"shout": PythonTool(shout)}}).tools["shout"]
+    offered = offer_now(config, {"python": {"shout": new_tool(shout)}}).tools["shout"]
     assert (offered.run, offered.result, offered.format) == ("edit", "edit", "ask")
 
 

@@ -12,6 +12,9 @@ from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import KNOWN
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
+from jp_nb.toolkit import base
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
 
@@ -92,6 +95,16 @@ PROMPT_ENDS: Mapping[str, type[Any]] = {
     "given_answer": prepared_answers.GivenAnswer,
     "declined_by_file": prepared_answers.DeclinedByFile,
     "invalid_answer": prepared_answers.InvalidAnswer,
+    "inquiry_error": inquiry.InquiryError,
+}
+
+TOOL_VALUES: Mapping[str, type[Any]] = {
+    "cell_output": base.CellOutput,
+    "delta_rejection": base.DeltaRejection,
+    "call_interrupted": base.CallInterrupted,
+    "question_outcome": QuestionOutcome,
+    "question_history": QuestionHistory,
+    "logged_answer": LoggedAnswer,
 }
 
 ALL: Mapping[str, type[Any]] = {
@@ -103,6 +116,7 @@ ALL: Mapping[str, type[Any]] = {
     **DISPLAY_EVENTS,
     **PROMPTS,
     **PROMPT_ENDS,
+    **TOOL_VALUES,
 }
 
 

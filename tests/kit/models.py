@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
 from jp_nb.agent.response import ResponseBuilder
@@ -46,3 +46,56 @@ def record_response(
         context.read_head(entry)
         context.add(entry, provider)
     return entries
+
+
+class EventProvider:
+    """A provider that streams one list of events per request.
+
+    It raises the exceptions in a list, and awaits the functions.
+
+    Attributes:
+        requests: The requests, with the entries of the context at that time.
+        closed: How many streams were closed.
+    """
+
+    def __init__(self, *scripts: Sequence[Any]) -> None:
+        self._scripts = list(scripts)
+        self.requests: list[tuple[Any, list[Any]]] = []
+        self.closed = 0
+
+    async def stream(self, request: Any) -> AsyncGenerator[Any, None]:
+        self.requests.append((request, [item.entry for item in request.context]))
+        if not self._scripts:
+            raise AssertionError("the test expects no further request")
+        try:
+            for step in self._scripts.pop(0):
+                if isinstance(step, Exception):
+                    raise step
+                if callable(step):
+                    await step()
+                else:
+                    yield step
+        finally:
+            self.closed += 1
+
+    def preview(self, request: Any) -> Any:
+        return request_value("sent_request", "", "nowhere", {}, b"{}")
+
+    @property
+    def address(self) -> str:
+        return ""
+
+    def check_ready(self, model: str, text: str) -> None:
+        return None
+
+    def check_schema(self, schema: Mapping[str, Any]) -> None:
+        return None
+
+    async def count_tokens(self, request: Any, *, seconds: float) -> int:
+        return 0
+
+    async def models(self, *, seconds: float) -> Any:
+        return request_value("model_list")
+
+    async def aclose(self) -> None:
+        return None

@@ -1,9 +1,9 @@
-"""The configuration of a test, and the tools that it offers to a model."""
+"""Tools, the configuration of a test, and the tools that it offers to a model."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,9 +14,31 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool, ToolSource
-from jp_nb.toolkit.builtin import BuiltinTools, tools_config
-from jp_nb.toolkit.command import CommandTools
+from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool, tools_config
+from jp_nb.toolkit.command import CommandTool, CommandTools
 from jp_nb.toolkit.python import PythonTool
+from tests.kit import _words
+
+
+def new_tool(
+    source: Callable[..., Any] | Mapping[str, Any] | str, /, name: str | None = None, **options: Any
+) -> Any:
+    """Return a tool that does not have to be registered.
+
+    `source` is a function, with the options of `jp.tool`; the settings of a command; or the name of
+    a built-in tool.
+    """
+    if isinstance(source, str):
+        return BUILTINS.get(source) or MissingTool(source)
+    if isinstance(source, Mapping):
+        settings = ToolConfig.model_validate({"source": "local", **source})
+        return CommandTool(name or "t", settings)
+    return PythonTool(source, name=name, **options)
+
+
+def tool_value(kind: str, /, *values: Any, **fields: Any) -> Any:
+    """Return what a tool reads or raises: `tool_value("notebook_cell", 0, "x = 1")`."""
+    return _words.find(_words.TOOL_VALUES, kind)(*values, **fields)
 
 
 class _GivenTools(ToolSource):

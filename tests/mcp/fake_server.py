@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from jp_nb.mcp.calls import McpTool, ServerCalls
 from jp_nb.mcp.exchange import ServerError
 from tests.agent.interrupted_turns import interrupt_config
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.servers import server_value
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter
 
 TRIP: dict[str, Any] = {
@@ -127,7 +128,7 @@ class Asking:
         tool: dict[str, Any] = {"source": "local", "run": "unattended", **(settings or {})}
         config["conversation"] = {"tools": {NAME: tool}}
         asked = [call(NAME, call_id, index=index) for index, call_id in enumerate(calls, 1)]
-        self.bench = Bench(
+        self.bench = TurnBench(
             [reply(*asked), DONE],
             person=self.person,
             config=config,

@@ -15,9 +15,10 @@ import pytest
 
 from jp_nb.mcp.calls import McpTool, ServerCalls
 from tests.agent.interrupted_turns import interrupt_config
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import not_answered
 from tests.kit.servers import server_value
+from tests.kit.turn_bench import TurnBench
 from tests.mcp.helpers import FORM, Scripted, connected, scripted, wait_until
 from tests.support.fakes import FakePrompter, yes
 
@@ -31,7 +32,7 @@ DELFT: Any = {"city": "Delft"}
 @asynccontextmanager
 async def turn_with(
     server: Scripted, person: FakePrompter, *, limit_s: float = 300, asks_users: bool = True
-) -> AsyncIterator[Bench]:
+) -> AsyncIterator[TurnBench]:
     """Yield a turn in which the model calls the tool `trip` of a running server."""
     calls = ServerCalls()
     limits = server_value("connection_limits", call_timeout_secs=limit_s)
@@ -41,7 +42,7 @@ async def turn_with(
         tool = McpTool(connection, "trip", calls, schema={"type": "object", "properties": {}})
         config: Any = interrupt_config()
         config["conversation"] = {"tools": {"test__trip": {"source": "local", "run": "unattended"}}}
-        yield Bench(
+        yield TurnBench(
             [reply(call("test__trip", "c1")), DONE],
             person=person,
             config=config,
@@ -56,7 +57,7 @@ def asks(folder: Path, era: str, *questions: Any) -> Scripted:
     return scripted(folder, era=era, calls={"trip": [*steps, {"answers": True}]})
 
 
-def result_of(bench: Bench) -> tuple[str, bool]:
+def result_of(bench: TurnBench) -> tuple[str, bool]:
     [response] = bench.of("tool_call_response")
     return response.content, response.is_error
 
@@ -199,7 +200,7 @@ async def test_form_closes_and_the_call_ends_if_the_server_dies(tmp_path: Path, 
         tool = McpTool(connection, "trip", calls, schema={"type": "object", "properties": {}})
         config: Any = interrupt_config()
         config["conversation"] = {"tools": {"test__trip": {"source": "local", "run": "unattended"}}}
-        bench = Bench(
+        bench = TurnBench(
             [reply(call("test__trip", "c1")), DONE],
             person=FakePrompter(think),
             config=config,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.toolkit.python import PythonTool
 from tests.agent.over_http import sent_calls, use_http_provider
-from tests.agent.turn_bench import Bench
 from tests.kit.kinds import select_kind
 from tests.kit.models import model_event, record_response, request_value
 from tests.kit.providers import new_provider
 from tests.kit.streams import StreamReader
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.providers.helpers import ask, preview_body
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
@@ -163,7 +163,7 @@ async def test_tool_gets_the_argument_that_the_model_gave_under_the_sent_name(st
     with LoopbackServer(replies) as server:
         settings = {"base_url": server.url, "base_url_env": None, "strict_tools": strict}
         provider = new_provider("anthropic", settings)
-        bench = Bench([], tools=[PythonTool(measure)])
+        bench = TurnBench([], tools=[new_tool(measure)])
         use_http_provider(bench, provider, "anthropic")
         try:
             assert (await bench.run()).status == "completed"

@@ -10,8 +10,8 @@ import pytest
 
 from jp_nb.providers import create_provider
 from jp_nb.providers.request_body import RequestBody, encode_json
-from jp_nb.toolkit.python import PythonTool
 from tests.kit.models import request_value
+from tests.kit.tools import new_tool
 from tests.providers.helpers import DIALECTS, answer, ask, called, result, user
 
 INFINITE = [math.inf, -math.inf, math.nan]
@@ -51,7 +51,7 @@ def search(
 def test_request_is_json_whatever_a_tool_or_a_record_holds(dialect: str) -> None:
     name, model, settings = DIALECTS[dialect]
     provider = create_provider(name, settings)
-    tool = PythonTool(search)
+    tool = new_tool(search)
     definition = request_value("tool_definition", "search", "Search.", tool.schema)
     history = (
         user("Go."),
@@ -69,7 +69,7 @@ def test_request_is_json_whatever_a_tool_or_a_record_holds(dialect: str) -> None
 
 
 def test_infinite_default_is_left_out_of_the_schema_and_reaches_the_function() -> None:
-    schema: Any = PythonTool(search).schema
+    schema: Any = new_tool(search).schema
     assert schema["required"] == ["text"]
     assert all("default" not in node for node in schema["properties"].values())
 

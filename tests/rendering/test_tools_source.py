@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import jp_nb as jp
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.tool_text import find_call_source
-from jp_nb.toolkit.python import PythonTool
+from tests.kit.tools import new_tool
 
 
 class Size(Enum):
@@ -40,7 +40,7 @@ async def later(city: str) -> str:
     return city
 
 
-TOOLS = {f.__name__: PythonTool(f) for f in (weather, dated, greet, later)}
+TOOLS = {f.__name__: new_tool(f) for f in (weather, dated, greet, later)}
 
 
 def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | None = None) -> str:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 import jp_nb as jp
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_types import AnswerType, Picks
+from jp_nb.toolkit.answer_types import Picks
 from jp_nb.toolkit.parameters import has_format
 from jp_nb.toolkit.question import read_answer_type
 from tests.kit.questions import answer_type
@@ -30,7 +30,7 @@ SELECT_PAIRS = SELECTS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kin
 
 
 @given(PAIRS)
-def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) -> None:
+def test_schema_accepts_exactly_the_valid_answers(pair: tuple[Any, Any]) -> None:
     kind, answer = pair
     schema = kind.answer_schema()
     Draft202012Validator.check_schema(schema)
@@ -39,7 +39,7 @@ def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) 
 
 
 @given(PAIRS)
-def test_answers_are_normalized_recorded_and_formatted(pair: tuple[AnswerType, Any]) -> None:
+def test_answers_are_normalized_recorded_and_formatted(pair: tuple[Any, Any]) -> None:
     kind, answer = pair
     settled = kind.normalized(answer)
     assert kind.normalized(settled) == settled
@@ -56,7 +56,7 @@ def test_answers_are_normalized_recorded_and_formatted(pair: tuple[AnswerType, A
 
 
 @given(KINDS)
-def test_kinds_round_trip_through_json(kind: AnswerType) -> None:
+def test_kinds_round_trip_through_json(kind: Any) -> None:
     text = kind.model_dump_json()
     again = read_answer_type(json.loads(text))
     assert again.model_dump_json() == text
@@ -127,7 +127,7 @@ def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
 
 
 @given(KINDS)
-def test_automatic_answer_is_valid(kind: AnswerType) -> None:
+def test_automatic_answer_is_valid(kind: Any) -> None:
     automatic = kind.automatic
     assert automatic is None or kind.misfit(automatic) is None
 
@@ -278,7 +278,7 @@ UNIT = 500
 """Size of the smaller value. The larger value has 16 times this size."""
 MAX_RATIO = 64
 """Maximum ratio of the times. Linear work has a ratio of 16, quadratic work of 256."""
-HOSTILE: dict[str, Callable[[int], tuple[AnswerType, Any]]] = {
+HOSTILE: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "e-mail": lambda n: (answer_type("text", format="email"), "a." * n + "@" + "b." * n),
     "address": lambda n: (answer_type("text", format="uri"), "http://" + "[" * n),
     "time": lambda n: (answer_type("text", format="date-time"), "2026-11-23T" + "1" * n),

@@ -12,13 +12,11 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, ask_user
 from jp_nb.toolkit.builtin.ask_user import AskUser
-from jp_nb.toolkit.python import PythonTool
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
-from tests.kit.tools import configured, offer_now
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell, for_tool
 
 
@@ -235,7 +233,7 @@ def test_only_question_tools_ask_as_the_assistant() -> None:
     ]
     assert speaks == ["ask", "ask_user"]
     others = [tool for name, tool in BUILTINS.items() if name not in speaks]
-    for tool in [*others, PythonTool(function)]:
+    for tool in [*others, new_tool(function)]:
         source = tool.inquiry_source("mine")
         assert (source.source, source.name) == ("tool", "mine")
 
@@ -317,9 +315,9 @@ def test_parameters_command_and_source_can_be_overridden() -> None:
     schema = offer_now(config).tools["ask_user"].definition.parameters
     assert "What to ask." in str(schema)
 
-    executors: dict[str, Mapping[str, Tool]] = {
+    executors: dict[str, Mapping[str, Any]] = {
         "builtin": BUILTINS,
-        "local": {"ask_user": PythonTool(mine)},
+        "local": {"ask_user": new_tool(mine)},
     }
     for source, kind in (("local", "local"), ("builtin", "builtin")):
         config = configured(for_tool("ask_user", source=source))

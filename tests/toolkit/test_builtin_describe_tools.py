@@ -10,14 +10,12 @@ from pydantic import BaseModel, JsonValue
 
 import jp_nb as jp
 from jp_nb.config.tool_toggles import toggle_tools
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin import BUILTINS, MissingTool
 from jp_nb.toolkit.parameters import format_documentation
-from jp_nb.toolkit.python import PythonTool
-from tests.agent.turn_bench import Bench, call, reply, say
+from tests.agent.turn_bench import call, reply, say
 from tests.kit.questions import failure
-from tests.kit.tools import configured, offer_now
+from tests.kit.tools import configured, new_tool, offer_now
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import InlineCell, for_tool
 
 CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
@@ -31,10 +29,10 @@ async def describe(arguments: Mapping[str, JsonValue]) -> jp.Outcome:
 
 def documented(partial: dict[str, Any], *functions: Any) -> Any:
     """Return the documentation of built-in tools, `functions`, and tools without a program."""
-    tools = [PythonTool(function) for function in functions]
+    tools = [new_tool(function) for function in functions]
     config = configured(partial, tools)
     names = config.conversation.tools
-    executors: dict[str, Mapping[str, Tool]] = {
+    executors: dict[str, Mapping[str, Any]] = {
         "builtin": BUILTINS,
         "python": {tool.name: tool for tool in tools},
         "local": {name: MissingTool(name) for name in names},
@@ -79,16 +77,13 @@ async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
         return city
 
     asked = call("describe_tools", text='{"tools": ["weather", "nope"]}')
-    bench = Bench([reply(asked), reply(say("Fine."))], tools=[PythonTool(weather)])
+    bench = TurnBench([reply(asked), reply(say("Fine."))], tools=[new_tool(weather)])
     await bench.run()
     assert bench.turn.tool_calls[0].content == (
         "## weather\n\nForecast.\n\n### Parameters\n\n- `city` (string, required)\n\n---\n\n"
         "No additional documentation available for: nope"
     )
-    transcript = Transcript()
-    for event in bench.shown:
-        transcript.add(event)
-    assert transcript.parts[-1].bundle()["text/plain"] == "Fine."
+    assert bench.render_cell()["text/plain"] == "Fine."
 
 
 def test_registration_follows_the_specification() -> None:

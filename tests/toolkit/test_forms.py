@@ -29,7 +29,6 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import jp_nb as jp
-from jp_nb.toolkit.answer_types import AnswerType
 from jp_nb.toolkit.outcome import read_outcome
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answer_type
@@ -115,7 +114,7 @@ def test_form_takes_titles_options_bounds_and_defaults_from_the_model() -> None:
     assert (note.required, note.default) == (False, None)
 
 
-KINDS: list[tuple[Any, AnswerType]] = [
+KINDS: list[tuple[Any, Any]] = [
     (bool, answer_type("boolean")),
     (int, answer_type("integer")),
     (float, answer_type("number")),

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import jp_nb as jp
 from jp_nb.toolkit.parameters import format_documentation
-from jp_nb.toolkit.python import REGISTRY, PythonTool, suggest_improvements
+from jp_nb.toolkit.python import REGISTRY, suggest_improvements
 from tests.kit.kinds import is_kind
+from tests.kit.tools import new_tool
 from tests.support.fakes import InlineCell
 
 Port = NewType("Port", int)
@@ -32,11 +33,12 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
-def run(tool: PythonTool, /, **arguments: Any) -> jp.Outcome:
-    return asyncio.run(tool.run(arguments, jp.ToolContext(tool.name), InlineCell()))
+def run(tool: Any, /, **arguments: Any) -> jp.Outcome:
+    outcome: jp.Outcome = asyncio.run(tool.run(arguments, jp.ToolContext(tool.name), InlineCell()))
+    return outcome
 
 
-def received(tool: PythonTool, got: list[Any], /, **arguments: Any) -> Any:
+def received(tool: Any, got: list[Any], /, **arguments: Any) -> Any:
     """Return the value that the function got."""
     got.clear()
     outcome = run(tool, **arguments)
@@ -62,7 +64,7 @@ def test_any_name_of_a_parameter_works_without_a_warning(name: str) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tool = PythonTool(space["echo"])
+        tool = new_tool(space["echo"])
 
     schema: Any = tool.schema
     assert list(schema["properties"]) == [name, "other"]
@@ -166,7 +168,7 @@ def test_tool_of_a_module_can_be_an_attribute_of_a_class() -> None:
     def plain(value) -> str:  # type: ignore[no-untyped-def]
         return f"{value}"
 
-    made = PythonTool(plain)
+    made = new_tool(plain)
 
     class Holder:
         shared = made
@@ -193,16 +195,16 @@ def test_partial_and_object_are_tools_with_a_name() -> None:
             """Guide through a city."""
             return f"guided to {city}"
 
-    by_position = PythonTool(functools.partial(visit, "s"), name="visit")
-    by_name = PythonTool(functools.partial(visit, secret="s", days=2), name="visit")
+    by_position = new_tool(functools.partial(visit, "s"), name="visit")
+    by_name = new_tool(functools.partial(visit, secret="s", days=2), name="visit")
     wrapped = functools.update_wrapper(functools.partial(visit, "s"), visit)
 
-    for tool, days in ((by_position, 1), (by_name, 2), (PythonTool(wrapped), 1)):
+    for tool, days in ((by_position, 1), (by_name, 2), (new_tool(wrapped), 1)):
         assert "secret" not in str(tool.schema)
         assert run(tool, city="Delft") == jp.Success(f"s Delft {days}")
         assert tool.registration["description"] == "Visit a city."
 
-    guide = PythonTool(Guide(), name="guide")
+    guide = new_tool(Guide(), name="guide")
     assert run(guide, city="Delft") == jp.Success("guided to Delft")
     assert guide.registration["description"] == "Guide through a city."
 
@@ -231,7 +233,7 @@ def test_field_as_a_default_is_the_field() -> None:
         got.append((city, days, nights, tags, unit, count, level))
         return "booked"
 
-    tool = PythonTool(book)
+    tool = new_tool(book)
     schema: Any = tool.schema
     properties = schema["properties"]
     assert schema["required"] == ["city"]
@@ -261,7 +263,7 @@ def test_alias_of_a_field_is_the_name_for_the_model() -> None:
     def find(kind: str = Field(alias="type"), limit: int = Field(5, alias="max")) -> str:
         return f"{kind} {limit}"
 
-    tool = PythonTool(find)
+    tool = new_tool(find)
     schema: Any = tool.schema
     assert list(schema["properties"]) == ["type", "max"]
     assert run(tool, type="x", max=2) == jp.Success("x 2")
@@ -321,7 +323,7 @@ def test_schema_validation_and_documentation_of_a_type_agree(
         function.__annotations__ = {"value": kind}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            tool = PythonTool(function)
+            tool = new_tool(function)
         value = received(tool, got, value=sent)
         assert (value, type(value)) == (expected, type(expected))
         text = format_documentation("t", None, "It.", None, tool.schema)
@@ -329,8 +331,8 @@ def test_schema_validation_and_documentation_of_a_type_agree(
         for advice in suggest_improvements(tool):
             assert "default" not in advice
 
-    assert received(PythonTool(optional), got) == expected
-    assert received(PythonTool(optional), got, value=None) == expected
+    assert received(new_tool(optional), got) == expected
+    assert received(new_tool(optional), got, value=None) == expected
 
 
 def test_strict_model_can_be_called() -> None:
@@ -340,7 +342,7 @@ def test_strict_model_can_be_called() -> None:
         got.append(item)
 
     sent = {"day": "2026-03-01", "color": "red", "size": [1, 2], "tags": ["a"], "price": "1.5"}
-    item = received(PythonTool(order), got, item=sent)
+    item = received(new_tool(order), got, item=sent)
     assert item == Strict(
         day=date(2026, 3, 1), color=Color.RED, size=(1, 2), tags={"a"}, price=Decimal("1.5")
     )
@@ -352,7 +354,7 @@ def test_default_of_a_set_has_one_text() -> None:
     def pick(words: set[str] = words) -> str:
         return ""
 
-    schema: Any = PythonTool(pick).schema
+    schema: Any = new_tool(pick).schema
     assert schema["properties"]["words"]["default"] == ["apple", "cherry", "fig", "pear"]
 
 
@@ -383,7 +385,7 @@ def test_unsupported_type_is_named_without_words_of_pydantic(subtests: pytest.Su
     for function, says in rows:
         with subtests.test(function=function):
             with pytest.raises(jp.UsageError) as caught:
-                PythonTool(function)
+                new_tool(function)
             text = str(caught.value)
             assert "its parameters have no JSON schema" in text
             assert "`thing`" in text
@@ -398,7 +400,7 @@ def test_limit_that_does_not_fit_is_named_in_the_call() -> None:
         return ""
 
     with pytest.raises(jp.UsageError, match="sized: the limit `min_length` in the `Field`"):
-        run(PythonTool(sized), size=3)
+        run(new_tool(sized), size=3)
 
 
 def test_error_of_a_call_names_only_the_argument(subtests: pytest.Subtests) -> None:
@@ -409,11 +411,11 @@ def test_error_of_a_call_names_only_the_argument(subtests: pytest.Subtests) -> N
         return ""
 
     sent = {"day": 1, "color": "red", "size": [1, "x"], "tags": [], "price": "1"}
-    rows: list[tuple[PythonTool, dict[str, Any], str]] = [
-        (PythonTool(pick), {"value": "x"}, "value: "),
-        (PythonTool(pick), {"value": ["a", 1]}, "value.1: "),
-        (PythonTool(strict), {"item": sent}, "item.day: "),
-        (PythonTool(strict), {"item": sent}, "item.size.1: "),
+    rows: list[tuple[Any, dict[str, Any], str]] = [
+        (new_tool(pick), {"value": "x"}, "value: "),
+        (new_tool(pick), {"value": ["a", 1]}, "value.1: "),
+        (new_tool(strict), {"item": sent}, "item.day: "),
+        (new_tool(strict), {"item": sent}, "item.size.1: "),
     ]
     for tool, arguments, names in rows:
         with subtests.test(arguments=arguments):
@@ -453,7 +455,7 @@ def test_null_is_the_default_where_the_type_does_not_allow_it(subtests: pytest.S
     ) -> None:
         got.append((trip, days, color, tags, limit, note, anything, other))
 
-    tool = PythonTool(travel)
+    tool = new_tool(travel)
     nulls: dict[str, Any] = dict.fromkeys(
         ["days", "color", "tags", "limit", "note", "anything", "other"]
     )
@@ -473,5 +475,5 @@ def test_null_in_a_mapping_is_not_dropped() -> None:
     def count(words: dict[str, int]) -> str:
         return ""
 
-    outcome = run(PythonTool(count), words={"a": None})
+    outcome = run(new_tool(count), words={"a": None})
     assert is_kind(outcome, "failure")

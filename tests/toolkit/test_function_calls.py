@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.python import PythonTool, suggest_improvements
-from tests.agent.turn_bench import DONE, Bench, call, reply
+from jp_nb.toolkit.python import suggest_improvements
+from tests.agent.turn_bench import DONE, call, reply
+from tests.kit.tools import new_tool
+from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import InlineCell
 
 Function = Callable[..., Any]
@@ -73,13 +75,13 @@ AWAITED: dict[str, Function] = {
 }
 
 
-def make_tool(function: Function, **options: Any) -> PythonTool:
+def make_tool(function: Function, **options: Any) -> Any:
     @functools.wraps(function)
     def named(number: int) -> Any:
         return function(number)
 
     is_kept = not isinstance(function, type)
-    return PythonTool(function if is_kept else named, name="read", **options)
+    return new_tool(function if is_kept else named, name="read", **options)
 
 
 class OtherThread(InlineCell):
@@ -89,9 +91,10 @@ class OtherThread(InlineCell):
         return await asyncio.to_thread(function)
 
 
-async def run(tool: PythonTool, cell: Any = None) -> jp.Outcome:
+async def run(tool: Any, cell: Any = None) -> jp.Outcome:
     context = jp.ToolContext(tool.name)
-    return await tool.run({"number": 3}, context, cell or InlineCell())
+    outcome: jp.Outcome = await tool.run({"number": 3}, context, cell or InlineCell())
+    return outcome
 
 
 @pytest.mark.parametrize("kind", AWAITED)
@@ -110,8 +113,10 @@ async def test_awaitables_of_several_calls_are_awaited_together() -> None:
         await met.wait()
         return "met"
 
-    tool = PythonTool(logged(meet), name="meet")
-    bench = Bench([reply(*(call("meet", f"c{n}", index=n) for n in range(3))), DONE], tools=[tool])
+    tool = new_tool(logged(meet), name="meet")
+    bench = TurnBench(
+        [reply(*(call("meet", f"c{n}", index=n) for n in range(3))), DONE], tools=[tool]
+    )
     async with asyncio.timeout(0.9):  # a function waits longer for a result that is not recorded
         await bench.run()
     assert [response.content for response in bench.of("tool_call_response")] == ["met"] * 3
@@ -137,7 +142,7 @@ def run_in_cell_with_loop(function: Function) -> tuple[jp.Outcome | BaseExceptio
 
     async def turn(cell: Any) -> jp.Outcome | BaseException:
         try:
-            return await run(PythonTool(function, name="read"), cell)
+            return await run(new_tool(function, name="read"), cell)
         except Exception as exc:
             return exc
 
@@ -279,8 +284,8 @@ async def test_exception_of_a_tool_is_named_as_what_it_is(kind: str, raised: Bas
         raise raised
 
     function = {"async": fail_later, "awaited": logged(fail_later)}.get(kind, fail)
-    tool = PythonTool(function, name="t", thread=kind == "thread")
-    bench = Bench([reply(call("t")), DONE], tools=[tool])
+    tool = new_tool(function, name="t", thread=kind == "thread")
+    bench = TurnBench([reply(call("t")), DONE], tools=[tool])
     end = await bench.run()
     [response] = bench.of("tool_call_response")
     assert response.content == f"{type(raised).__name__}: {raised}"
@@ -302,7 +307,7 @@ async def test_error_keeps_the_error_that_was_being_handled(kind: str) -> None:
 
     function = fail_later if kind == "async" else fail
     with pytest.raises(RuntimeError, match="no such row") as info:
-        await run(PythonTool(function, name="t", thread=kind == "thread"))
+        await run(new_tool(function, name="t", thread=kind == "thread"))
     assert isinstance(info.value.__context__, KeyError)
     assert not info.value.__suppress_context__
 
@@ -315,7 +320,7 @@ async def test_advice_in_an_exception_reaches_the_model() -> None:
         finally:
             later.close()
 
-    bench = Bench([reply(call("nested")), DONE], tools=[PythonTool(nested)])
+    bench = TurnBench([reply(call("nested")), DONE], tools=[new_tool(nested)])
     await bench.run()
     [response] = bench.of("tool_call_response")
     assert response.content.endswith("already runs in an event loop. Use `await`")
@@ -338,5 +343,5 @@ def test_generator_function_gets_advice() -> None:
         return asyncio.sleep(0, number)
 
     for function, is_generator in ((rows, True), (later, True), (plain, False)):
-        advice = " ".join(suggest_improvements(PythonTool(function)))
+        advice = " ".join(suggest_improvements(new_tool(function)))
         assert ("it is a generator function" in advice) == is_generator

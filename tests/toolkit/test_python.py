@@ -24,9 +24,10 @@ from pydantic import BaseModel, Field
 import jp_nb as jp
 from jp_nb.toolkit.docstrings import read_docstring
 from jp_nb.toolkit.function_calls import as_outcome
-from jp_nb.toolkit.python import REGISTRY, PythonTool
+from jp_nb.toolkit.python import REGISTRY
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
+from tests.kit.tools import new_tool
 from tests.support.fakes import InlineCell
 from tests.support.images import pdf_bytes
 from tests.toolkit.result_values import Holder, Members, Model
@@ -41,8 +42,9 @@ def no_tools_are_left_behind() -> Iterator[None]:
         REGISTRY.remove(name)
 
 
-async def run(tool: PythonTool, **arguments: Any) -> jp.Outcome:
-    return await tool.run(arguments, jp.ToolContext(tool.name), InlineCell())
+async def run(tool: Any, **arguments: Any) -> jp.Outcome:
+    outcome: jp.Outcome = await tool.run(arguments, jp.ToolContext(tool.name), InlineCell())
+    return outcome
 
 
 def test_schema_comes_from_hints_and_docstring() -> None:
@@ -88,7 +90,7 @@ def test_schema_contains_models_and_constraints_without_titles() -> None:
     def visit(place: Place, times: Annotated[int, Field(gt=0)] = 1) -> str:
         return place.name
 
-    schema: Any = PythonTool(visit).schema
+    schema: Any = new_tool(visit).schema
     assert schema["$defs"]["Place"]["properties"] == {
         "name": {"type": "string"},
         "title": {"type": "string", "default": ""},
@@ -101,7 +103,7 @@ async def test_arguments_are_validated_and_converted() -> None:
         assert isinstance(place, Place)
         return f"{place.name} {times!r}"
 
-    assert await run(PythonTool(visit), place={"name": "Delft"}, times="2") == jp.Success("Delft 2")
+    assert await run(new_tool(visit), place={"name": "Delft"}, times="2") == jp.Success("Delft 2")
 
 
 async def test_invalid_call_does_not_run_and_names_the_argument(subtests: pytest.Subtests) -> None:
@@ -116,7 +118,7 @@ async def test_invalid_call_does_not_run_and_names_the_argument(subtests: pytest
             def weather(city: str, days: int = 1) -> str:
                 raise AssertionError("it ran")
 
-            outcome = await run(PythonTool(weather), **arguments)
+            outcome = await run(new_tool(weather), **arguments)
             assert is_kind(outcome, "failure")
             assert outcome.message.startswith(f"Invalid arguments for weather: {names}: ")
 
@@ -125,8 +127,8 @@ async def test_context_is_injected_and_not_in_the_schema() -> None:
     def who(ctx: jp.ToolContext, greeting: str = "Hi") -> str:
         return f"{greeting}, {ctx.name} {ctx.call_id}"
 
-    tool = PythonTool(who)
-    assert list(tool.schema["properties"]) == ["greeting"]  # type: ignore[arg-type]
+    tool = new_tool(who)
+    assert list(tool.schema["properties"]) == ["greeting"]
     outcome = await tool.run({}, jp.ToolContext("who", call_id="c1"), InlineCell())
     assert outcome == jp.Success("Hi, who c1")
 
@@ -152,7 +154,7 @@ async def test_plain_results_become_outcomes(subtests: pytest.Subtests) -> None:
         ),
     ]:
         with subtests.test(returned=returned):
-            assert await run(PythonTool(lambda: returned, name="t")) == outcome
+            assert await run(new_tool(lambda: returned, name="t")) == outcome
 
 
 async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
@@ -171,14 +173,14 @@ async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
         (pdf_bytes(), f"bytes, {len(pdf_bytes())} bytes: application/pdf", 1),
     ]:
         with subtests.test(returned=returned):
-            outcome = await run(PythonTool(lambda: returned, name="t"))
+            outcome = await run(new_tool(lambda: returned, name="t"))
             assert isinstance(outcome, jp.Success)
             assert outcome.content.startswith(text) or text in outcome.content
             assert len(outcome.images) == images
 
 
 async def test_image_of_a_result_has_the_configured_size() -> None:
-    tool = PythonTool(lambda: figure(), name="t")
+    tool = new_tool(lambda: figure(), name="t")
     outcome = await tool.run({}, jp.ToolContext("t", image_side=300), InlineCell())
     assert isinstance(outcome, jp.Success)
     [image] = outcome.images
@@ -193,7 +195,7 @@ async def test_result_is_described_on_the_thread_that_made_it() -> None:
             seen.append(threading.current_thread().name)
             return "watched"
 
-    outcome = await run(PythonTool(lambda: Watched(), name="t", thread=True))
+    outcome = await run(new_tool(lambda: Watched(), name="t", thread=True))
     assert outcome == jp.Success("watched")
     assert seen == ["jp_nb tool t"]
 
@@ -221,10 +223,10 @@ async def test_def_async_def_and_thread_tools_run_on_their_threads() -> None:
     cell = RecordingCell()
     here = threading.current_thread().name
     context = jp.ToolContext("t")
-    assert await PythonTool(name).run({}, context, cell) == jp.Success(here)
+    assert await new_tool(name).run({}, context, cell) == jp.Success(here)
     assert cell.calls == 1
-    assert await PythonTool(on_the_loop).run({}, context, cell) == jp.Success(here)
-    threaded = await PythonTool(name, thread=True).run({}, context, cell)
+    assert await new_tool(on_the_loop).run({}, context, cell) == jp.Success(here)
+    threaded = await new_tool(name, thread=True).run({}, context, cell)
     assert isinstance(threaded, jp.Success)
     assert threaded.content != here
     assert cell.calls == 1
@@ -232,7 +234,7 @@ async def test_def_async_def_and_thread_tools_run_on_their_threads() -> None:
 
 async def test_threaded_calls_run_concurrently() -> None:
     together = threading.Barrier(40, timeout=60)
-    tool = PythonTool(lambda: together.wait() >= 0, name="t", thread=True)
+    tool = new_tool(lambda: together.wait() >= 0, name="t", thread=True)
     outcomes = await asyncio.gather(*(run(tool) for _ in range(40)))
     assert outcomes == [jp.Success("true")] * 40
 
@@ -249,7 +251,7 @@ async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> Non
             expected = RuntimeError if is_stop else type(raised)
             async with asyncio.timeout(5):
                 with pytest.raises(expected):
-                    await run(PythonTool(fail, thread=True))
+                    await run(new_tool(fail, thread=True))
 
 
 # --- registration ----------------------------------------------------------------------------
@@ -497,6 +499,6 @@ async def test_object_whose_class_raises_is_described(wrap: Any) -> None:
     def make() -> Any:
         return wrap(FailingClass())
 
-    outcome = await run(PythonTool(make))
+    outcome = await run(new_tool(make))
     assert isinstance(outcome, jp.Success)
     assert "a value without a class" in outcome.content

@@ -9,7 +9,8 @@ import pytest
 from pydantic import Field
 
 import jp_nb as jp
-from jp_nb.toolkit.python import PythonTool, suggest_improvements
+from jp_nb.toolkit.python import suggest_improvements
+from tests.kit.tools import new_tool
 
 
 def whole(city: str, days: Annotated[int, Field(description="How many.")] = 1) -> str:
@@ -98,7 +99,7 @@ def test_well_described_tool_gets_no_suggestions(subtests: pytest.Subtests) -> N
     rows: list[Callable[..., Any]] = [whole, with_context]
     for function in rows:
         with subtests.test(function=function):
-            assert list(suggest_improvements(PythonTool(function))) == []
+            assert list(suggest_improvements(new_tool(function))) == []
 
 
 def test_suggestion_names_the_problem_and_the_solution(subtests: pytest.Subtests) -> None:
@@ -153,4 +154,4 @@ def test_suggestion_names_the_problem_and_the_solution(subtests: pytest.Subtests
     ]
     for function, said in rows:
         with subtests.test(function=function):
-            assert list(suggest_improvements(PythonTool(function))) == said
+            assert list(suggest_improvements(new_tool(function))) == said
