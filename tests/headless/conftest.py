@@ -18,6 +18,7 @@ from tests.support.scripted_page import SETUP
 
 WriteNotebook = Callable[..., Path]
 BEGUN = "kept in this notebook; new\n"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 LIVE: dict[str, Any] = {
     "conversation": {"id": "jp-c1", "made": "live"},
     "base_config": {},

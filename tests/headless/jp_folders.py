@@ -8,9 +8,8 @@ from typing import Any
 
 import nbformat
 
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
 from tests.interop.jp_directories import G1, G2, G3, G4, G5, jp_text
+from tests.kit.hosts import open_document
 from tests.kit.records import new_event
 
 GENERATIONS = {"G1": G1, "G2": G2, "G3": G3, "G4": G4, "G5": G5}
@@ -40,7 +39,7 @@ def record_in(notebook: Path) -> Any:
 def append_turn(notebook: Path) -> None:
     """Append a turn to the conversation of the notebook, as a run does."""
     stored = nbformat.read(notebook, as_version=4)
-    document = Document.load(json.loads(json.dumps(stored.metadata.jp)), clock=utc_now)
+    document = open_document(json.loads(json.dumps(stored.metadata.jp)))
     document.conversation.start_turn(new_event("chat_request", content="And?"))
     stored.metadata["jp"] = document.to_json()
     nbformat.write(stored, notebook)

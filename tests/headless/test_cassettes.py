@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.exchange_recorder import Exchange
-from jp_nb.headless.execution import CellFailure
-from jp_nb.headless.run_events_reading import RunEvents, read_events
-from jp_nb.headless.run_report import RunReport, format_cassettes
-from jp_nb.session.cassettes import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette_file import CassetteWriter
 from jp_nb.storage.run_events import append_run_event
+from tests.kit.cassettes import cassette_writer, exchange_value, open_cassette
 from tests.kit.models import model_event
+from tests.kit.runs import read_run_events, report_text, report_value
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY
 
@@ -27,29 +24,36 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def lines(found: RunEvents, failure: CellFailure | None = None) -> list[str]:
-    return format_cassettes(RunReport("walk.ipynb", failure, (), (), "", found))
+def lines(found: Any, failure: Any = None) -> list[str]:
+    report = report_value("report", "walk.ipynb", failure, (), (), "", found)
+    shown: list[str] = report_text("cassettes", report)
+    return shown
+
+
+def answered(request: Any) -> Any:
+    """Return an exchange in which the model answered without a text."""
+    return exchange_value("exchange", request, (), model_event("finished"))
 
 
 @pytest.mark.parametrize("name", ["one\u2028two.jsonl", os.fsdecode(b"b\xffd.jsonl")])
 def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     tmp_path: Path, events: Path, name: str
 ) -> None:
-    exchange = Exchange(asked(SPEC), (), model_event("finished"))
-    CassetteWriter(tmp_path / name).add(exchange)
-    tape = OpenCassette(CassetteChoice("replay", tmp_path / name))
-    assert "1 of 1 exchange" in lines(read_events(events))[0]
+    exchange = answered(asked(SPEC))
+    cassette_writer(tmp_path / name).add(exchange)
+    tape = open_cassette(tmp_path / name)
+    assert "1 of 1 exchange" in lines(read_run_events(events))[0]
     tape.replay(exchange.request)
-    assert lines(read_events(events)) == [f"1 of 1 exchange of {name} used"]
+    assert lines(read_run_events(events)) == [f"1 of 1 exchange of {name} used"]
 
 
 def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, events: Path) -> None:
     last = max(index for index, each in enumerate(SPEC["message"]) if "user" in each)
     spec = changed(SPEC, ("message", last, "user"), f"{'x' * 52} {KEY}")
     spec["message"] = spec["message"][: last + 1]
-    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), model_event("finished")))
-    OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
-    [_, line] = lines(read_events(events))
+    cassette_writer(tmp_path / "talk.jsonl").add(answered(asked(spec)))
+    open_cassette(tmp_path / "talk.jsonl")
+    [_, line] = lines(read_run_events(events))
     assert "x" * 52 in line
     assert "sk-" not in line
 
@@ -58,35 +62,33 @@ def test_recording_without_a_request_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     noted = tmp_path / "used"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "record"}
-    [line] = lines(read_events(noted, settings))
+    [line] = lines(read_run_events(noted, settings))
     assert line == f"no model answered: nothing was recorded in {path}"
     path.touch()
-    assert lines(read_events(noted, settings)) == [f"{line}; the file is unchanged"]
+    assert lines(read_run_events(noted, settings)) == [f"{line}; the file is unchanged"]
 
 
 def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, events: Path) -> None:
     path = tmp_path / "talk.jsonl"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "replay-or-record"}
-    exchanges = [
-        Exchange(asked(changed(SPEC, ("model",), name)), (), model_event("finished"))
-        for name in ("a", "b")
-    ]
+    exchanges = [answered(asked(changed(SPEC, ("model",), name))) for name in ("a", "b")]
     for number, exchange in enumerate(exchanges):
         events.unlink(missing_ok=True)
-        tape = OpenCassette(CassetteChoice("replay-or-record", path))
+        tape = open_cassette(path, "replay-or-record")
         for before in exchanges[:number]:
             tape.replay(before.request)
         tape.keep(exchange)
-        found = read_events(events, settings)
+        found = read_run_events(events, settings)
         used = "1 of 1 exchange of talk.jsonl used"
         assert lines(found) == [f"1 exchange added to {path}", *[used] * number]
 
 
 def test_unused_exchanges_of_a_failed_run_are_not_reported(tmp_path: Path, events: Path) -> None:
-    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(SPEC), (), model_event("finished")))
-    OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
-    assert lines(read_events(events))
-    assert lines(read_events(events), CellFailure(0, "ValueError", "no")) == []
+    cassette_writer(tmp_path / "talk.jsonl").add(answered(asked(SPEC)))
+    open_cassette(tmp_path / "talk.jsonl")
+    assert lines(read_run_events(events))
+    failure = report_value("run_failure", 0, "ValueError", "no")
+    assert lines(read_run_events(events), failure) == []
 
 
 def test_question_of_a_recorded_tool_is_not_reported_as_unused(
@@ -94,11 +96,11 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(
 ) -> None:
     file = tmp_path / "talk.cassette.jsonl"
     question = changed(SPEC, ("message", 8), {"user": "Which size?", "inquiry": "pack.size"})
-    CassetteWriter(file).add(Exchange(asked(question), (), model_event("finished")))
+    cassette_writer(file).add(answered(asked(question)))
     for tools, shown in (("run", 2), ("recorded", 0)):
         events.unlink(missing_ok=True)
-        tape = OpenCassette(CassetteChoice("replay", file, tools))
-        found = [line for line in lines(read_events(events)) if not line.endswith(" used")]
+        tape = open_cassette(file, tools=tools)
+        found = [line for line in lines(read_run_events(events)) if not line.endswith(" used")]
         assert len(found) == shown
         assert len(tape.unused()) == shown // 2
 
@@ -108,7 +110,8 @@ def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_on
 ) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"answer": ["results", "peek"]}\n{"cassette": "/a.jsonl", "us')
-    assert read_events(path) == RunEvents(used_answers={("results", "peek")})
+    used = report_value("run_events", used_answers={("results", "peek")})
+    assert read_run_events(path) == used
     monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "missing" / "events.jsonl"))
     append_run_event(answer=["results", "peek"])
     append_run_event(answer=["results", "peek"])

@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.client_questions import form_schema
-from jp_nb.json_values import as_object
 from tests.kit.questions import answer_type
+from tests.kit.tool_servers import make_client_form
 
 TITLED = [jp.Option(value="a", label="First"), jp.Option(value="b", label="Second")]
 
 
 def property_of(question: jp.Question) -> Any:
     """Return the schema of the only field of `question`, without its title."""
-    properties = as_object(as_object(form_schema(question))["properties"])
-    found = dict(as_object(properties[question.id]))
+    found = make_client_form(question)["properties"][question.id]
     del found["title"]
     return found
 

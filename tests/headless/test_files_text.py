@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import nbformat
 import pytest
 
-from jp_nb.headless.files import print_transcript, terminal_text
+from tests.kit.texts import write_text
 
 
 def test_control_sequences_are_removed(subtests: pytest.Subtests) -> None:
@@ -26,7 +24,7 @@ def test_control_sequences_are_removed(subtests: pytest.Subtests) -> None:
         ("tab\tä😀\n", "tab\tä😀\n"),
     ]:
         with subtests.test(text=text):
-            assert terminal_text(text) == expected
+            assert write_text("terminal_output", text) == expected
 
 
 def test_transcript_shows_cells_and_outputs() -> None:
@@ -49,8 +47,6 @@ def test_transcript_shows_cells_and_outputs() -> None:
             new.new_code_cell(""),
         ]
     )
-    out = io.StringIO()
-    print_transcript(notebook, out)
-    assert out.getvalue() == (
+    assert write_text("notebook", notebook) == (
         "# Title\ntext\n\nIn [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\n42\nE: why\n\n"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tomlkit
 
-from jp_nb.headless.runner import RunResult, run_notebook
+from jp_nb.headless.runner import run_notebook
 from tests.mcp.helpers import FORM, Scripted
 from tests.session.servers import make_books, settings_of
 from tests.support.notebook_runs import write_cells
@@ -24,7 +24,7 @@ text = "No trip."
 """
 
 
-def run_trip(folder: Path) -> tuple[RunResult, Scripted]:
+def run_trip(folder: Path) -> tuple[Any, Scripted]:
     """Run a notebook whose server asks a question that nothing answers."""
     trip = [{"ask": {"elicitation": FORM}}, {"answers": True}]
     server = make_books(folder, era="2025", calls={"trip": trip})
@@ -60,6 +60,6 @@ def test_question_of_a_server_ends_a_strict_run_and_the_server_gets_cancel(
     assert "no interactive terminal is available" in response["content"]
 
 
-def find_responses(result: RunResult) -> list[dict[str, Any]]:
+def find_responses(result: Any) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = json.loads(json.dumps(result.notebook.metadata.jp.events))
     return [each for each in events if each["type"] == "tool_call_response"]

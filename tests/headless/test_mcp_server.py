@@ -26,9 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.headless.mcp_server import ToolServer, make_server
-from jp_nb.headless.tool_host import ToolHost
-from jp_nb.toolkit.python import REGISTRY
+from tests.kit.tool_servers import forget_tools, serve_tools
 from tests.support.fakes import until
 from tests.support.tiers import mostly_deep
 
@@ -65,25 +63,21 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     yield
-    for name in REGISTRY.all():
-        REGISTRY.remove(name)
+    forget_tools()
 
 
 @asynccontextmanager
 async def connect(
     folder: Path, mode: Mode, answer: Answer | None = None
-) -> AsyncIterator[tuple[Client, ToolHost]]:
+) -> AsyncIterator[tuple[Client, Any]]:
     """Connect a client to a server of the registered tools, in this process."""
 
     async def on_elicitation(context: Any, params: Any) -> types.ElicitResult:
         assert answer is not None
         return answer(params)
 
-    host = ToolHost(folder, None)
-    tools = ToolServer()
-    tools.set_host(host, await host.load())
+    server, host = await serve_tools(folder)
     callback = None if answer is None else on_elicitation
-    server = make_server("house.py", tools)
     async with Client(server, mode=mode, elicitation_callback=callback) as client:
         yield client, host
 

@@ -6,27 +6,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.files import format_text
-from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
-from jp_nb.headless.run import format_decisions
-from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
-from jp_nb.headless.run_report import (
-    ReportedCell,
-    ReportedQuestion,
-    ReportedTurn,
-    RunReport,
-    format_cell_errors,
-    format_open_decisions,
-    format_turn,
-)
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turn_view import Inquiry, ToolCall, TurnText
+from jp_nb.headless.pytest_notebooks import make_file_settings
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
+from tests.kit.runs import report_text, report_value
+from tests.kit.texts import write_text
+from tests.kit.turns import turn_value
 from tests.support.notebook_runs import NOTEBOOKS, run
 
 MAX_PLAIN_CHARS = 20_000
@@ -77,8 +67,18 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
     assert "\x1b" not in done.stdout, "as in the traceback of the kernel"
 
 
-def asked_turn(request: str, *calls: ToolCall) -> jp.Turn:
-    return jp.Turn(0, (TurnText(request, by_person=True), *calls))
+def asked_turn(request: str, *calls: Any) -> jp.Turn:
+    return jp.Turn(0, (turn_value("text", request, by_person=True), *calls))
+
+
+def reported_turn(turn: jp.Turn, *questions: Any) -> Any:
+    return report_value("turn", "jp-c1", turn, 1, questions, {})
+
+
+def reported_cell(
+    status: str, *turns: Any, number: int = 1, source: str = "", error: str = ""
+) -> Any:
+    return report_value("cell", number, source, status, 0.0, error, "", turns)
 
 
 def before_a_key(limit: int) -> str:
@@ -87,19 +87,27 @@ def before_a_key(limit: int) -> str:
 
 
 def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
-    call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
-    asked = ReportedQuestion(
-        Inquiry("q1", before_a_key(200), QuestionOutcome("unavailable")), "plan"
+    call = turn_value("tool_call", "c1", "plan", {}, content=before_a_key(500), is_error=True)
+    no_user = turn_value("outcome", "unavailable")
+    asked = report_value(
+        "question", turn_value("inquiry", "q1", before_a_key(200), no_user), "plan"
     )
-    turn = ReportedTurn("jp-c1", asked_turn(before_a_key(200), call), 1, (asked,), {})
-    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
+    turn = reported_turn(asked_turn(before_a_key(200), call), asked)
+    cell = reported_cell("failed", turn)
+
     key = ("questions", "plan", "q1")
     question = jp.Question.text("q1", before_a_key(200))
-    left = ReportedDecision(key, "question", before_a_key(300), question=question)
-    report = RunReport("walk.ipynb", None, (cell,), (turn,), "", RunEvents({key: left}))
-    ends = format_decisions(report.events, None)
-    shown = [*format_cell_errors(cell), *format_turn(turn), *format_open_decisions(report), *ends]
-    shown.append(format_text(before_a_key(MAX_PLAIN_CHARS)))
+    left = report_value("decision", key, "question", before_a_key(300), question=question)
+    events = report_value("run_events", {key: left})
+    report = report_value("report", "walk.ipynb", None, (cell,), (turn,), "", events)
+
+    shown = [
+        *report_text("cell_errors", cell),
+        *report_text("turn", turn),
+        *report_text("open_decisions", report),
+        *report_text("end_of_run", events),
+        write_text("terminal", before_a_key(MAX_PLAIN_CHARS)),
+    ]
     assert len(shown) > 7
     assert [line for line in shown if "sk-" in line] == []
 
@@ -140,20 +148,20 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
 
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     outcomes = {
-        "automatic": QuestionOutcome("answered", marks=frozenset({"auto"})),
-        "answered": QuestionOutcome("answered"),
-        "declined": QuestionOutcome("declined"),
-        "failed": QuestionOutcome("failed"),
+        "automatic": turn_value("outcome", "answered", marks=frozenset({"auto"})),
+        "answered": turn_value("outcome", "answered"),
+        "declined": turn_value("outcome", "declined"),
+        "failed": turn_value("outcome", "failed"),
     }
-    asked = tuple(
-        ReportedQuestion(Inquiry(name, f"{name}?", outcome), "assistant")
-        for name, outcome in outcomes.items()
-    )
-    turn = ReportedTurn("jp-c1", asked_turn("Plan it."), 1, asked, {})
-    cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
-    report = RunReport("walk.ipynb", None, (cell,), (turn,))
-    assert list(format_failures(report, strict=False)) == []
-    assert list(format_failures(report, strict=True)) == [
+    asked = []
+    for name, outcome in outcomes.items():
+        inquiry = turn_value("inquiry", name, f"{name}?", outcome)
+        asked.append(report_value("question", inquiry, "assistant"))
+
+    turn = reported_turn(asked_turn("Plan it."), *asked)
+    report = report_value("report", "walk.ipynb", None, (reported_cell("passed", turn),), (turn,))
+    assert report_text("test_failure", report, strict=False) == []
+    assert report_text("test_failure", report, strict=True) == [
         "walk.ipynb: cell 2, turn 1 of jp-c1: 'Plan it.'",
         "  question automatic of assistant: 'automatic?': chosen automatically",
         "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
@@ -162,15 +170,16 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
 
 def test_open_decisions_are_listed_once_for_several_failed_cells() -> None:
     key = ("permissions", "plan")
-    left = ReportedDecision(key, "permission", "no user was available")
+    left = report_value("decision", key, "permission", "no user was available")
+    events = report_value("run_events", {key: left})
     cells = tuple(
-        ReportedCell(number, f"cell {number}", "failed", 0.0, "ValueError: no", "", ())
+        reported_cell("failed", number=number, source=f"cell {number}", error="ValueError: no")
         for number in (1, 4)
     )
-    report = RunReport("walk.ipynb", None, cells, (), "", RunEvents({key: left}))
+    report = report_value("report", "walk.ipynb", None, cells, (), "", events)
     advice = "Prepare these decisions in an answers file walk.answers.toml next to the notebook."
 
-    assert list(format_failures(report, strict=False)) == [
+    assert report_text("test_failure", report, strict=False) == [
         "walk.ipynb: cell 2 failed: cell 1",
         "ValueError: no",
         "walk.ipynb: cell 5 failed: cell 4",
@@ -231,11 +240,11 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 
 
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
-    call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
-    asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
-    turn = ReportedTurn("jp-c1", asked_turn("Plan it.\x1b[2J", call), 1, (asked,), {})
-    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
-    lines = [*format_cell_errors(cell), *format_turn(turn)]
+    missing = "no\x1b[2J such tool"
+    call = turn_value("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
+    asked = report_value("question", turn_value("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
+    turn = reported_turn(asked_turn("Plan it.\x1b[2J", call), asked)
+    lines = [*report_text("cell_errors", reported_cell("failed", turn)), *report_text("turn", turn)]
     assert any("sweep: error" in line for line in lines)
     assert "\x1b" not in "".join(lines)
 

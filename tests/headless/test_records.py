@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb
 from jp_nb.cli import main
-from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
+from jp_nb.headless.records import export_notebook, import_into_notebook
 from jp_nb.interop.directories import find_folder, load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from tests.headless.jp_folders import (
@@ -20,6 +20,7 @@ from tests.headless.jp_folders import (
     write_folder,
 )
 from tests.interop.jp_directories import G2, G4, NAME, at, jp_text
+from tests.kit.runs import load_notebook
 
 # --- damage ------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ def test_readable_part_of_a_damaged_record_is_shown(
     assert len(json.loads(shown.out)["events"]) == 10
     assert "events[9].content" in shown.err
     with pytest.raises(jp_nb.StorageError, match=r"events\[9\]"):
-        load_conversation(notebook)
+        load_notebook(notebook)
 
 
 @pytest.mark.parametrize("head", [None, 3, {}])

@@ -15,14 +15,8 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.files import write_notebook
-from jp_nb.json_values import copy_nested_json
-from jp_nb.record import document, merge
-from jp_nb.record.change_marks import NoAnswer, make_no_answer
-from jp_nb.record.clock import utc_now
-from jp_nb.record.events import Entry, decode_event
-from jp_nb.record.stream import ConversationStream
-from tests.kit.records import new_event
+from tests.kit.hosts import open_document
+from tests.kit.records import new_event, parse_event
 
 Write = Callable[..., Path]
 
@@ -43,9 +37,7 @@ ANSWERED = {
 }
 
 
-def talk(
-    stream: ConversationStream, *, days: int = 2, tokens: int = 30, said: str = "Rain."
-) -> None:
+def talk(stream: Any, *, days: int = 2, tokens: int = 30, said: str = "Rain.") -> None:
     """Three turns with a call, a question, a change of the configuration and tokens."""
     stream.start_turn(new_event("chat_request", content="Hello."))
     stream.append(new_event("chat_response", message="Hello.\nWhat is it?"))
@@ -55,7 +47,7 @@ def talk(
             "tool_call_request", id="c1", name="look", arguments={"city": "Delft", "days": days}
         )
     )
-    stream.append(_entry(ASKED), _entry(ANSWERED))
+    stream.append(parse_event(ASKED), parse_event(ANSWERED))
     stream.append(
         new_event("tool_call_response", id="c1", content="rain\nand wind", is_error=False)
     )
@@ -71,16 +63,12 @@ def talk(
     stream.append(new_event("chat_response", message="Gladly."))
 
 
-def _entry(raw: dict[str, Any]) -> Entry:
-    return decode_event(copy_nested_json(raw), 0)
-
-
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write a notebook with the record of `fill`: the same texts with new ids."""
 
     def written(name: str, fill: Any = talk, **jp: Any) -> Path:
-        stream = ConversationStream.new(clock=utc_now, made="live")
+        stream = open_document().conversation
         fill(stream)
         made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1\n2", id="one")])
         base: dict[str, Any] = {"assistant": {"name": "Eve"}}
@@ -90,7 +78,7 @@ def write(tmp_path: Path) -> Write:
             "base_config": base,
             "events": stream.raw,
         } | jp
-        write_notebook(made, tmp_path / name)
+        (tmp_path / name).write_text(json.dumps(made, indent=1, sort_keys=True), encoding="utf-8")
         return tmp_path / name
 
     return written
@@ -203,12 +191,13 @@ def test_each_part_of_a_turn_is_compared(
 def test_reasoning_models_and_ends_without_an_answer_are_compared(
     write: Write, difference: Difference
 ) -> None:
-    def thought(reasoning: str, model: str, ended: Any) -> Callable[[ConversationStream], None]:
-        def fill(stream: ConversationStream) -> None:
+    def thought(reasoning: str, model: str, ended: Any) -> Callable[[Any], None]:
+        def fill(stream: Any) -> None:
             stream.start_turn(new_event("chat_request", content="Hello."))
             usage = {"usage": {"model": model, "output_tokens": 3}}
             stream.append(new_event("chat_response", reasoning=reasoning, metadata=usage))
-            stream.append(make_no_answer(NoAnswer(ended)))
+            mark = {"no_answer": {"ended": ended, "takes_back": 0}}
+            stream.append(new_event("config_delta", delta={}, metadata=mark))
 
         return fill
 
@@ -223,7 +212,7 @@ def test_reasoning_models_and_ends_without_an_answer_are_compared(
 
 
 def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Difference) -> None:
-    def more(stream: ConversationStream) -> None:
+    def more(stream: Any) -> None:
         stream.start_turn(new_event("chat_request", content="First of all."))
         stream.append(new_event("chat_response", message="Yes?"))
         talk(stream)
@@ -236,7 +225,7 @@ def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Dif
 
 
 def test_reworded_request_is_the_same_turn(write: Write, difference: Difference) -> None:
-    def other(stream: ConversationStream) -> None:
+    def other(stream: Any) -> None:
         talk(stream)
         raw = [dict(entry) for entry in stream.raw]
         raw[1]["content"] = "Hi."
@@ -250,7 +239,7 @@ def test_reworded_request_is_the_same_turn(write: Write, difference: Difference)
 def test_base_configuration_compactions_and_other_conversations_are_compared(
     write: Write, difference: Difference
 ) -> None:
-    def shortened(stream: ConversationStream) -> None:
+    def shortened(stream: Any) -> None:
         talk(stream)
         stream.append(new_event("compaction", from_turn=0, to_turn=0, reasoning="strip"))
 
@@ -278,7 +267,7 @@ def test_notebook_without_a_record_has_no_turns(write: Write, difference: Differ
 def test_text_of_a_record_cannot_forge_lines_or_move_the_cursor(
     write: Write, difference: Difference
 ) -> None:
-    def hostile(stream: ConversationStream) -> None:
+    def hostile(stream: Any) -> None:
         stream.start_turn(
             new_event("chat_request", content="a\x1b[2Jb\n\nturn 9: x\n+ y\rz ⟨… 3⟩ \ud800")
         )
@@ -367,5 +356,4 @@ def test_documented_settings_of_nbdime_ignore_the_record() -> None:
     page = Path(__file__).parents[2].joinpath("docs", "git.md").read_text("utf-8")
     [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', page, re.DOTALL)
     # nbdime reads the ignored keys for each path.
-    kept_in = [document.RECORD_KEY, merge.WIDGETS]
-    assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}
+    assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": ["jp", "widgets"]}}}

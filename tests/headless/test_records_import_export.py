@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb
 from jp_nb.cli import main
-from jp_nb.headless.records import export_notebook, import_into_notebook, load_conversation
+from jp_nb.headless.records import export_notebook, import_into_notebook
 from jp_nb.interop.directories import (
     load_directory,
     save_directory,
@@ -30,6 +30,7 @@ from tests.headless.jp_folders import (
 )
 from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
 from tests.kit.records import new_event
+from tests.kit.runs import load_notebook
 from tests.notebook.page.executor import Executor, begin
 from tests.support.notebook_runs import write_cells
 
@@ -73,7 +74,7 @@ def test_active_conversation_is_kept_beside_the_imported_one(tmp_path: Path) -> 
     import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     append_turn(notebook)
     import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
-    document = load_conversation(notebook)
+    document = load_notebook(notebook)
     assert document.conversation.id == "jp-c17700000001"
     assert document.ids() == {"jp-c17700000001", "jp-c17600000001"}
     arguments = ["export", str(notebook), str(tmp_path / "out"), "--conversation"]
@@ -227,7 +228,7 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     assert output == [
         f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
-    document = load_conversation(notebook)
+    document = load_notebook(notebook)
     assert len(document.ids()) == 1 + len(document.others) == 1 + among_others
     assert ("signature" in document.extra) == among_others  # of the active conversation
     export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")

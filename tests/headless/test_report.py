@@ -11,19 +11,11 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from jp_nb.headless.execution import CellFailure
-from jp_nb.headless.run_report import (
-    RunReport,
-    format_json_report,
-    format_junit,
-    format_turn,
-    make_report,
-    to_json,
-)
-from jp_nb.headless.runner import RunResult, run_notebook
+from jp_nb.headless.runner import run_notebook
 from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
+from tests.kit.runs import report_run, report_text, report_value
 
 SKIPPED_BY_USER = "Tool skipped by user."
 INCOMPLETE_RECORD = (
@@ -35,20 +27,31 @@ INCOMPLETE_RECORD = (
 HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1' * 20)"
 
 
-def reported(result: RunResult) -> RunReport:
-    return make_report(result, "walk.ipynb")
+def reported(result: Any) -> Any:
+    return report_run(result, "walk.ipynb")
+
+
+def in_json(result: Any) -> Any:
+    """Return the JSON report of a run."""
+    return json.loads(json.dumps(report_text("json", reported(result))))
+
+
+def list_turns(result: Any) -> list[tuple[int, int]]:
+    """Return the number and the cell of each turn in the report of a run."""
+    return [(turn["turn"], turn["cell"]) for turn in in_json(result)["turns"]]
 
 
 @pytest.fixture(scope="module")
-def failed_run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run with tools, questions, and changes, whose last cell but one fails."""
     folder = tmp_path_factory.mktemp("reported")
     return run_notebook(reported_notebook.write_walk(folder, *CELLS, HOSTILE, "print(3)"))
 
 
 @pytest.fixture(scope="module")
-def report(failed_run: RunResult) -> dict[str, Any]:
-    return json.loads(format_json_report(reported(failed_run)))  # type: ignore[no-any-return]
+def report(failed_run: Any) -> dict[str, Any]:
+    found: dict[str, Any] = in_json(failed_run)
+    return found
 
 
 def test_cells_have_their_number_status_and_time(report: dict[str, Any]) -> None:
@@ -94,8 +97,8 @@ def test_tokens_are_counted_by_turn_and_in_total(report: dict[str, Any]) -> None
 
 
 @pytest.fixture(scope="module")
-def suite(failed_run: RunResult) -> ElementTree.Element:
-    return ElementTree.fromstring(format_junit([reported(failed_run)]))[0]
+def suite(failed_run: Any) -> ElementTree.Element:
+    return ElementTree.fromstring(report_text("junit", reported(failed_run)))[0]
 
 
 def test_each_cell_is_a_test_case(suite: ElementTree.Element) -> None:
@@ -124,12 +127,12 @@ def test_test_case_lists_its_turns_calls_and_questions(suite: ElementTree.Elemen
     assert "'Where do you walk?': no user was available" in output
 
 
-def test_declined_call_is_reported_as_skipped(failed_run: RunResult) -> None:
+def test_declined_call_is_reported_as_skipped(failed_run: Any) -> None:
     walk = reported(failed_run).turns[0]
     [call] = walk.turn.tool_calls
     skipped = replace(call, content=SKIPPED_BY_USER, is_error=False, skipped=True)
-    lines = format_turn(replace(walk, turn=replace(walk.turn, parts=(skipped,))))
-    assert "  call plan: skipped" in list(lines)
+    lines = report_text("turn", replace(walk, turn=replace(walk.turn, parts=(skipped,))))
+    assert "  call plan: skipped" in lines
 
 
 def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
@@ -145,12 +148,11 @@ def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
 @pytest.mark.runners
 def test_kernel_that_dies_fails_the_running_cell(tmp_path: Path) -> None:
     path = reported_notebook.write_walk(tmp_path, *CELLS[:4], "import os; os._exit(1)", SHORTER)
-    found = to_json(reported(run_notebook(path)))
-    cells: Any = found["cells"]
+    found = in_json(run_notebook(path))
+    cells = found["cells"]
     assert [cell["status"] for cell in cells][-3:] == ["passed", "failed", "not run"]
     assert cells[4]["error"] == "DeadKernelError: Kernel died"
-    turns: Any = found["turns"]
-    assert [turn["cell"] for turn in turns] == [4]
+    assert [turn["cell"] for turn in found["turns"]] == [4]
     stored = nbformat.read(path, as_version=4).metadata.jp.events
     assert stored[-1]["message"] == "Planned.", "the record is written"
 
@@ -172,10 +174,9 @@ def test_notebook_without_a_conversation_has_a_report_and_no_record(tmp_path: Pa
 
 def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
-    lost = RunResult(
-        tmp_path / "a.ipynb", notebook, CellFailure(None, "StorageError", INCOMPLETE_RECORD)
-    )
-    root = ElementTree.fromstring(format_junit([reported(lost)]))
+    failure = report_value("run_failure", None, "StorageError", INCOMPLETE_RECORD)
+    lost = report_value("run_result", tmp_path / "a.ipynb", notebook, failure)
+    root = ElementTree.fromstring(report_text("junit", reported(lost)))
     [error] = root.iter("error")
     assert "did not receive the whole record" in error.get("message", "")
 
@@ -206,7 +207,7 @@ def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) 
     assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 4), (0, 6), (1, 7)]
     assert len({turn.conversation for turn in found.turns}) == 2
     assert found.turns[0].turn.config_changes
-    assert "Sesame" not in format_json_report(found) + format_junit([found]).decode()
+    assert "Sesame" not in f"{report_text('json', found)}{report_text('junit', found)}"
 
 
 @pytest.mark.runners

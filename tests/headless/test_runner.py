@@ -11,10 +11,18 @@ import nbformat
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.records import load_conversation
-from jp_nb.headless.runner import RunResult, join_streams, run_notebook
-from jp_nb.record import merge
-from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read, write_talk
+from jp_nb.headless.runner import join_streams, run_notebook
+from tests.headless.conftest import (
+    BEGUN,
+    LIVE,
+    WIDGET_STATE,
+    WriteNotebook,
+    contents,
+    printed,
+    read,
+    write_talk,
+)
+from tests.kit.runs import load_notebook
 
 ENVIRONMENT = (
     "import os; print({k: v for k, v in os.environ.items() if k.startswith('JP_NB_')}); "
@@ -23,7 +31,7 @@ ENVIRONMENT = (
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A successful run that was written to another file.
 
     The notebook already has a conversation and metadata of the user, and gets a widget.
@@ -53,7 +61,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     return result
 
 
-def test_record_is_in_the_metadata(finished: RunResult) -> None:
+def test_record_is_in_the_metadata(finished: Any) -> None:
     notebook = read(finished.path)
     assert contents(notebook.metadata.jp) == ["one", "two"]
     assert notebook.metadata.jp.conversation.made == "headless"
@@ -62,19 +70,19 @@ def test_record_is_in_the_metadata(finished: RunResult) -> None:
     assert output.endswith("flushed\n")
 
 
-def test_live_conversation_is_kept_beside_that_of_the_run(finished: RunResult) -> None:
+def test_live_conversation_is_kept_beside_that_of_the_run(finished: Any) -> None:
     assert read(finished.path).metadata.jp.others == [LIVE]
 
 
-def test_other_metadata_and_widgets_are_kept(finished: RunResult) -> None:
+def test_other_metadata_and_widgets_are_kept(finished: Any) -> None:
     metadata = read(finished.path).metadata
     assert metadata.mine == {"a": 1}
-    models = metadata.widgets[merge.WIDGET_STATE].state.values()
+    models = metadata.widgets[WIDGET_STATE].state.values()
     widgets = {"@jupyter-widgets/controls", "@jupyter-widgets/base"}
     assert {m.model_module for m in models} == widgets, "the carrier of the record is gone"
 
 
-def test_kernel_is_started_with_the_notebook_and_the_options(finished: RunResult) -> None:
+def test_kernel_is_started_with_the_notebook_and_the_options(finished: Any) -> None:
     output = printed(read(finished.path))
     path = finished.path.with_name("talk.ipynb")
     assert str({"JP_NB_PATH": str(path), "JP_NB_STRICT": "1"})[1:-1] in output
@@ -82,36 +90,36 @@ def test_kernel_is_started_with_the_notebook_and_the_options(finished: RunResult
     assert str(path.parent) in output.splitlines()
 
 
-def test_connection_to_the_kernel_is_encrypted(finished: RunResult) -> None:
+def test_connection_to_the_kernel_is_encrypted(finished: Any) -> None:
     assert "\nTrue\n" in printed(read(finished.path))
 
 
-def test_pieces_of_a_stream_are_joined_in_the_written_notebook(finished: RunResult) -> None:
+def test_pieces_of_a_stream_are_joined_in_the_written_notebook(finished: Any) -> None:
     assert [output.text for output in read(finished.path).cells[5].outputs] == ["0\n1\n"]
 
 
 def test_conversation_is_found_in_the_record_and_in_its_carrier(
-    finished: RunResult, tmp_path: Path
+    finished: Any, tmp_path: Path
 ) -> None:
-    assert load_conversation(finished.path).conversation.turn_count == 2
+    assert load_notebook(finished.path).conversation.turn_count == 2
     notebook = read(finished.path)
     path = tmp_path / "talk.ipynb"
     head = {k: v for k, v in notebook.metadata.jp.items() if k != "events"}
     state = {"jp": head, "events.0": notebook.metadata.jp.events}
     widget = {"model_module": "jp-nb", "model_name": "RecordModel", "state": state}
     del notebook.metadata["jp"]
-    notebook.metadata.widgets = {merge.WIDGET_STATE: {"state": {"a": widget}}}
+    notebook.metadata.widgets = {WIDGET_STATE: {"state": {"a": widget}}}
     nbformat.write(notebook, path)
-    assert load_conversation(path).conversation.turn_count == 2
-    carried = notebook.metadata.widgets[merge.WIDGET_STATE].state.a.state
+    assert load_notebook(path).conversation.turn_count == 2
+    carried = notebook.metadata.widgets[WIDGET_STATE].state.a.state
     carried["events.0"][1] = {"type": "chat_request"}
     nbformat.write(notebook, path)
     with pytest.raises(jp.StorageError, match=r"talk\.ipynb: .*events\[1\]"):
-        load_conversation(path)
+        load_notebook(path)
     del notebook.metadata["widgets"]
     nbformat.write(notebook, path)
     with pytest.raises(jp.StorageError, match="contains no conversation"):
-        load_conversation(path)
+        load_notebook(path)
 
 
 def test_failing_cell_ends_the_run_and_the_record_is_written(
@@ -173,6 +181,12 @@ CarrierStore._publish = lossy
 """
 
 
+def find_carriers(notebook: Any) -> list[Any]:
+    """Return the states of the widgets that hold the record; a run leaves only damaged ones."""
+    models = notebook.metadata.widgets[WIDGET_STATE].state.values()
+    return [model.state for model in models if model.model_module == "jp-nb"]
+
+
 @pytest.mark.runners
 def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteNotebook) -> None:
     path = write_notebook("say('one')", LOSES, "say('two')")
@@ -181,12 +195,12 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
     assert (result.failure.cell, result.failure.name) == (None, "StorageError")
     assert "did not receive the whole record" in result.failure.message
     damaged = read(path)
-    [kept] = merge.find_unreadable_carriers(damaged.metadata)
+    [kept] = find_carriers(damaged)
     assert "one" in json.dumps(kept)
     damaged.cells = [nbformat.v4.new_code_cell("1 + 1")]
     nbformat.write(damaged, path)
     assert run_notebook(path).ok
-    assert merge.find_unreadable_carriers(read(path).metadata) == [kept]
+    assert find_carriers(read(path)) == [kept]
 
 
 @pytest.mark.runners

@@ -10,9 +10,16 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.records import load_conversation
-from jp_nb.record import merge
-from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read
+from tests.headless.conftest import (
+    BEGUN,
+    LIVE,
+    WIDGET_STATE,
+    WriteNotebook,
+    contents,
+    printed,
+    read,
+)
+from tests.kit.runs import load_notebook
 from tests.support.notebook_runs import run_program
 
 pytestmark = pytest.mark.runners
@@ -31,7 +38,7 @@ def call(*arguments: str | Path, cwd: Path, ok: bool = True) -> str:
 
 def has_carrier(notebook: Any) -> bool:
     """Return True if a widget of `notebook` holds the record."""
-    models = notebook.metadata.get("widgets", {}).get(merge.WIDGET_STATE, {}).get("state", {})
+    models = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
     return any(m["model_module"] == "jp-nb" for m in models.values())
 
 
@@ -47,11 +54,11 @@ def test_record_of_a_stock_runner_is_carried_and_replaced_by_the_next_run(
     notebook = read(path)
     assert has_carrier(notebook)
     assert printed(notebook) == BEGUN + "flushed\n"
-    document = load_conversation(path)
+    document = load_notebook(path)
     assert contents({"events": document.conversation.raw}) == ["one", "two"]
     assert document.others == [LIVE]
     call(*EXECUTE, cwd=path.parent)
-    again = load_conversation(path)
+    again = load_notebook(path)
     assert contents({"events": again.conversation.raw}) == ["one", "two"]
     assert again.conversation.id != document.conversation.id
     assert again.others == [LIVE]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.headless.strip import Parts, strip_notebook
+from tests.kit.runs import strip_bytes
 
 CARRIER = {"model_module": "jp-nb", "model_name": "RecordModel", "state": {"jp": {}}}
 SLIDER = {"model_module": "@jupyter-widgets/controls", "model_name": "IntSliderModel", "state": {}}
@@ -53,13 +53,13 @@ def test_chosen_parts_are_removed_and_the_layout_is_kept(subtests: pytest.Subtes
     layouts: list[dict[str, Any]] = [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}]
     for layout in layouts:
         for parts, left in [
-            (Parts(), notebook(*CELLS, kernelspec=KERNEL)),
+            ({}, notebook(*CELLS, kernelspec=KERNEL)),
             (
-                Parts(outputs=False),
+                {"outputs": False},
                 notebook(*FULL["cells"], kernelspec=KERNEL, widgets=widgets(s=SLIDER)),
             ),
             (
-                Parts(record=False),
+                {"record": False},
                 notebook(
                     *CELLS,
                     jp=FULL["metadata"]["jp"],
@@ -67,14 +67,14 @@ def test_chosen_parts_are_removed_and_the_layout_is_kept(subtests: pytest.Subtes
                     widgets=widgets(c=CARRIER),
                 ),
             ),
-            (Parts(record=False, outputs=False), FULL),
+            ({"record": False, "outputs": False}, FULL),
         ]:
             with subtests.test(parts=parts, layout=layout):
 
                 def spelled(value: Any) -> bytes:
                     return (json.dumps(value, ensure_ascii=False, **layout) + "\n").encode()
 
-                assert strip_notebook(spelled(FULL), parts) == spelled(left)
+                assert strip_bytes(spelled(FULL), **parts) == spelled(left)
 
 
 NOTHING_TO_STRIP = [
@@ -88,16 +88,16 @@ NOTHING_TO_STRIP = [
 
 def test_notebook_with_nothing_to_strip_keeps_every_byte() -> None:
     for text in NOTHING_TO_STRIP:
-        assert strip_notebook(text.encode(), Parts()) == text.encode()
+        assert strip_bytes(text.encode()) == text.encode()
 
 
 def test_invalid_utf_8_and_repeated_keys_are_kept() -> None:
     data = b'{"nbformat": 4, "cells": [{"outputs": ["\xff"], "outputs": [1]}], "x": "\xfe"}'
-    assert strip_notebook(data, Parts()) == (
+    assert strip_bytes(data) == (
         b'{"nbformat": 4, "cells": [{"outputs": [], "outputs": []}], "x": "\xfe"}'
     )
     twice = b'{"metadata": {"jp": 1, "a": 2, "jp.1": [], "jp": 3}, "nbformat": 4, "cells": []}'
-    assert strip_notebook(twice, Parts()) == (b'{"metadata": {"a": 2}, "nbformat": 4, "cells": []}')
+    assert strip_bytes(twice) == (b'{"metadata": {"a": 2}, "nbformat": 4, "cells": []}')
 
 
 JSON_VALUES = st.recursive(
@@ -118,22 +118,23 @@ ANY_METADATA = JSON_VALUES | st.dictionaries(NAMES, JSON_VALUES)
     cells=st.lists(ANY_CELL, max_size=4),
     metadata=ANY_METADATA,
     indent=st.none() | st.integers(0, 3),
-    parts=st.builds(Parts, st.booleans(), st.booleans()),
+    record=st.booleans(),
+    outputs=st.booleans(),
 )
-@example(cells=[], metadata={"jp": 1}, indent=1, parts=Parts())
+@example(cells=[], metadata={"jp": 1}, indent=1, record=True, outputs=True)
 def test_stripping_removes_the_parts_of_any_notebook_and_is_idempotent(
-    cells: list[Any], metadata: Any, indent: int | None, parts: Parts
+    cells: list[Any], metadata: Any, indent: int | None, record: bool, outputs: bool
 ) -> None:
     made = {"cells": cells, "metadata": metadata, "nbformat": 4, "unknown": metadata}
     data = json.dumps(made, indent=indent).encode()
-    stripped = strip_notebook(data, parts)
-    assert strip_notebook(stripped, parts) == stripped
+    stripped = strip_bytes(data, record=record, outputs=outputs)
+    assert strip_bytes(stripped, record=record, outputs=outputs) == stripped
     expected = json.loads(data)
-    if parts.outputs:
+    if outputs:
         for each in (each for each in expected["cells"] if isinstance(each, dict)):
             each |= {"outputs": []} if "outputs" in each else {}
             each |= {"execution_count": None} if "execution_count" in each else {}
-    if parts.record and isinstance(metadata, dict):
+    if record and isinstance(metadata, dict):
         kept = {k: v for k, v in expected["metadata"].items() if k not in ("jp", "jp.1")}
         expected["metadata"] = kept
     found = json.loads(stripped)
@@ -172,7 +173,7 @@ def test_file_that_is_not_a_notebook_is_reported_and_kept(
     for name, data in BAD.items():
         with subtests.test(name):
             with pytest.raises(jp.StorageError, match=r"^not a notebook"):
-                strip_notebook(data, Parts())
+                strip_bytes(data)
             path.write_bytes(data)
             sound.write_text(json.dumps(FULL), encoding="utf-8")
             assert main(["strip", str(path), str(sound)]) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomlkit
@@ -11,20 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.storage.answers_file import (
-    EnvironmentVariable,
-    PreparedAnswer,
-    parse_answers,
-    read_answers_file,
-)
-
-
-def parsed(text: str) -> Any:
-    return parse_answers(text, "a.toml")
+from tests.kit.answers import find_answer, read_answers
 
 
 def test_each_form_of_an_answer_is_read_with_its_line() -> None:
-    file = parsed(
+    answers = read_answers(
         'questions.u.i = ["p",\n  "q"]\n'
         '[questions.t]  # a comment\na = "x"\n\n  b = { skip = true }\nc = { env = "NAME" }\n'
         'd = { name = "Ada", pin = { env = "PIN" }, left = { skip = true } }\n'
@@ -33,19 +23,18 @@ def test_each_form_of_an_answer_is_read_with_its_line() -> None:
         'g = """\n[questions.t]\nh = 1\n"""\n'
         '[permissions]\nt = "run"\n'
     )
-    assert file.answers == (
-        PreparedAnswer(("questions", "u", "i"), 1, value=["p", "q"]),
-        PreparedAnswer(("questions", "t", "a"), 4, value="x"),
-        PreparedAnswer(("questions", "t", "b"), 6, skip=True),
-        PreparedAnswer(("questions", "t", "c"), 7, value=EnvironmentVariable("NAME")),
-        PreparedAnswer(
-            ("questions", "t", "d"), 8, value={"name": "Ada", "pin": EnvironmentVariable("PIN")}
-        ),
-        PreparedAnswer(("questions", "t", "e"), 9, value={"env": "a field of that name"}),
-        PreparedAnswer(("questions", "t", "f"), 10, value="2026-11-23"),
-        PreparedAnswer(("questions", "t", "g"), 11, value="[questions.t]\nh = 1\n"),
-        PreparedAnswer(("permissions", "t"), 16),
-    )
+    form = {"name": "Ada", "pin": ("env", "PIN")}
+    assert answers == [
+        {"key": ("questions", "u", "i"), "line": 1, "value": ["p", "q"]},
+        {"key": ("questions", "t", "a"), "line": 4, "value": "x"},
+        {"key": ("questions", "t", "b"), "line": 6, "skip": True},
+        {"key": ("questions", "t", "c"), "line": 7, "value": ("env", "NAME")},
+        {"key": ("questions", "t", "d"), "line": 8, "value": form},
+        {"key": ("questions", "t", "e"), "line": 9, "value": {"env": "a field of that name"}},
+        {"key": ("questions", "t", "f"), "line": 10, "value": "2026-11-23"},
+        {"key": ("questions", "t", "g"), "line": 11, "value": "[questions.t]\nh = 1\n"},
+        {"key": ("permissions", "t"), "line": 16, "value": None},
+    ]
 
 
 def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
@@ -64,7 +53,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(text=text):
             with pytest.raises(jp.ConfigError) as error:
-                parsed(text)
+                read_answers(text)
             assert what in str(error.value)
             assert f"line {line}" in str(error.value)
 
@@ -73,31 +62,33 @@ def test_unreadable_toml_is_an_error_of_the_file(subtests: pytest.Subtests) -> N
     rows: list[str] = ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000]
     for text in rows:
         with subtests.test(text=text), pytest.raises(jp.ConfigError, match=r"a\.toml"):
-            parsed(text)
+            read_answers(text)
 
 
 def test_exact_name_precedes_patterns_and_the_first_pattern_wins() -> None:
-    file = parsed('[questions."*"]\nid = 1\n[questions.t]\n"i*" = 2\nid = 3\n"*" = 4\n')
-    assert [file.find("questions", *key) for key in (("t", "id"), ("u", "id"), ("t", "ix"))] == [
-        PreparedAnswer(("questions", "t", "id"), 5, value=3),
-        PreparedAnswer(("questions", "*", "id"), 2, value=1),
-        PreparedAnswer(("questions", "t", "i*"), 4, value=2),
-    ]
-    assert file.find("questions", "u", "other") is None
-    assert file.find("permissions", "t") is None
+    file = '[questions."*"]\nid = 1\n[questions.t]\n"i*" = 2\nid = 3\n"*" = 4\n'
+    for names, found in [
+        (("t", "id"), {"key": ("questions", "t", "id"), "line": 5, "value": 3}),
+        (("u", "id"), {"key": ("questions", "*", "id"), "line": 2, "value": 1}),
+        (("t", "ix"), {"key": ("questions", "t", "i*"), "line": 4, "value": 2}),
+        (("u", "other"), None),
+    ]:
+        assert find_answer(file, "questions", *names) == found
+
+    assert find_answer(file, "permissions", "t") is None
 
 
 def test_bracket_in_a_pattern_is_literal() -> None:
-    file = parsed('[questions.t]\n"size[*]" = 1\n')
-    assert file.find("questions", "t", "size[0]") is not None
-    assert file.find("questions", "t", "size*") is None
+    file = '[questions.t]\n"size[*]" = 1\n'
+    assert find_answer(file, "questions", "t", "size[0]") is not None
+    assert find_answer(file, "questions", "t", "size*") is None
 
 
 def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_bytes(b"\xef\xbb\xbf[questions.t]\r\nid = 'a'\r\n")
-    [answer] = read_answers_file(file).answers
-    assert (answer.value, answer.line) == ("a", 2)
+    [answer] = read_answers(file)
+    assert (answer["value"], answer["line"]) == ("a", 2)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +102,7 @@ def test_error_of_an_unreadable_file_gives_the_reason(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(jp.ConfigError, match=what) as error:
-        read_answers_file(file)
+        read_answers(file)
     assert str(file) in str(error.value)
 
 
@@ -126,12 +117,12 @@ def test_any_names_and_answers_are_read_at_their_lines(
     tools: dict[str, dict[str, object]],
 ) -> None:
     text = tomlkit.dumps({"questions": tools})
-    found = parsed(text)
-    assert {x.key[1:]: x.value for x in found.answers} == {
+    found = read_answers(text)
+    assert {answer["key"][1:]: answer["value"] for answer in found} == {
         (tool, question): value
         for tool, questions in tools.items()
         for question, value in questions.items()
     }
     lines = text.split("\n")
-    for each in found.answers:
-        assert tomlkit.key(each.key[2]).as_string() in lines[each.line - 1]
+    for answer in found:
+        assert tomlkit.key(answer["key"][2]).as_string() in lines[answer["line"] - 1]

@@ -14,9 +14,9 @@ from jp_nb.cli import main
 from jp_nb.session.question_log import read_table
 from jp_nb.storage import answers_file, files
 from jp_nb.storage import cassette_file as cassette
-from jp_nb.storage.answers_file import parse_answers, read_answers_file
-from jp_nb.storage.cassette_file import read_cassette
 from jp_nb.storage.files import ForeignFileError, read_owned_file
+from tests.kit.answers import read_answers
+from tests.kit.cassettes import read_exchanges
 from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
@@ -121,8 +121,8 @@ def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(
     tmp_path: Path, give_away: GiveAway, subtests: pytest.Subtests
 ) -> None:
     readers: dict[str, tuple[Callable[[Path], object], str]] = {
-        "answers": (read_answers_file, '[permissions]\nx = "run"\n'),
-        "cassette": (read_cassette, '{"jp_nb":"cassette","version":1}\n'),
+        "answers": (read_answers, '[permissions]\nx = "run"\n'),
+        "cassette": (read_exchanges, '{"jp_nb":"cassette","version":1}\n'),
         "table": (read_table, "timestamp,question,answer\n"),
     }
     for name, (read, text) in readers.items():
@@ -180,6 +180,6 @@ def test_long_answers_file_is_read_in_linear_time() -> None:
     value = "[\n" + ('  "' + "x" * 90 + '",\n') * 498 + "]\n"
     text = "[questions.t]\n" + "".join(f"q{number} = {value}" for number in range(19))
     began = time.process_time()
-    found = parse_answers(text, "a.toml")
+    found = read_answers(text)
     assert time.process_time() - began < 5  # it took 25 s
-    assert [each.line for each in found.answers] == [2 + 500 * number for number in range(19)]
+    assert [each["line"] for each in found] == [2 + 500 * number for number in range(19)]

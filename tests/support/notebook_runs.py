@@ -15,8 +15,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.records import load_conversation
-from jp_nb.headless.runner import RunResult, join_streams, run_notebook
+from jp_nb.headless.runner import join_streams, run_notebook
+from tests.kit.runs import load_notebook
 from tests.support.entries import without_ids
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -71,7 +71,7 @@ def outputs(path: Path) -> list[Any]:
 
 def record(path: Path) -> list[Any]:
     """Return the entries without ids and times."""
-    entries = load_conversation(path).conversation.raw
+    entries = load_notebook(path).conversation.raw
     return [without_ids(entry) | {"timestamp": ""} for entry in entries]
 
 
@@ -146,7 +146,7 @@ def weather(city: str, days: int = 1) -> str:
 '''
 
 
-def run_with(path: Path, mode: str, **settings: str) -> RunResult:
+def run_with(path: Path, mode: str, **settings: str) -> Any:
     """Run the notebook with its cassette in `mode`, and with `settings` (`__` for `.`)."""
     more = {key.replace("__", "."): value for key, value in settings.items()}
     return run_notebook(path, settings={"providers.cassette.mode": mode, **more})

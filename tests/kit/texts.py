@@ -1,0 +1,41 @@
+"""Texts of models, tools, and files, as the user reads them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jp_nb import text
+from jp_nb.headless import files
+from jp_nb.rendering import markdown
+
+
+def _print_notebook(notebook: Any) -> str:
+    out = io.StringIO()
+    files.print_transcript(notebook, out)
+    return out.getvalue()
+
+
+TEXT_FORMS: Mapping[str, Callable[..., str]] = {
+    "plain": text.plain,
+    "one_line": text.one_line,
+    "exact": text.escape_invisible,
+    "user_name": text.format_user_name,
+    "in_markdown": text.escape_markdown,
+    "markdown": markdown.sanitize_markdown,
+    "code_block": markdown.make_code_block,
+    "code_span": markdown.make_code_span,
+    "terminal": files.format_text,
+    "terminal_output": files.terminal_text,
+    "notebook": _print_notebook,
+}
+
+
+def write_text(form: str, value: Any, **options: Any) -> str:
+    """Return `value` in this form: `write_text("plain", text, limit=10)`.
+
+    The forms are `plain`, `one_line`, and `exact`; `in_markdown`, `code_span`, and `code_block` for
+    a text within Markdown; `markdown` for Markdown from a model; `terminal`.
+    """
+    return TEXT_FORMS[form](value, **options)
