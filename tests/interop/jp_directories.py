@@ -6,9 +6,10 @@ import base64
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from jp_nb.interop.files import read_directory
+from tests.kit.jp_directories import read_jp_directory
 
 NAME = "17700000001-on-tides"
 
@@ -20,7 +21,7 @@ METADATA = {"title": "On tides", "last_activated_at": "2026-02-02 03:00:00.5"}
 
 
 def clock() -> datetime:
-    """A fixed time."""
+    """The time at which the kit imports a directory."""
     return datetime(2026, 7, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
@@ -55,7 +56,7 @@ def kept(value: Any) -> Any:
 
 def imported(files: Mapping[str, bytes], name: str = NAME) -> Any:
     """Return the `jp` object of `files`."""
-    return kept(read_directory(name, files, clock=clock))
+    return kept(read_jp_directory(files, name))
 
 
 def at(second: int, kind: str, **fields: Any) -> dict[str, Any]:
@@ -157,3 +158,10 @@ G5 = directory(
     ],
     {"base": BASE, "init": [at(0, "config_delta", delta={"assistant": {"name": "Ines"}})]},
 )  # fmt: skip
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a directory into `folder`."""
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)

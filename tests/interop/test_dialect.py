@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb
-from jp_nb.config.partial import get_path as value_at
 from jp_nb.config.partial import merge_partials
-from jp_nb.interop.files import Directory, write_directory
-from jp_nb.interop.jp_settings import JP_PROVIDERS, JP_SHAPE, TOOL_SHAPE
 from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
+from tests.kit.jp_directories import WrittenDirectory, write_jp_directory
+
+JP: dict[str, Any] = json.loads(Path(__file__).with_name("jp_settings.json").read_text())
+"""The providers and settings of JP, with the shape of each value."""
 
 MODEL = {"provider": "anthropic", "name": "m-1"}
 TOOLS = {"*": {"run": "ask"}}
@@ -21,29 +23,29 @@ BASE: dict[str, Any] = {"assistant": {"model": {"id": MODEL}}, "conversation": {
 START = at(1, "turn_start")
 
 
-def convert_for_head(events: list[Any], base: Any = BASE) -> Directory:
+def convert_for_head(events: list[Any], base: Any = BASE) -> WrittenDirectory:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp = {"conversation": head, "base_config": base, "events": events}
-    written = write_directory(jp, dialect="jp-head")
+    written = write_jp_directory(jp, dialect="jp-head")
     load_as_jp(written)
     return written
 
 
-def entries(written: Directory) -> Any:
+def entries(written: WrittenDirectory) -> Any:
     return json.loads(written.files["events.json"])
 
 
-def base(written: Directory) -> Any:
+def base(written: WrittenDirectory) -> Any:
     return json.loads(written.files["base_config.json"])
 
 
-def load_as_jp(written: Directory) -> dict[str, Any]:
+def load_as_jp(written: WrittenDirectory) -> dict[str, Any]:
     """Load entries as JP does: one invalid entry is an error."""
     config: dict[str, Any] = merge_partials({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
     for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
-        check_known(partial, JP_SHAPE)
+        check_known(partial, JP["settings"])
     for entry in entries(written):
         match entry.get("type"):
             case "inquiry_response":
@@ -60,7 +62,16 @@ def load_as_jp(written: Directory) -> dict[str, Any]:
     return config
 
 
+def value_at(config: Any, path: str) -> Any:
+    for key in path.split("."):
+        config = config[key]
+    is_wrapper = isinstance(config, dict) and "strategy" in config
+    return config["value"] if is_wrapper else config
+
+
 def check_known(value: Any, shape: Any) -> None:
+    if shape == "parameter":  # a parameter of a tool, which may have parameters
+        shape = JP["parameter"]
     if isinstance(shape, dict):
         for key, item in value.items():
             assert key in shape or "*" in shape, key
@@ -68,7 +79,7 @@ def check_known(value: Any, shape: Any) -> None:
     elif shape == "plain":
         assert not isinstance(value, dict) or "strategy" not in value
     elif shape == "model" and isinstance(value, dict):
-        assert value["provider"] in JP_PROVIDERS
+        assert value["provider"] in JP["providers"]
 
 
 def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
@@ -81,9 +92,9 @@ def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
 
 def test_conversation_that_jp_reads_is_unchanged() -> None:
     jp = imported(G4 | {"base_config.json": (json.dumps(BASE, indent=2) + "\n").encode()})
-    written = write_directory(jp, dialect="jp-head")
+    written = write_jp_directory(jp, dialect="jp-head")
     assert written.dropped == []
-    assert written.files == write_directory(jp).files
+    assert written.files == write_jp_directory(jp).files
 
 
 def test_unanswered_inquiries_are_omitted_in_pairs() -> None:
@@ -161,7 +172,7 @@ def test_payloads_are_encoded() -> None:
     arguments = {"path": "ä", "x": "-!"}
     added = {**CALL, "arguments": arguments, "verbatim": ["/arguments/x"], "event_id": "e"}
     jp["events"].append(added)
-    written = write_directory(jp, dialect="jp-head")
+    written = write_jp_directory(jp, dialect="jp-head")
     encoded = base64.b64encode("ä".encode()).decode()
     assert entries(written)[-1]["arguments"] == {"path": encoded, "x": "-!"}
 
@@ -249,10 +260,10 @@ def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
 def test_native_dialect_preserves_every_question() -> None:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp: dict[str, Any] = {"conversation": head, "base_config": BASE, "events": FORMS}
-    first = write_directory(jp)
+    first = write_jp_directory(jp)
     assert first.dropped == []
     again = imported(dict(first.files))
-    assert write_directory(again).files == first.files
+    assert write_jp_directory(again).files == first.files
     stored = [{k: v for k, v in e.items() if k != "spelling"} for e in again["events"]]
     assert stored == FORMS
 
@@ -267,7 +278,7 @@ def delta(value: Any = None, **more: Any) -> dict[str, Any]:
 def test_base_and_init_become_a_flat_base_and_deltas() -> None:
     init = delta({"assistant": {"name": "Ines"}})
     files = G4 | {"base_config.json": json.dumps({"base": BASE, "init": [init]}).encode()}
-    written = write_directory(imported(files), dialect="jp-head")
+    written = write_jp_directory(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[0] == init
     assert value_at(load_as_jp(written), "assistant.name") == "Ines"
@@ -277,7 +288,7 @@ def test_older_layouts_get_a_base_configuration() -> None:
     flat = at(0, "config_delta", **BASE)
     later = at(4, "config_delta", assistant={"name": "Ines"})
     files = {"events.json": json.dumps([flat, *TALK, later]).encode()}
-    written = write_directory(imported(files), dialect="jp-head")
+    written = write_jp_directory(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[-1]["delta"] == {"assistant": {"name": "Ines"}}
     assert load_as_jp(written)
@@ -503,8 +514,9 @@ def test_value_in_place_of_a_table_is_omitted() -> None:
 
 
 def test_table_of_tools_has_no_settings_of_our_own() -> None:
-    assert "prompt_label" not in TOOL_SHAPE
-    assert "config" not in TOOL_SHAPE["access"]
+    tool = JP["settings"]["conversation"]["tools"]["*"]
+    assert "prompt_label" not in tool
+    assert "config" not in tool["access"]
 
 
 # --- edge cases --------------------------------------------------------------------------------
@@ -567,7 +579,7 @@ def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> Non
     events = [START, call, {**result, "metadata": marks}]
     jp: dict[str, Any] = {"conversation": head, "base_config": base, "events": events}
 
-    again = imported(write_directory(jp, dialect=dialect).files)
+    again = imported(write_jp_directory(jp, dialect=dialect).files)
     assert value_at(again["base_config"], "conversation.tools.shelf.source") == "mcp.books.read"
     found = {entry["type"]: entry for entry in again["events"]}
     for kept in (call, result):

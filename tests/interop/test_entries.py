@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jp_nb.interop.files import write_directory
-from jp_nb.record.context import build_context
-from jp_nb.record.document import Document
 from tests.interop.jp_directories import (
     CALL,
     RESULT,
     TALK,
     at,
     b64,
-    clock,
     directory,
     imported,
     kept,
     question,
+    write_files,
 )
-from tests.kit.kinds import is_kind
+from tests.kit.jp_directories import write_jp_directory
+from tests.support.loopback import LoopbackServer
+from tests.support.sessions import Notebook, bare_folder
+
+__all__ = ["bare_folder"]
 
 
 def entry_of(raw: dict[str, Any]) -> Any:
     files = directory([raw])
     jp = imported(files)
-    assert write_directory(jp).files == files
+    assert write_jp_directory(jp).files == files
     return jp["events"][0]
 
 
@@ -96,17 +98,25 @@ def test_flat_delta_is_read_into_the_key_delta() -> None:
 def test_ids_come_first_in_an_entry() -> None:
     jp = imported(directory([]))
     jp["events"] = [kept({**TALK[1], "event_id": "e2", "request_id": "e1"})]
-    (entry,) = json.loads(write_directory(jp).files["events.json"])
+    (entry,) = json.loads(write_jp_directory(jp).files["events.json"])
     assert list(entry) == ["event_id", "request_id", "timestamp", "type", "message"]
 
 
-def test_hints_of_an_entry_are_not_sent_to_the_model() -> None:
-    jp = imported(directory([TALK[0], {**CALL, "arguments": {"b": "no!", "a": "-"}}]))
-    assert {"verbatim", "spelling"} <= jp["events"][1].keys()
-    stream = Document.load(jp, clock=clock).conversation
-    call = [item.entry for item in build_context(stream)][1]
-    assert is_kind(call, "tool_call_request")
-    assert call.arguments == {"b": "no!", "a": "-"}
+def test_hints_of_an_entry_are_not_sent_to_the_model(bare_folder: Path) -> None:
+    files = directory([TALK[0], {**CALL, "arguments": {"b": "no!", "a": "-"}}, RESULT])
+    assert {"verbatim", "spelling"} <= imported(files)["events"][1].keys()
+    write_files(bare_folder / "there", files)
+    notebook = Notebook(bare_folder)
+    notebook.jp("import there")
+
+    with LoopbackServer(["Fine."]) as server:
+        notebook.cell(f"-m openai/m -c providers.llm.openai.base_url={server.url}", "And?")
+    [request] = server.requests
+    [[call]] = [m["tool_calls"] for m in request.body["messages"] if "tool_calls" in m]
+    assert json.loads(call["function"]["arguments"]) == {"b": "no!", "a": "-"}
+    assert "verbatim" not in str(request.body)
+    assert "spelling" not in str(request.body)
+    notebook.session.close()
 
 
 def test_kept_text_is_ignored_after_the_entry_changed() -> None:
@@ -114,7 +124,7 @@ def test_kept_text_is_ignored_after_the_entry_changed() -> None:
     jp = imported(files)
     assert "text" in jp["events"][0]["spelling"]
     jp["events"][0]["a"] = 3
-    assert json.loads(write_directory(jp).files["events.json"]) == [{"a": 3, "type": "x"}]
+    assert json.loads(write_jp_directory(jp).files["events.json"]) == [{"a": 3, "type": "x"}]
 
 
 def exported(entry: Any, **head: Any) -> Any:
@@ -122,7 +132,7 @@ def exported(entry: Any, **head: Any) -> Any:
     jp = imported(directory([TALK[0]]))
     jp["events"] = [TALK[0], entry]
     jp["conversation"]["origin"] |= head
-    return json.loads(write_directory(jp).files["events.json"])[1]
+    return json.loads(write_jp_directory(jp).files["events.json"])[1]
 
 
 CHANGE = at(1, "config_delta", delta={"style": {}})
@@ -166,7 +176,7 @@ def test_no_hint_changes_the_content_of_an_entry(subtests: pytest.Subtests) -> N
         with subtests.test(spelling=spelling):
             jp = imported(directory(TALK))
             jp["events"] = [{**TALK[0], "spelling": spelling}]
-            text = write_directory(jp).files["events.json"]
+            text = write_jp_directory(jp).files["events.json"]
             entry = json.loads(text)[0]
             assert {k: v for k, v in entry.items() if k not in ("verbatim", "spelling")} == TALK[0]
             assert text.decode().splitlines()[:2] == ["[", "  {"]

@@ -12,11 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb
-from jp_nb.interop.directories import load_directory
-from jp_nb.interop.files import Directory, read_directory, write_directory
-from jp_nb.record.clock import format_timestamp
-from jp_nb.record.config_history import Projection
-from jp_nb.record.document import Document
 from tests.interop.jp_directories import (
     ASKED,
     BASE,
@@ -27,7 +22,6 @@ from tests.interop.jp_directories import (
     G4,
     G5,
     METADATA,
-    NAME,
     RESULT,
     TALK,
     at,
@@ -37,24 +31,40 @@ from tests.interop.jp_directories import (
     imported,
     jp_text,
     kept,
+    write_files,
 )
+from tests.kit.hosts import open_document
+from tests.kit.jp_directories import read_jp_directory, write_jp_directory
 from tests.kit.records import new_event
 from tests.support.record_strategies import json_values, records
+from tests.support.sessions import Notebook, bare_folder
+
+__all__ = ["bare_folder"]
 
 
 def test_every_generation_of_directories_is_read_and_preserved(subtests: pytest.Subtests) -> None:
     for number, files in enumerate([G1, G2, G3, G4, G5], start=1):
         with subtests.test(generation=number):
             jp = imported(files)
-            assert write_directory(jp) == Directory(files, [])
+            assert write_jp_directory(jp) == (files, [])
             head = jp["conversation"]
             assert (head["id"], head["title"]) == ("jp-c17700000001", "On tides")
             assert head["made"] == "imported"
             assert "signature" not in jp
-            if files is G5:
-                jp["events"] = jp["events"][:1]  # a reset follows
-            config = Projection(Document.load(jp, clock=clock).conversation, lambda: []).config()
-            assert config.assistant.name == ("Ines" if files is G5 else "Tess")
+
+
+def test_imported_settings_are_used(bare_folder: Path, subtests: pytest.Subtests) -> None:
+    start = imported(G5)
+    start["events"] = start["events"][:1]  # a reset follows
+    rows = [(G1, "Tess"), (G2, "Tess"), (G3, "Tess"), (G4, "Tess")]
+    rows.append((write_jp_directory(start).files, "Ines"))
+    for number, (files, name) in enumerate(rows):
+        with subtests.test(number=number):
+            write_files(bare_folder / f"there-{number}", files)
+            notebook = Notebook(bare_folder)
+            notebook.jp(f"import there-{number}")
+            assert notebook.value("assistant.name") == name
+            notebook.session.close()
 
 
 # --- layouts -----------------------------------------------------------------------------------
@@ -71,7 +81,7 @@ def test_leading_entry_is_preserved(subtests: pytest.Subtests) -> None:
     for leading in rows:
         with subtests.test(leading=leading):
             files = directory([leading, *TALK], None)
-            assert write_directory(imported(files)).files == files
+            assert write_jp_directory(imported(files)).files == files
 
 
 def test_every_shape_of_the_base_configuration_is_preserved(subtests: pytest.Subtests) -> None:
@@ -86,7 +96,7 @@ def test_every_shape_of_the_base_configuration_is_preserved(subtests: pytest.Sub
     for base in rows:
         with subtests.test(base=base):
             files = directory(TALK, base)
-            assert write_directory(imported(files)).files == files
+            assert write_jp_directory(imported(files)).files == files
 
 
 def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtests) -> None:
@@ -112,13 +122,13 @@ def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtest
         (directory([], {"base": {}, "init": [TALK[0]]}), "expected a config_delta"),
     ]:
         with subtests.test(files=files), pytest.raises(jp_nb.StorageError, match=message):
-            read_directory(NAME, files, clock=clock)
+            read_jp_directory(files)
 
 
 def test_entries_nested_too_deeply_are_refused() -> None:
     text = b"[" + b'{"a":' * 900 + b"1" + b"}" * 900 + b"]"
     with pytest.raises(jp_nb.StorageError, match="nested too deeply: more than 100 levels"):
-        read_directory(NAME, directory([]) | {"events.json": text}, clock=clock)
+        read_jp_directory(directory([]) | {"events.json": text})
 
 
 def test_metadata_is_written_after_a_change_only() -> None:
@@ -126,10 +136,10 @@ def test_metadata_is_written_after_a_change_only() -> None:
     del files["metadata.json"]
     jp = imported(files)
     assert "title" not in jp["conversation"]
-    assert write_directory(jp).files == files
+    assert write_jp_directory(jp).files == files
     jp["conversation"]["title"] = "Moon"
     wanted = {"title": "Moon", "last_activated_at": "2026-02-02 03:00:05.25"}
-    assert write_directory(jp).files["metadata.json"] == jp_text(wanted)
+    assert write_jp_directory(jp).files["metadata.json"] == jp_text(wanted)
 
 
 FAR = [
@@ -157,7 +167,7 @@ def test_id_comes_from_the_name_the_first_entry_or_the_clock(subtests: pytest.Su
             assert jp["conversation"]["origin"]["directory"] == name
 
 
-def test_other_files_are_kept_if_they_are_text_and_harmless(tmp_path: Path) -> None:
+def test_other_files_are_kept_if_they_are_text_and_harmless(bare_folder: Path) -> None:
     files = directory(TALK) | {"notes.md": "ä\r\n".encode(), "QUERY.md": b""}
     more = {
         ".hidden": b"x",
@@ -165,11 +175,13 @@ def test_other_files_are_kept_if_they_are_text_and_harmless(tmp_path: Path) -> N
         "big.txt": b"a" * 70_000,
         "events.json.tmp": b"[",
     }
-    for name, content in (files | more).items():
-        (tmp_path / name).write_bytes(content)
-    jp: Any = load_directory(tmp_path, clock=clock)
-    assert write_directory(jp).files == files
+    write_files(bare_folder / "there", files | more)
+    notebook = Notebook(bare_folder)
+    notebook.jp("import there")
+    jp: Any = notebook.session.document.to_json()
+    assert write_jp_directory(jp).files == files
     assert jp["conversation"]["origin"]["left_out"] == [".hidden", "big.txt", "photo.png"]
+    notebook.session.close()
 
 
 def test_notebook_cannot_write_files_with_unsafe_names(subtests: pytest.Subtests) -> None:
@@ -180,17 +192,17 @@ def test_notebook_cannot_write_files_with_unsafe_names(subtests: pytest.Subtests
         with subtests.test(name=name):
             jp = imported(directory(TALK))
             jp["conversation"]["origin"]["files"] = {name: "x"}
-            assert write_directory(jp).files == directory(TALK)
+            assert write_jp_directory(jp).files == directory(TALK)
     longest = "\u00e4" * 100
     jp["conversation"]["origin"]["files"] = {longest: "x"}
-    assert write_directory(jp).files == directory(TALK) | {longest: b"x"}
+    assert write_jp_directory(jp).files == directory(TALK) | {longest: b"x"}
 
 
 def test_kept_text_of_the_base_configuration_is_ignored_after_a_change() -> None:
     files = directory(TALK) | {"base_config.json": b'{"a":1}'}
     jp = imported(files)
     jp["base_config"]["a"] = 2
-    assert json.loads(write_directory(jp).files["base_config.json"]) == {"a": 2}
+    assert json.loads(write_jp_directory(jp).files["base_config.json"]) == {"a": 2}
 
 
 forms = st.fixed_dictionaries(
@@ -221,17 +233,17 @@ def test_any_directory_is_preserved_byte_for_byte(
         "events.json": text_of(events, form, end),
         "base_config.json": text_of(base, form, end),
     }
-    jp = read_directory(NAME, files, clock=clock)
-    assert write_directory(jp).files == files
-    assert write_directory(kept(jp)).files == files
+    jp = read_jp_directory(files)
+    assert write_jp_directory(jp).files == files
+    assert write_jp_directory(kept(jp)).files == files
 
 
 @given(records, forms)
 def test_appending_preserves_the_bytes_before(events: Any, form: dict[str, Any]) -> None:
     files = directory([]) | {"events.json": text_of([*events, {"type": "x"}], form, "\n")}
-    jp = read_directory(NAME, files, clock=clock)
-    jp["events"].append(at(9, "chat_request", content="And?"))  # type: ignore[union-attr]
-    written = write_directory(kept(jp)).files["events.json"]
+    jp = read_jp_directory(files)
+    jp["events"].append(at(9, "chat_request", content="And?"))
+    written = write_jp_directory(kept(jp)).files["events.json"]
     assert written.startswith(files["events.json"].rstrip()[:-1].rstrip())
     assert json.loads(written)[-1]["content"] == "And?"
 
@@ -240,7 +252,7 @@ def test_appending_preserves_the_bytes_before(events: Any, form: dict[str, Any])
 
 
 def continued(files: Mapping[str, bytes]) -> Any:
-    document = Document.load(imported(files), clock=clock)
+    document = open_document(imported(files), clock=clock)
     stream = document.conversation
     stream.start_turn(new_event("chat_request", content="And?", metadata={"cell_id": "c", "n": 1}))
     stream.append(
@@ -258,7 +270,7 @@ def continued(files: Mapping[str, bytes]) -> Any:
     return kept(document.to_json())
 
 
-NOW = format_timestamp(clock())
+NOW = "2026-07-01 12:00:00.25"
 
 
 def now(kind: str, **fields: Any) -> dict[str, Any]:
@@ -295,7 +307,7 @@ def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtest
             for entry in added:  # ids are random, and come first
                 del entry["event_id"]
                 entry.pop("request_id", None)
-            written = write_directory(jp)
+            written = write_jp_directory(jp)
             assert written.files.keys() == files.keys()
             tail = jp_text(ADDED).decode().removeprefix("[\n")
             assert written.files["events.json"].decode() == (
@@ -309,14 +321,14 @@ def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtest
 def test_fork_does_not_keep_the_layout_of_its_parent() -> None:
     jp = imported(G5)
     jp["conversation"] |= {"id": "jp-c17800000000", "parent": {"id": "jp-c17700000001"}}
-    written = write_directory(jp)
+    written = write_jp_directory(jp)
     assert json.loads(written.files["base_config.json"]) == BASE
     assert json.loads(written.files["events.json"])[0]["type"] == "config_delta"
 
 
 def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
-    document = Document.new(clock=clock, made="live", base_config=BASE)
-    written = write_directory(document.to_json())
+    document = open_document(clock=clock, base_config=BASE)
+    written = write_jp_directory(document.to_json())
     assert written.files == {
         "metadata.json": jp_text({"last_activated_at": "2026-07-01 12:00:00.2"}),
         "base_config.json": jp_text(kept(BASE)),
@@ -324,7 +336,7 @@ def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
     }
     document.conversation.head["title"] = "Who's there?"
     document.conversation.start_turn(new_event("chat_request", content="half \ud83c"))
-    written = write_directory(document.to_json())
+    written = write_jp_directory(document.to_json())
     assert json.loads(written.files["metadata.json"]) == {
         "title": "Who's there?",
         "last_activated_at": NOW,
@@ -348,7 +360,7 @@ def test_malformed_conversation_is_not_written(subtests: pytest.Subtests) -> Non
     ]
     for jp in rows:
         with subtests.test(jp=jp), pytest.raises(jp_nb.StorageError):
-            write_directory(jp)
+            write_jp_directory(jp)
 
 
 # --- times -------------------------------------------------------------------------------------
@@ -359,10 +371,10 @@ def test_impossible_time_is_ignored(subtests: pytest.Subtests) -> None:
         with subtests.test(planted=planted):
             jp = imported(directory(TALK))
             jp["events"].append({**TALK[0], "timestamp": planted})
-            written = json.loads(write_directory(jp).files["metadata.json"])
+            written = json.loads(write_jp_directory(jp).files["metadata.json"])
             assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
             jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
-            written = json.loads(write_directory(jp).files["metadata.json"])
+            written = json.loads(write_jp_directory(jp).files["metadata.json"])
             assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
 
 
@@ -370,7 +382,7 @@ def test_time_of_the_last_activity_is_never_set_back() -> None:
     metadata = {"last_activated_at": "2026-05-01 00:00:00.0"}
     jp = imported(directory(TALK) | {"metadata.json": jp_text(metadata)})
     jp["events"].append({**TALK[0]})
-    written = json.loads(write_directory(jp).files["metadata.json"])
+    written = json.loads(write_jp_directory(jp).files["metadata.json"])
     assert written["last_activated_at"] == "2026-05-01 00:00:00.0"
 
 
@@ -387,16 +399,16 @@ def test_only_title_and_time_of_existing_metadata_change() -> None:
         "new": [1.0],
     }
     text = jp_text(there)
-    assert write_directory(jp, metadata=text).files["metadata.json"] == text
+    assert write_jp_directory(jp, metadata=text).files["metadata.json"] == text
     jp["events"].append(at(30, "chat_request", content="And?"))
     later = there | {"last_activated_at": "2026-02-02 03:00:30.25"}
-    written = write_directory(jp, metadata=text).files["metadata.json"]
+    written = write_jp_directory(jp, metadata=text).files["metadata.json"]
     assert written == jp_text(later)
     jp["conversation"]["title"] = "Renamed here"
-    written = write_directory(jp, metadata=text).files["metadata.json"]
+    written = write_jp_directory(jp, metadata=text).files["metadata.json"]
     assert written == jp_text(later | {"title": "Renamed here"})
     newer = later | {"last_activated_at": "2026-06-01 00:00:00.0"}
-    written = write_directory(jp, metadata=jp_text(newer)).files["metadata.json"]
+    written = write_jp_directory(jp, metadata=jp_text(newer)).files["metadata.json"]
     assert written == jp_text(newer | {"title": "Renamed here"})
 
 
@@ -417,7 +429,7 @@ def test_leading_entry_must_be_a_configuration_delta(subtests: pytest.Subtests) 
                 jp = imported(directory(TALK))
                 jp["conversation"]["origin"] = {"leading": leading}
                 jp["base_config"] = config
-                files = write_directory(jp).files
+                files = write_jp_directory(jp).files
                 again = imported(files)
                 assert again["base_config"] == config
                 assert again["events"] == jp["events"]
@@ -427,7 +439,7 @@ def test_leading_entry_must_be_a_configuration_delta(subtests: pytest.Subtests) 
 def test_leading_entry_takes_the_configuration() -> None:
     jp = imported(directory([at(0, "config_delta"), *TALK], None))
     jp["base_config"] = {"assistant": {"name": "Tess"}}
-    files = write_directory(jp).files
+    files = write_jp_directory(jp).files
     assert "base_config.json" not in files
     assert json.loads(files["events.json"])[0]["delta"] == {"assistant": {"name": "Tess"}}
 
@@ -436,7 +448,7 @@ def test_only_deltas_are_written_into_the_base_configuration() -> None:
     jp = imported(G5)
     jp["conversation"]["origin"]["base_config"]["init"] = 4
     jp["events"][1] = TALK[0]
-    files = write_directory(jp).files
+    files = write_jp_directory(jp).files
     assert len(json.loads(files["base_config.json"])["init"]) == 1
     assert json.loads(files["events.json"])[0] == TALK[0]
 
@@ -445,7 +457,7 @@ def test_extra_keys_cannot_replace_the_base_configuration() -> None:
     jp = imported(directory([], {"base": BASE, "x": 1}))
     jp["conversation"]["origin"]["base_config"]["extra"] = {"base": {"EVIL": 1}, "init": [], "x": 1}
     del jp["conversation"]["origin"]["base_config"]["order"]
-    assert json.loads(write_directory(jp).files["base_config.json"]) == {"base": BASE, "x": 1}
+    assert json.loads(write_jp_directory(jp).files["base_config.json"]) == {"base": BASE, "x": 1}
     jp = imported(directory([]))
     jp["base_config"] = {"base": {"EVIL": 1}}
-    assert imported(write_directory(jp).files)["base_config"] == jp["base_config"]
+    assert imported(write_jp_directory(jp).files)["base_config"] == jp["base_config"]
