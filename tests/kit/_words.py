@@ -10,15 +10,31 @@ from typing import Any
 
 from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
 from jp_nb.config.tree.app import PromptConfig
+from jp_nb.record import turn_view
+from jp_nb.record.change_marks import ProposedBy
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import KNOWN
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
+from jp_nb.record.token_usage import ModelUsage
 from jp_nb.toolkit import base
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.question import QUESTION_KINDS
 
 RECORD_EVENTS: Mapping[str, type[Any]] = KNOWN
+
+RECORD_VALUES: Mapping[str, type[Any]] = {
+    "turn_text": turn_view.TurnText,
+    "structured_data": turn_view.StructuredData,
+    "rejected_answer": turn_view.RejectedAnswer,
+    "tool_call": turn_view.ToolCall,
+    "inquiry": turn_view.Inquiry,
+    "config_change": turn_view.ConfigChange,
+    "proposal": ProposedBy,
+    "question_outcome": QuestionOutcome,
+    "model_usage": ModelUsage,
+    "logged_answer": LoggedAnswer,
+}
 
 ANSWER_TYPES: Mapping[str, type[Any]] = {
     f"{kind}_answer": answer_type for kind, answer_type in QUESTION_KINDS.items()
@@ -109,6 +125,7 @@ TOOL_VALUES: Mapping[str, type[Any]] = {
 
 ALL: Mapping[str, type[Any]] = {
     **RECORD_EVENTS,
+    **RECORD_VALUES,
     **ANSWER_TYPES,
     **OUTCOMES,
     **MODEL_EVENTS,

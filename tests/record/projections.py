@@ -1,24 +1,28 @@
-"""Projections of conversations over given configurations."""
+"""Settings of conversations over given files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.config.layers import Layer
-from jp_nb.record.config_history import Projection
-from jp_nb.record.stream import ConversationStream
+from tests.kit.recorded_settings import RecordedSettings
 from tests.support.entries import T
 
 NAMED: dict[str, Any] = {"user": {"name": "Ada"}}
+WORDS = "assistant.model.parameters.stop_words"
 
 
 def delta(value: dict[str, Any]) -> dict[str, Any]:
     return {"type": "config_delta", "timestamp": T, "delta": value}
 
 
-def projection(
-    stream: ConversationStream, *below: dict[str, Any], trusted: bool = True
-) -> Projection:
-    return Projection(
-        stream, lambda: [Layer("below", partial) for partial in below], trusted=trusted
-    )
+def with_words(words: Any) -> dict[str, Any]:
+    """Return the settings with these stop words, which are a list."""
+    return {"assistant": {"model": {"parameters": {"stop_words": words}}}}
+
+
+def host(found: RecordedSettings) -> Any:
+    return found.config().providers.llm.openai.base_url
+
+
+def stop_words(found: RecordedSettings) -> Any:
+    return found.config().assistant.model.parameters.stop_words

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.clock import make_random_id
-from jp_nb.record.context import build_context
-from jp_nb.record.document import list_notices
-from jp_nb.record.events import LINKABLE, Entry, InquiryQuestion, InquirySource, decode_event
 from jp_nb.record.stream import ConversationStream
-from tests.kit.records import new_event
+from tests.kit.record_view import RecordView
+from tests.kit.records import new_event, parse_event
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -34,16 +31,18 @@ def ids(stream: ConversationStream) -> list[str]:
 
 
 def test_id_is_seven_random_lowercase_letters_and_digits() -> None:
-    drawn = {make_random_id() for _ in range(1000)}
+    stream = ConversationStream({"id": "x"}, clock=FakeClock(), raw=[START] * 1000)
+    drawn = {*ids(stream)}
     assert len(drawn) == 1000
     assert all(re.fullmatch("[a-z0-9]{7}", one) for one in drawn)
 
 
-QUESTION = InquiryQuestion.model_validate({"text": "?", "answer_type": {"type": "boolean"}})
-ANSWERS: list[Entry] = [
+QUESTION = {"text": "?", "answer_type": {"type": "boolean"}}
+TOOL = {"source": "tool", "name": "t"}
+ANSWERS = [
     new_event("chat_response", message="a"),
     new_event("tool_call_request", id="a", name="t"),
-    new_event("inquiry_request", id="a.q.1", source=InquirySource.tool("t"), question=QUESTION),
+    new_event("inquiry_request", id="a.q.1", source=TOOL, question=QUESTION),
     new_event("inquiry_response", id="a.q.1", outcome="redacted"),
     new_event("tool_call_response", id="a", content="", is_error=False),
 ]
@@ -58,13 +57,12 @@ def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
         new_event("chat_request", content="and?"),
         new_event("chat_response", message="b"),
     )
-    assert {entry.type for entry in ANSWERS} == LINKABLE
     assert [raw["event_id"] for raw in stream.raw] == ids(stream)
     linked = ["id-2"] * 5 + [None, None, "id-9"]
     assert [raw.get("request_id") for raw in stream.raw] == [None, None, *linked]
     assert list(stream.raw[2]) == ["event_id", "request_id", "timestamp", "type", "message"]
     assert list(stream.raw[7]) == ["event_id", "type", "timestamp", "delta"]
-    assert [decode_event(raw, 0) for raw in stream.raw] == stream.entries
+    assert [parse_event(raw) for raw in stream.raw] == stream.entries
 
 
 def test_ids_of_the_caller_are_replaced() -> None:
@@ -119,7 +117,7 @@ def test_ids_are_drawn_on_demand() -> None:
     )
     assert not stream.repair()
     assert stream.unresolved() == []
-    assert len(build_context(stream)) == 2
+    assert len(RecordView(stream).sent()) == 2
 
 
 def test_used_id_is_drawn_again() -> None:
@@ -172,7 +170,7 @@ def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests
         with subtests.test(entries=entries):
             stream = new_stream(*entries)
             assert stream.unresolved() == unresolved
-            assert len(list_notices(stream)) == len(unresolved)
+            assert len(RecordView(stream).notices()) == len(unresolved)
 
 
 def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:
@@ -184,7 +182,7 @@ def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() ->
         START, {"event_id": "r", **ASKED}, called("a"), result("a"),
     )  # fmt: skip
     before = json.dumps(stream.raw)
-    seen = [(item.entry.type, getattr(item.entry, "id", "")) for item in build_context(stream)]
+    seen = [(entry["type"], entry.get("id", "")) for entry in RecordView(stream).sent()]
     assert seen == [
         ("chat_request", ""),
         ("tool_call_request", "b"),
@@ -195,4 +193,4 @@ def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() ->
         ("tool_call_response", "a"),
     ]
     assert json.dumps(stream.raw) == before
-    assert list_notices(stream)[0].startswith("events[3].request_id: ")
+    assert RecordView(stream).notices()[0].startswith("events[3].request_id: ")

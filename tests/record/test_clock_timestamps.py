@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.record.clock import (
-    format_timestamp,
-    make_conversation_id,
-    parse_timestamp,
-)
+from jp_nb.record.clock import format_timestamp, parse_timestamp
+from jp_nb.record.stream import ConversationStream
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, 841464, tzinfo=UTC)
 
@@ -73,6 +70,10 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 
 def test_conversation_id_is_made_of_its_time() -> None:
-    first = make_conversation_id(MOMENT)
+    def begin(*taken: str) -> str:
+        made = ConversationStream.new(clock=lambda: MOMENT, made="live", taken_ids=taken)
+        return made.id
+
+    first = begin()
     assert first == "jp-c17738399468"
-    assert make_conversation_id(MOMENT, [first, "jp-c17738399469", "x"]) == "jp-c17738399470"
+    assert begin(first, "jp-c17738399469", "x") == "jp-c17738399470"

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.tree.compaction_settings import TurnBound, parse_bound
-from jp_nb.interop.jp_head import convert_for_head
-from jp_nb.record.compaction import (
-    find_compactions,
-    find_last_step,
-    is_revert,
-    list_active_compactions,
-    make_revert,
-    mark_as_one_step,
-)
-from jp_nb.record.compaction_range import TurnRange
-from jp_nb.record.context import build_context, build_turns_context
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.events import Summary, ToolCallPolicy
-from jp_nb.record.stream import ConversationStream
-from tests.kit.kinds import is_kind
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
-from tests.record.hourly_turns import summarized, turns
-from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, result
+from tests.record.hourly_turns import reverted, summarized, turns
+from tests.support.entries import ASKED, SAID, START, called, new_stream, result
 from tests.support.record_strategies import records
+
+NOW = datetime(2026, 6, 1, 20, 0, tzinfo=UTC)
 
 
 def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
-    for text, bound in [
-        ("3", TurnBound("count", 3)),
-        ("@1", TurnBound("turn", 0)),
-        ("-2", TurnBound("from_end", 2)),
-        ("5h", TurnBound("duration", 18000)),
-        (" 1h 30m ", TurnBound("duration", 5400)),
-        ("2days", TurnBound("duration", 172800)),
-        ("Last", TurnBound("last")),
-        ("last-compaction", TurnBound("last")),
-    ]:
+    stream = turns(5)
+    stream.append(summarized(0, 1))
+    rows: list[tuple[str, tuple[int, int] | None]] = [
+        ("3", (3, 4)),
+        ("@2", (1, 4)),
+        ("-2", (2, 4)),
+        ("2h", (3, 4)),
+        (" 1h 30m ", (2, 4)),
+        ("2days", None),
+        ("Last", (2, 4)),
+        ("last-compaction", (2, 4)),
+    ]
+    for text, found in rows:
         with subtests.test(text=text):
-            assert parse_bound(text) == bound
+            assert RecordView(stream).find_range(NOW, keep=(text, "0")) == found
 
 
 def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subtests) -> None:
@@ -52,7 +44,7 @@ def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subt
             subtests.test(text=text),
             pytest.raises(ValueError, match="expected a number of turns"),
         ):
-            parse_bound(text)
+            RecordView(turns(5)).find_range(NOW, bounds=(text, "0"))
 
 
 # --- reverted --------------------------------------------------------------------------------
@@ -60,77 +52,86 @@ def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subt
 
 def test_reverted_compaction_stays_in_the_record_without_effect() -> None:
     stream = turns(4)
-    before = [item.entry for item in build_context(stream)]
+    before = RecordView(stream).sent()
     stream.append(summarized(0, 2))
-    assert len(build_context(stream)) == 4
-    stream.append(make_revert(summarized(0, 2)))
-    assert [item.entry for item in build_context(stream)] == before
+    assert len(RecordView(stream).sent()) == 4
+    stream.append(reverted(0, 2))
+    assert RecordView(stream).sent() == before
     assert [entry["type"] for entry in stream.raw[-2:]] == ["compaction"] * 2
     assert stream.raw[-1]["metadata"] == {"takes_back": True}
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=stream.raw)
-    assert [item.entry for item in build_context(again)] == before
+    again = new_stream(*stream.raw)
+    assert RecordView(again).sent() == before
 
 
 def test_each_revert_entry_reverts_the_newest_compaction_of_its_range() -> None:
     stream = turns(4)
     stream.append(summarized(0, 2, "first"))
     stream.append(summarized(0, 2, "second"))
-    stream.append(make_revert(summarized(0, 2)))
-    assert [placed.is_reverted for placed in find_compactions(stream.entries)] == [False, True]
-    stream.append(make_revert(summarized(1, 2)))  # there is none such
-    [placed] = list_active_compactions(stream.entries)
-    assert placed.entry.summary == Summary(summary="first")
+    stream.append(reverted(0, 2))
+    assert RecordView(stream).compactions(with_reverted=True) == [(0, 2, "first"), (0, 2, "second")]
+    assert RecordView(stream).compactions() == [(0, 2, "first")]
+    stream.append(reverted(1, 2))  # there is none such
+    assert RecordView(stream).compactions() == [(0, 2, "first")]
 
 
 def test_compactions_of_one_step_are_reverted_together() -> None:
     stream = turns(4)
     stream.append(summarized(0, 1, "older"))
-    stream.append(*mark_as_one_step([summarized(0, 1), summarized(2, 2)]))
-    found = find_last_step(list_active_compactions(stream.entries))
-    assert [placed.entry.from_turn for placed in found] == [0, 2]
-    stream.append(*(make_revert(placed.entry) for placed in found[::-1]))
-    [left] = find_last_step(list_active_compactions(stream.entries))
-    assert left.entry.summary == Summary(summary="older")
-    assert find_last_step([]) == []
+    in_one_step = {"with_previous": True}
+    stream.append(summarized(0, 1), summarized(2, 2).with_metadata(**in_one_step))
+    assert RecordView(stream).last_compaction_step() == [(0, 1, "S"), (2, 2, "S")]
+    stream.append(reverted(2, 2), reverted(0, 1))
+    assert RecordView(stream).last_compaction_step() == [(0, 1, "older")]
+    assert RecordView(turns(1)).last_compaction_step() == []
 
 
 def test_fork_has_a_compaction_and_its_revert_or_neither() -> None:
     stream = turns(5)
     stream.append(summarized(0, 3), summarized(0, 1))
-    stream.append(make_revert(summarized(0, 1)), make_revert(summarized(0, 3)))
+    stream.append(reverted(0, 1), reverted(0, 3))
     for keep in range(1, 6):
-        made = fork_conversation(
-            stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=()
-        )
-        assert list_active_compactions(made.entries) == []
-        assert sum(map(is_revert, made.entries)) == len(find_compactions(made.entries))
+        made = RecordView(RecordView(stream).fork(keep))
+        assert made.compactions() == []
+        stored = [entry for entry in made.stream.raw if entry["type"] == "compaction"]
+        assert len(stored) == 2 * len(made.compactions(with_reverted=True))
 
 
 @pytest.mark.deep
 def test_many_reverted_compactions() -> None:
     stream = turns(2)
     entry = summarized(0, 1)
-    stream.append(*[entry] * 5000, *[make_revert(entry)] * 5000)
-    assert list_active_compactions(stream.entries) == []
+    stream.append(*[entry] * 5000, *[reverted(0, 1)] * 5000)
+    assert RecordView(stream).compactions() == []
+
+
+MODEL = {"id": {"provider": "anthropic", "name": "m"}}
+EXPORTED = {
+    "assistant": {"model": MODEL},
+    "conversation": {"tools": {"*": {"run": "ask"}}},
+}
+
+
+def export_compactions(stream: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the compactions in the directory of JP, and the dropped fields."""
+    exported = new_stream(*stream.raw, base_config=EXPORTED)
+    files, dropped = RecordView(exported).export("jp-head")
+    entries = json.loads(files["events.json"])
+    return [entry for entry in entries if entry["type"] == "compaction"], dropped
 
 
 def test_export_to_jp_omits_reverted_compactions() -> None:
     stream = turns(3)
-    stream.append(summarized(0, 0, "gone"), summarized(1, 1, "stays"))
-    stream.append(make_revert(summarized(0, 0)))
-    model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
-    _, entries, dropped = convert_for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
-    found = [entry for entry in entries if entry["type"] == "compaction"]
+    stream.append(summarized(0, 0, "gone"), summarized(1, 1, "stays"), reverted(0, 0))
+    found, dropped = export_compactions(stream)
     assert [entry["summary"] for entry in found] == [{"summary": "stays"}]
     assert any("undone" in line for line in dropped)
 
 
 def test_export_to_jp_has_only_fields_of_jp() -> None:
     stream = turns(3)
-    used = {"usage": {"model": "openai/m", "input_tokens": 7}}
-    stream.append(summarized(0, 1).model_copy(update={"metadata": used}))
-    model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
-    entry = convert_for_head(model, stream.raw)[1][-1]  # type: ignore[arg-type]  # JSON
+    used = {"model": "openai/m", "input_tokens": 7}
+    stream.append(summarized(0, 1).with_metadata(usage=used))
+    [entry], _ = export_compactions(stream)
     assert list(entry) == ["type", "timestamp", "from_turn", "to_turn", "summary"]
     assert entry["summary"] == {"summary": "S"}
 
@@ -138,35 +139,32 @@ def test_export_to_jp_has_only_fields_of_jp() -> None:
 def test_turns_to_summarize_are_uncompacted_with_whole_calls() -> None:
     stream = new_stream(START, ASKED, SAID, START, ASKED, called(), result(), SAID)
     stream.append(summarized(0, 1))
-    kinds = [item.entry.type for item in build_turns_context(stream, ("",), TurnRange(1, 1))]
+    kinds = RecordView(stream).sent_kinds(only_turns=(1, 1))
     assert kinds == ["chat_request", "tool_call_request", "tool_call_response", "chat_response"]
-    assert all(
-        not is_kind(item.entry, "chat_response") or item.entry.message != "S"
-        for item in build_turns_context(stream, ("",), TurnRange(0, 1))
-    )
+    assert "S" not in RecordView(stream).sent_texts(only_turns=(0, 1))
 
 
 POLICIES = st.sampled_from(
     [
-        {"summary": Summary(summary="S")},
+        {"summary": {"summary": "S"}},
         {"reasoning": "strip"},
-        {"tool_calls": ToolCallPolicy(policy="omit")},
-        {"tool_calls": ToolCallPolicy(policy="strip", request=True, response=True)},
-        {"reasoning": "strip", "tool_calls": ToolCallPolicy(policy="omit")},
+        {"tool_calls": {"policy": "omit"}},
+        {"tool_calls": {"policy": "strip", "request": True, "response": True}},
+        {"reasoning": "strip", "tool_calls": {"policy": "omit"}},
     ]
 )
 RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
 
 
-def is_well_paired(context: Any) -> bool:
+def is_well_paired(sent: list[dict[str, Any]]) -> bool:
     """True if each call is followed by its response, and no response by itself."""
     waiting: Counter[str] = Counter()
-    for item in context:
-        if is_kind(item.entry, "tool_call_request"):
-            waiting[item.entry.id] += 1
-        elif is_kind(item.entry, "tool_call_response"):
-            waiting[item.entry.id] -= 1
-            if waiting[item.entry.id] < 0:
+    for entry in sent:
+        if entry["type"] == "tool_call_request":
+            waiting[entry["id"]] += 1
+        elif entry["type"] == "tool_call_response":
+            waiting[entry["id"]] -= 1
+            if waiting[entry["id"]] < 0:
                 return False
     return not any(waiting.values())
 
@@ -177,14 +175,19 @@ def test_no_compaction_separates_a_call_from_its_result(
 ) -> None:
     stream = new_stream(*(entry for entry in entries if entry.get("type") != "compaction"))
     stream.repair()
-    before = [item.entry for item in build_context(stream)]
-    assert is_well_paired(build_context(stream))
+    view = RecordView(stream)
+    before = view.sent()
+    assert is_well_paired(before)
+
     for (first, last), policies, is_reverted in made:
-        entry = new_event("compaction", from_turn=first, to_turn=last, **policies)
-        stream.append(entry, *([make_revert(entry)] if is_reverted else []))
-        assert is_well_paired(build_context(stream))
+        stream.append(new_event("compaction", from_turn=first, to_turn=last, **policies))
+        if is_reverted:
+            stream.append(reverted(first, last))
+        assert is_well_paired(view.sent())
+
     for turn in range(stream.turn_count):
-        assert is_well_paired(build_turns_context(stream, ("",), TurnRange(turn, turn)))
-    for placed in reversed(list_active_compactions(stream.entries)):
-        stream.append(make_revert(placed.entry))
-    assert [item.entry for item in build_context(stream)] == before
+        assert is_well_paired(view.sent(only_turns=(turn, turn)))
+
+    for first, last, _ in reversed(view.compactions()):
+        stream.append(reverted(first, last))
+    assert view.sent() == before

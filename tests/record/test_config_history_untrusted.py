@@ -9,26 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.authority import has_authority
-from jp_nb.config.layers import Layer
-from jp_nb.config.partial import get_path, iter_leaf_paths, merge_partials, strip_strategies
 from jp_nb.config.schema import parse_path
 from jp_nb.record import config_history
-from jp_nb.record.config_history import Projection
 from tests.config.config_strategies import partials
+from tests.kit.recorded_settings import RecordedSettings
 from tests.kit.records import new_event
-from tests.record.projections import NAMED, delta, projection
+from tests.record.projections import NAMED, delta, host, stop_words, with_words
 from tests.support.entries import ASKED, START, T, new_stream
 
 EVIL = "http://evil.example"
 HOST: dict[str, Any] = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
-
-
-def host(found: Projection) -> str | None:
-    return found.config().providers.llm.openai.base_url
-
-
-def stop_words(found: Projection) -> list[str]:
-    return found.config().assistant.model.parameters.stop_words
 
 
 MINE: Any = {
@@ -70,42 +60,39 @@ def test_untrusted_record_unsets_nothing_that_widens_access(subtests: pytest.Sub
             entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
             begun = new_stream(base_config={"base": {}, "init": [entry]})
             for stream in (new_stream(entry), begun):
-                found = projection(stream, MINE, trusted=False)
-                assert found.partial() == strip_strategies(MINE)
-                assert found.config() == projection(new_stream(), MINE).config()
+                found = RecordedSettings(stream, MINE, trusted=False)
+                mine = RecordedSettings(new_stream(), MINE)
+                assert (found.table(), found.config()) == (mine.table(), mine.config())
                 assert found.ignored == {path: None}
 
 
 def test_untrusted_record_unsets_harmless_paths() -> None:
     entry = {"type": "config_delta", "timestamp": T, "unsets": ["user.name"]}
-    assert projection(new_stream(entry), NAMED, trusted=False).config().user.name is None
+    assert RecordedSettings(new_stream(entry), NAMED, trusted=False).config().user.name is None
 
 
 @given(st.lists(st.builds(delta, partials), max_size=4), partials)
 def test_untrusted_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
-    mine = strip_strategies(merge_partials({}, below))
-    found = Projection(
-        new_stream(*entries), lambda: [Layer("file", merge_partials({}, below))], trusted=False
-    )
-    for path, value in iter_leaf_paths(found.partial()):
-        keys = parse_path(path)
-        if has_authority(keys):
-            assert get_path(mine, path) == value
+    mine = RecordedSettings(new_stream(), below)
+    found = RecordedSettings(new_stream(*entries), below, trusted=False)
+    for path, value in found.leaves().items():
+        if has_authority(parse_path(path)):
+            assert mine.leaves()[path] == value
 
 
 def test_untrusted_record_does_not_set_the_host() -> None:
     stream = new_stream(delta({**HOST, **NAMED}), base_config=HOST)
-    found = projection(stream, trusted=False)
+    found = RecordedSettings(stream, trusted=False)
     assert (host(found), found.config().user.name) == ("https://api.openai.com", "Ada")
     assert found.ignored == {"providers.llm.openai.base_url": EVIL}
-    assert host(projection(stream, trusted=True)) == EVIL
-    assert host(projection(new_stream(base_config=HOST), trusted=False)) != EVIL
+    assert host(RecordedSettings(stream, trusted=True)) == EVIL
+    assert host(RecordedSettings(new_stream(base_config=HOST), trusted=False)) != EVIL
 
 
 def test_changes_of_this_process_apply_to_an_untrusted_record() -> None:
     stream = new_stream(delta(NAMED))
     mine: dict[str, Any] = {"conversation": {"tools": {"t": {"source": "python", "run": "ask"}}}}
-    found = projection(stream, mine, trusted=False)
+    found = RecordedSettings(stream, mine, trusted=False)
     stream.append(new_event("config_delta", unsets=("conversation.tools.t.run",)))
     assert found.config().conversation.tools["t"].run is None
     stream.append(
@@ -122,7 +109,7 @@ OPEN_CALL = {"type": "tool_call_request", "timestamp": T, "id": "a", "name": "t"
 
 def test_repair_that_moves_entries_keeps_untrusted_changes_untrusted() -> None:
     stream = new_stream(START, ASKED, OPEN_CALL, delta(HOST))
-    found = projection(stream, trusted=False)
+    found = RecordedSettings(stream, trusted=False)
     found.config()
     assert stream.repair()  # the response moves the entries after it
     stream.start_turn(new_event("chat_request", content="q"))
@@ -131,7 +118,7 @@ def test_repair_that_moves_entries_keeps_untrusted_changes_untrusted() -> None:
 
 def test_own_change_applies_after_a_repair_that_removes_entries() -> None:
     stream = new_stream(START, ASKED, START)
-    found = projection(stream, trusted=False)
+    found = RecordedSettings(stream, trusted=False)
     found.config()
     stream.append(new_event("config_delta", delta=NAMED))
     assert stream.repair()  # takes the empty turn away
@@ -149,8 +136,8 @@ def test_untrusted_record_sets_no_leaf_with_authority(subtests: pytest.Subtests)
     ]
     for partial in rows:
         with subtests.test(partial=partial):
-            found = projection(new_stream(delta(partial)), trusted=False)
-            assert found.config() == projection(new_stream()).config().model_copy(
+            found = RecordedSettings(new_stream(delta(partial)), trusted=False)
+            assert found.config() == RecordedSettings(new_stream()).config().model_copy(
                 update={"conversation": found.config().conversation}
             )
             assert len(found.ignored) == 1
@@ -161,7 +148,7 @@ def test_untrusted_record_sets_no_leaf_with_authority(subtests: pytest.Subtests)
 
 def test_untrusted_reset_does_not_drop_the_files_of_the_user() -> None:
     reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
-    found = projection(
+    found = RecordedSettings(
         new_stream(reset), {"conversation": {"tools": {"*": {"run": "ask"}}}}, trusted=False
     )
     assert found.config().conversation.tools["*"].run == "ask"
@@ -173,7 +160,7 @@ def test_untrusted_record_switches_tools_off_and_not_on(subtests: pytest.Subtest
     for enable in (True, "on", "always", {"state": True}):
         with subtests.test(enable=enable):
             value: Any = {"enable": enable, "style": {"hidden": True}}
-            found = projection(
+            found = RecordedSettings(
                 new_stream(delta({"conversation": {"tools": {"rm": value}}})),
                 {"conversation": {"tools": {"rm": mine}}},
                 trusted=False,
@@ -184,7 +171,7 @@ def test_untrusted_record_switches_tools_off_and_not_on(subtests: pytest.Subtest
             assert found.ignored
     off = delta({"conversation": {"tools": {"rm": {"enable": False}}}})
     known: dict[str, Any] = {"conversation": {"tools": {"rm": {"source": "python"}}}}
-    tool = projection(new_stream(off), known, trusted=False).config().conversation.tools["rm"]
+    tool = RecordedSettings(new_stream(off), known, trusted=False).config().conversation.tools["rm"]
     assert tool.enable is not None
     assert tool.enable.state is False
 
@@ -194,36 +181,33 @@ def test_invalid_path_unsets_nothing_and_is_reported(subtests: pytest.Subtests) 
         with subtests.test(path=path[:20]):
             unsets = {"type": "config_delta", "timestamp": T, "unsets": [path, "user.name"]}
             base: Any = {"base": {"user": {"name": "A"}}, "init": [{"unsets": [path]}]}
-            began = projection(new_stream(base_config=base), trusted=False)
+            began = RecordedSettings(new_stream(base_config=base), trusted=False)
             assert began.config().user.name == "A"
             assert path in began.problems or len(path) > 10_000
-            found = projection(new_stream(unsets, base_config=base), trusted=False)
+            found = RecordedSettings(new_stream(unsets, base_config=base), trusted=False)
             assert found.config().user.name is None
             assert path in found.problems or len(path) > 10_000
 
 
 def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 10_000)
-    words = [
-        delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
-        for i in range(200)
-    ]
+    words = [delta(with_words([str(i)])) for i in range(200)]
     stream = new_stream(START, *words)
-    found = projection(stream, trusted=False)
+    found = RecordedSettings(stream, trusted=False)
     followed = len(stop_words(found))
     assert 50 < followed < 200
     said = f"ignored from events[{followed + 1}] on"
     assert [said in path for path in found.ignored] == [True]
     assert stop_words(found) == [str(i) for i in range(followed)]
-    assert len(stop_words(projection(stream, trusted=True))) == 200
+    assert len(stop_words(RecordedSettings(stream, trusted=True))) == 200
     stream.append(new_event("config_delta", delta={"user": {"name": "A"}}))  # by this process
     assert found.config().user.name == "A"
     assert [_read_again(found) for _ in range(2)] == [_read_again(found)] * 2
 
 
-def _read_again(found: Projection) -> tuple[int, int, list[str]]:
+def _read_again(found: RecordedSettings) -> tuple[int, int, list[str]]:
     """Return the numbers of steps and providers, and the ignored paths."""
-    return len(found.steps()), len(found.providers()), list(found.ignored)
+    return found.count_steps(), len(found.providers()), list(found.ignored)
 
 
 def test_work_for_the_initial_changes_of_a_record_is_bounded(
@@ -232,7 +216,7 @@ def test_work_for_the_initial_changes_of_a_record_is_bounded(
     monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 1000)
     names = [{"delta": {"user": {"name": str(i)}}} for i in range(1000)]
     base: Any = {"base": {}, "init": names}
-    found = projection(new_stream(base_config=base), trusted=False)
+    found = RecordedSettings(new_stream(base_config=base), trusted=False)
     name = found.config().user.name
     assert name is not None
     assert 0 < int(name) < 999

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.config.layers import Layer
-from jp_nb.record.config_history import Projection
-from jp_nb.record.context import VISIBLE, build_context
-from jp_nb.record.events import ChatResponse
+from tests.kit.record_view import RecordView
+from tests.kit.recorded_settings import RecordedSettings
 from tests.support.entries import (
     ASKED,
     SAID,
@@ -36,25 +34,26 @@ def test_visible_entries_have_the_provider_of_their_time() -> None:
         START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
         base_config={"assistant": {"model": {"id": "a/model"}}},
     )  # fmt: skip
-    context = build_context(stream, ("a", "b"))
-    assert [(item.entry.type, item.provider) for item in context] == [
+    sent = RecordView(stream).sent(("a", "b"))
+    assert [(entry["type"], entry["provider"]) for entry in sent] == [
         ("chat_request", "a"),
         ("tool_call_request", "a"),
         ("tool_call_response", "a"),
         ("chat_request", "b"),
         ("chat_response", "b"),
     ]
-    assert [item.entry.type for item in context.since(3)] == ["chat_request", "chat_response"]
+
+
+def providers_of(stream: Any, *below: dict[str, Any]) -> list[str]:
+    """Return the provider of each entry that is sent, over files with the settings `below`."""
+    providers = RecordedSettings(stream, *below).providers()
+    return [entry["provider"] for entry in RecordView(stream).sent(providers)]
 
 
 def test_responses_after_a_reset_have_no_provider() -> None:
     reset = raw("config_delta", op="reset")
     stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "openai/m"}}})
-    projection = Projection(stream, list, trusted=True)
-    assert [item.provider for item in build_context(stream, projection.providers())] == [
-        "openai",
-        "",
-    ]
+    assert providers_of(stream) == ["openai", ""]
 
 
 def test_provider_of_a_response_follows_layers_and_aliases() -> None:
@@ -74,20 +73,20 @@ def test_provider_of_a_response_follows_layers_and_aliases() -> None:
         SAID,
     )
     aliases = {"providers": {"llm": {"aliases": {"fast": "openrouter/x"}}}}
-    below = [
-        Layer("file", {"assistant": {"model": {"id": "anthropic/m"}}}),
-        Layer("file", aliases),  # type: ignore[arg-type]  # JSON all the same
+    anthropic = {"assistant": {"model": {"id": "anthropic/m"}}}
+    assert providers_of(stream, anthropic, aliases) == [
+        "anthropic",
+        "ollama",
+        "anthropic",
+        "openrouter",
     ]
-    projection = Projection(stream, lambda: below, trusted=True)
-    providers = [item.provider for item in build_context(stream, projection.providers())]
-    assert providers == ["anthropic", "ollama", "anthropic", "openrouter"]
 
 
 @given(records)
 def test_provider_is_sent_visible_entries_only(entries: list[dict[str, Any]]) -> None:
     before = json.dumps(entries)
-    for item in build_context(new_stream(*entries)):
-        assert isinstance(item.entry, VISIBLE)
+    for kind in RecordView(new_stream(*entries)).sent_kinds():
+        assert kind in ("chat_request", "chat_response", "tool_call_request", "tool_call_response")
     assert json.dumps(entries) == before
 
 
@@ -101,13 +100,8 @@ def compaction(first: int, last: int, *, at: str = "10:00:00", **policies: Any) 
     return {**stored, "timestamp": f"2026-06-01 {at}.0"}
 
 
-def shown(context: Any) -> list[str]:
-    found = []
-    for item in context:
-        raw = item.entry.to_raw()
-        payload = ("content", "message", "reasoning", "arguments")
-        found.append(next(str(raw[key]) for key in payload if key in raw))
-    return found
+def shown(stream: Any, **options: Any) -> list[str]:
+    return RecordView(stream).sent_texts(**options)
 
 
 FULL = ["q", "hm", "{'x': 1}", "r", "a"]
@@ -165,14 +159,14 @@ def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
             turn = [START, ASKED, THOUGHT, call, result(), SAID]
             stream = new_stream(*turn, *turn, *turn, *compactions)
             before = json.dumps(stream.raw)
-            assert shown(build_context(stream)) == seen
+            assert shown(stream) == seen
             assert json.dumps(stream.raw) == before
 
 
 def test_compacted_failed_call_is_an_error() -> None:
     failed = {**result(), "is_error": True}
     stream = new_stream(START, ASKED, called(), failed, compaction(0, 0, tool_calls=BLANK))
-    assert shown(build_context(stream))[-1] == "[compacted] t: error"
+    assert shown(stream)[-1] == "[compacted] t: error"
 
 
 @pytest.mark.deep
@@ -180,15 +174,15 @@ def test_many_compactions_of_many_turns() -> None:
     turns = [entry for _ in range(2000) for entry in (START, SAID)]
     compactions = [compaction(0, 2000, reasoning="strip") for _ in range(2000)]
     stream = new_stream(*turns, *compactions)
-    assert [type(item.entry) for item in build_context(stream)] == [ChatResponse] * 2000
+    assert RecordView(stream).sent_kinds() == ["chat_response"] * 2000
 
 
 def test_repetitions_of_a_divided_summary_are_bounded() -> None:
     turns = [entry for _ in range(2000) for entry in (START, ASKED, SAID)]
     whole = compaction(0, 2000, summary={"summary": "long " * 4000})
     parts = [compaction(n, n, summary={"summary": "s"}) for n in range(0, 2000, 2)]
-    context = build_context(new_stream(*turns, whole, *parts))
-    texts = [item.entry.message or "" for item in context if isinstance(item.entry, ChatResponse)]
+    sent = RecordView(new_stream(*turns, whole, *parts)).sent_texts()
+    texts = [text for text in sent if text != SUMMARIZED_REQUEST]
     assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
 
 
@@ -196,19 +190,18 @@ def test_compaction_does_not_apply_to_a_turn_that_continued_after_it() -> None:
     turn = [START, ASKED, SAID]
     over = compaction(0, 1, summary={"summary": "S"}, tool_calls={"policy": "omit"})
     stopped = new_stream(*turn, *turn, over)
-    assert shown(build_context(stopped)) == [SUMMARIZED_REQUEST, "S"]
-    whole = shown(build_context(new_stream(*turn)))
-    resumed = shown(build_context(stopped, in_turn=True))
+    assert shown(stopped) == [SUMMARIZED_REQUEST, "S"]
+    whole = shown(new_stream(*turn))
+    resumed = shown(stopped, in_turn=True)
     assert resumed == [SUMMARIZED_REQUEST, "S", *whole]
     more = [called(), result(), {**SAID, "message": "more"}]
     went_on = new_stream(*stopped.raw, *more, *turn)
-    assert shown(build_context(went_on))[: len(resumed)] == resumed
-    assert "more" in shown(build_context(went_on))
+    assert shown(went_on)[: len(resumed)] == resumed
+    assert "more" in shown(went_on)
 
 
 def test_compaction_does_not_apply_to_later_turns() -> None:
     forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
     stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
-    kinds = [item.entry.type for item in build_context(stream)]
-    assert kinds == ["chat_request", "chat_response"] * 2
-    assert shown(build_context(stream))[2:] == shown(build_context(new_stream(START, ASKED, SAID)))
+    assert RecordView(stream).sent_kinds() == ["chat_request", "chat_response"] * 2
+    assert shown(stream)[2:] == shown(new_stream(START, ASKED, SAID))

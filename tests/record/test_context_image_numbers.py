@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.context import build_context
-from jp_nb.record.request_spans import find_requests
+from tests.kit.record_view import RecordView
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, new_stream, raw, result
 from tests.support.record_strategies import records
 
@@ -46,22 +45,22 @@ def test_positions_of_requests(subtests: pytest.Subtests) -> None:
         ([ASKED, SAID], [("1.1", 1, 2, True)]),
     ]:
         with subtests.test(entries=entries):
-            found = find_requests(new_stream(*entries))
-            assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
+            assert RecordView(new_stream(*entries)).requests() == places
 
 
 @given(records)
 def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) -> None:
     stream = new_stream(*raw_entries)
-    found = find_requests(stream)
-    positions = [place.position for place in found]
+    found = RecordView(stream).requests()
+    positions = [position for _, position, _, _ in found]
     assert positions == sorted(set(positions))
-    assert all(0 < place.position <= place.end <= len(stream) or not place.turn for place in found)
-    for place in found:
-        earlier = stream.until(place.position)
-        assert earlier.entries == stream.entries[: place.position]
+
+    for name, position, end, _ in found:
+        assert 0 < position <= end <= len(stream) or name.startswith("1.")
+        earlier = stream.until(position)
+        assert earlier.entries == stream.entries[:position]
         assert all(a is b for a, b in zip(earlier.raw, stream.raw, strict=False))
-        build_context(earlier, in_turn=True)
+        RecordView(earlier).sent(in_turn=True)
 
 
 def test_earlier_state_shares_the_entries() -> None:
@@ -76,6 +75,5 @@ def test_earlier_state_shares_the_entries() -> None:
 
 def test_running_turn_is_sent_and_failed_turns_are_not() -> None:
     stream = new_stream(START, {**ASKED, "content": "lost"}, MARK, START, ASKED)
-    assert len(build_context(stream)) == 0
-    (item,) = build_context(stream, in_turn=True)
-    assert item.entry.to_raw()["content"] == "q"
+    assert RecordView(stream).sent_texts() == []
+    assert RecordView(stream).sent_texts(in_turn=True) == ["q"]

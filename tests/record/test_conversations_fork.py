@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.stream import ConversationStream
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
@@ -20,8 +19,6 @@ from tests.support.entries import (
     SAID,
     START,
     STRANGE,
-    FakeClock,
-    NumberedIds,
     called,
     new_stream,
     raw,
@@ -42,18 +39,11 @@ SECOND = [OWNED, STRANGE, START, ASKED, SAID]
 THIRD = [CHANGED, START, ASKED, SAID, COMPACTED, STRANGE, OWNED]
 
 
-def forked(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
-    return fork_conversation(
-        stream,
-        keep_turns=keep_turns,
-        clock=FakeClock(),
-        made="live",
-        taken_ids={stream.id},
-        new_id=NumberedIds(),
-    )
+def forked(stream: Any, keep_turns: int | None = None) -> Any:
+    return RecordView(stream).fork(keep_turns)
 
 
-def undone(stream: ConversationStream) -> ConversationStream:
+def undone(stream: Any) -> Any:
     return forked(stream, stream.turn_count - 1)
 
 
@@ -129,9 +119,7 @@ def test_fork_is_repaired_and_the_original_is_not() -> None:
 
 
 def test_damaged_conversation_is_not_forked() -> None:
-    stream = ConversationStream(
-        {"id": "x"}, clock=FakeClock(), raw=[START, raw("chat_request")], tolerant=True
-    )
+    stream = new_stream(START, raw("chat_request"), tolerant=True)
     with pytest.raises(jp.StorageError, match=r"events\[1\]\.content"):
         forked(stream)
 

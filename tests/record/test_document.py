@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.record.context import build_context
-from jp_nb.record.document import Document, NewerVersionError, list_notices
-from jp_nb.record.events import Damaged
-from jp_nb.record.stream import ConversationStream, Damage
+from jp_nb.record.stream import ConversationStream
+from tests.kit.notebook_record import NotebookRecord
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.support.entries import ASKED, SAID, START, FakeClock, raw
 from tests.support.record_strategies import damaged, json_values, records
@@ -37,29 +36,29 @@ def test_strict_load_names_the_damaged_entry() -> None:
     value = stored(START, ASKED, BROKEN)
     before = json.dumps(value)
     with pytest.raises(jp.StorageError, match=r"events\[2\]\.name: Field required") as caught:
-        Document.load(value, clock=FakeClock())
+        NotebookRecord(value)
     assert caught.value.place == "events[2].name"
     assert json.dumps(value) == before
 
 
 def test_tolerant_load_keeps_damaged_entries_as_they_are() -> None:
-    document = Document.load(stored(*ENTRIES), clock=FakeClock(), tolerant=True)
-    stream = document.conversation
-    assert stream.damage == [
-        Damage(2, "events[2]", "expected an object, found str"),
-        Damage(3, "events[3].name", "Field required"),
-        Damage(5, "events[5]", "expected an object, found NoneType"),
+    document = NotebookRecord(stored(*ENTRIES), tolerant=True)
+    stream = document.stream
+    assert document.damage == [
+        (2, "events[2]", "expected an object, found str"),
+        (3, "events[3].name", "Field required"),
+        (5, "events[5]", "expected an object, found NoneType"),
     ]
-    assert list_notices(stream) == [f"{damage.place}: {damage.message}" for damage in stream.damage]
-    assert stream.entries[3] == Damaged(reason="events[3].name: Field required")
-    assert json.dumps(document.to_json()) == json.dumps(stored(*ENTRIES))
-    assert [item.entry.type for item in build_context(stream)] == ["chat_request", "chat_response"]
+    notices = [f"{place}: {message}" for _, place, message in document.damage]
+    assert RecordView(stream).notices() == notices
+    assert document.text == json.dumps(stored(*ENTRIES))
+    assert RecordView(stream).sent_kinds() == ["chat_request", "chat_response"]
     assert [turn.number for turn in stream.turns()] == [0]
     assert len({stream.event_id(i) for i in range(len(stream))}) == len(stream)
 
 
 def test_damaged_record_is_read_only() -> None:
-    stream = Document.load(stored(*ENTRIES), clock=FakeClock(), tolerant=True).conversation
+    stream = NotebookRecord(stored(*ENTRIES), tolerant=True).stream
     for change in (
         lambda: stream.append(new_event("config_delta", delta={})),
         lambda: stream.start_turn(new_event("chat_request", content="q")),
@@ -72,9 +71,9 @@ def test_damaged_record_is_read_only() -> None:
 
 
 def test_tolerant_load_of_a_valid_record_allows_changes() -> None:
-    document = Document.load(stored(START, ASKED), clock=FakeClock(), tolerant=True)
-    assert document.conversation.damage == []
-    document.conversation.append(new_event("chat_response", message="a"))
+    document = NotebookRecord(stored(START, ASKED), tolerant=True)
+    assert document.stream.damage == []
+    document.stream.append(new_event("chat_response", message="a"))
 
 
 @given(st.lists(damaged, max_size=3), records, st.randoms())
@@ -83,16 +82,16 @@ def test_damage_at_any_place_is_kept_there(
 ) -> None:
     events = [*bad, *entries]
     random.shuffle(events)
-    text = json.dumps(stored(*events))
-    document = Document.load(json.loads(text), clock=FakeClock(), tolerant=True)
-    assert json.dumps(document.to_json()) == text
-    found = [damage.index for damage in document.conversation.damage]
+    text = json.dumps(stored(*events), ensure_ascii=False)
+    document = NotebookRecord(json.loads(text), tolerant=True)
+    assert document.text == text
+    found = [index for index, _, _ in document.damage]
     assert found == [i for i, entry in enumerate(events) if any(entry is b for b in bad)]
-    build_context(document.conversation)
+    RecordView(document.stream).sent()
     if bad:
         with pytest.raises(jp.StorageError) as caught:
-            Document.load(json.loads(text), clock=FakeClock())
-        assert caught.value.place == document.conversation.damage[0].place
+            NotebookRecord(json.loads(text))
+        assert caught.value.place == document.damage[0][1]
 
 
 anything = st.recursive(
@@ -116,21 +115,21 @@ anything = st.recursive(
 def test_any_json_is_loaded_or_rejected_with_a_place(value: Any, tolerant: bool) -> None:
     before = json.dumps(value)
     try:
-        document = Document.load(value, clock=FakeClock(), tolerant=tolerant)
+        document = NotebookRecord(value, tolerant=tolerant)
     except jp.StorageError as exc:
         refused = exc.place
         assert refused
     else:
         defaults: dict[str, Any] = {"version": 1, "base_config": {}, "events": [], "others": []}
-        assert {**defaults, **document.to_json()} == {**defaults, **value}
+        assert {**defaults, **document.stored} == {**defaults, **value}
     assert json.dumps(value) == before
 
 
 def test_other_versions_are_not_loaded() -> None:
     versions: list[Any] = [2, 0, "1", True, None]
     for version in versions:
-        with pytest.raises(NewerVersionError, match="update jp_nb"):
-            Document.load(stored(version=version), clock=FakeClock(), tolerant=True)
+        with pytest.raises(jp.StorageError, match=r"update jp_nb\. The record is unchanged"):
+            NotebookRecord(stored(version=version), tolerant=True)
 
 
 def test_entry_nested_too_deeply_is_damage() -> None:
@@ -139,10 +138,10 @@ def test_entry_nested_too_deeply_is_damage() -> None:
         deep = [deep]
     events = [START, raw("chat_request", content="q", metadata={"x": deep})]
     with pytest.raises(jp.StorageError, match=r"events\[1\]") as caught:
-        Document.load(stored(*events), clock=FakeClock())
+        NotebookRecord(stored(*events))
     assert len(str(caught.value)) < 200
-    document = Document.load(stored(*events), clock=FakeClock(), tolerant=True)
-    assert document.conversation.raw == events
+    document = NotebookRecord(stored(*events), tolerant=True)
+    assert document.stream.raw == events
 
 
 @given(records)
@@ -157,10 +156,10 @@ def test_loaded_record_is_stored_byte_for_byte(entries: list[dict[str, Any]]) ->
         "others": [{"conversation": {"id": "jp-c0"}}, 5],
     }
     text = json.dumps(stored, ensure_ascii=False)
-    document = Document.load(json.loads(text), clock=FakeClock())
-    assert json.dumps(document.to_json(), ensure_ascii=False) == text
-    document.conversation.start_turn(new_event("chat_request", content="more"))
-    again = json.loads(json.dumps(document.to_json()))
+    document = NotebookRecord(json.loads(text))
+    assert document.text == text
+    document.stream.start_turn(new_event("chat_request", content="more"))
+    again = document.stored
     assert again["events"][: len(entries)] == json.loads(text)["events"]
 
 
@@ -172,21 +171,21 @@ def test_malformed_part_is_named() -> None:
     ]
     for change, place in changes:
         with pytest.raises(jp.StorageError, match=place):
-            Document.load({"conversation": {"id": "x"}, **change}, clock=FakeClock())
+            NotebookRecord({"conversation": {"id": "x"}, **change})
 
 
 def test_earlier_conversations_and_their_ids_are_kept() -> None:
-    document = Document.new(clock=FakeClock(), made="live")
-    first = document.conversation.id
-    document.archive_active()
+    document = NotebookRecord(clock=FakeClock())
+    first = document.stream.id
+    document.archive()
     assert document.others == []  # an empty one leaves nothing
-    document.conversation.start_turn(new_event("chat_request", content="q"))
-    document.archive_active()
+    document.stream.start_turn(new_event("chat_request", content="q"))
+    document.archive()
     [other] = document.others
     assert isinstance(other, dict)
     assert set(other) == {"conversation", "base_config", "events"}
     taken = document.ids()
     assert taken == {first}
-    clock = FakeClock()
-    clock.now = FakeClock().now
-    assert ConversationStream.new(clock=clock, made="live", taken_ids=taken).id not in taken
+    assert NotebookRecord(clock=FakeClock()).ids() == taken
+    made = ConversationStream.new(clock=FakeClock(), made="live", taken_ids=taken)
+    assert made.id not in taken

@@ -10,29 +10,20 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
-from jp_nb.record.claims import claim_owners
-from jp_nb.record.context import build_context
-from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    Entry,
-    Summary,
-    ToolCallPolicy,
-    ToolCallRequest,
-    Unknown,
-    decode_event,
-)
-from tests.kit.kinds import is_kind
-from tests.kit.records import new_event
+from tests.interop.jp_directories import imported
+from tests.kit.kinds import select_kind
+from tests.kit.notebook_record import NotebookRecord
+from tests.kit.record_view import RecordView
+from tests.kit.records import new_event, parse_event
 from tests.providers.helpers import encode_messages
-from tests.support.entries import new_stream
+from tests.support.entries import ASKED, SAID, START, new_stream
 
 T = "2026-03-18 13:19:06.841464"
 
 
 def read(**raw: Any) -> Any:
-    return decode_event({"timestamp": T, **raw}, 3)
+    return parse_event({"timestamp": T, **raw}, 3)
 
 
 def test_missing_fields_have_defaults(subtests: pytest.Subtests) -> None:
@@ -128,25 +119,8 @@ def test_configuration_keys_of_an_early_entry_are_its_delta(subtests: pytest.Sub
 
 def test_config_delta_needs_no_timestamp() -> None:
     for raw in ({}, {"timestamp": None}, {"timestamp": 5}):
-        entry = decode_event({"type": "config_delta", "delta": {"a": 1}, **raw}, 0)
-        assert is_kind(entry, "config_delta")
+        entry = parse_event({"type": "config_delta", "delta": {"a": 1}, **raw})
         assert (entry.timestamp, entry.delta) == ("", {"a": 1})
-
-
-def test_claim_is_read_in_every_form(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Any, tuple[str, ...] | None]] = [
-        (None, None),
-        ([], None),
-        ("h:dev", ("h:dev",)),
-        (["h:dev", "i:dev"], ("h:dev", "i:dev")),
-        ([5, "h:dev", ""], ("h:dev",)),
-        ("", None),
-        (5, None),
-        ({"h": 1}, None),
-    ]
-    for claim, owners in rows:
-        with subtests.test(claim=claim):
-            assert claim_owners(claim) == owners
 
 
 # --- what is written -------------------------------------------------------------------------
@@ -167,7 +141,10 @@ def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> No
         ),
         (new_event("chat_response", message=""), ["timestamp", "type", "message"]),
         (new_event("chat_response", data=None), ["timestamp", "type", "data"]),
-        (ToolCallRequest(id="a", name="t"), ["timestamp", "type", "id", "name", "arguments"]),
+        (
+            new_event("tool_call_request", id="a", name="t"),
+            ["timestamp", "type", "id", "name", "arguments"],
+        ),
         (
             new_event("inquiry_response", id="i", outcome="answered", answer=None),
             ["timestamp", "type", "outcome", "id", "answer"],
@@ -183,22 +160,20 @@ def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> No
                 "compaction",
                 from_turn=0,
                 to_turn=1,
-                summary=Summary(summary="s"),
+                summary={"summary": "s"},
                 reasoning="strip",
             ),
             ["type", "timestamp", "from_turn", "to_turn", "summary", "reasoning"],
         ),
         (
-            new_event(
-                "compaction", from_turn=0, to_turn=1, tool_calls=ToolCallPolicy(policy="omit")
-            ),
+            new_event("compaction", from_turn=0, to_turn=1, tool_calls={"policy": "omit"}),
             ["type", "timestamp", "from_turn", "to_turn", "tool_calls"],
         ),
     ]:
         with subtests.test(entry=entry):
             raw = entry.stamped(T).to_raw()
             assert list(raw) == keys
-            assert decode_event(raw, 0) == entry.stamped(T)
+            assert parse_event(raw) == entry.stamped(T)
 
 
 # --- errors ----------------------------------------------------------------------------------
@@ -217,7 +192,7 @@ def test_malformed_entry_of_a_known_type_is_an_error_with_its_place(
     ]
     for raw, place in rows:
         with subtests.test(raw=raw), pytest.raises(jp.StorageError, match=place):
-            decode_event(raw, 3)
+            parse_event(raw, 3)
 
 
 def test_entry_of_an_unknown_type_is_no_error() -> None:
@@ -226,7 +201,9 @@ def test_entry_of_an_unknown_type_is_no_error() -> None:
         {"type": "config_delta", "op": "merge", "delta": 1},
     ]
     for raw in rows:
-        assert isinstance(decode_event(raw, 0), Unknown)
+        stream = new_stream(START, ASKED, raw, SAID)
+        assert stream.raw[2] == raw
+        assert RecordView(stream).sent_texts() == ["q", "a"]
 
 
 OLD = {
@@ -262,40 +239,37 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def rendered(context: Any) -> str:
+def rendered(stream: Any) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
-    rendering.update(context)
+    rendering.update(RecordView(stream).context())
     return encode_messages(rendering).decode()
 
 
 @pytest.mark.req("R028-30")
 def test_tool_call_has_only_id_name_and_arguments() -> None:
-    own = set(ToolCallRequest.model_fields) - set(Entry.model_fields)
-    assert own == {"id", "name", "arguments"}
-    call = ToolCallRequest(id="c1", name="look", arguments={"path": "a", "tool_answers": {"b": 1}})
-    raw = call.to_raw()
-    assert raw == {
+    arguments = {"path": "a", "tool_answers": {"b": 1}}
+    call = new_event("tool_call_request", id="c1", name="look", arguments=arguments)
+    stored = call.to_raw()
+    assert stored == {
         "timestamp": "",
         "type": "tool_call_request",
         "id": "c1",
         "name": "look",
-        "arguments": {"path": "a", "tool_answers": {"b": 1}},
+        "arguments": arguments,
     }
-    again = decode_event(raw, 0)
-    assert isinstance(again, ToolCallRequest)
-    assert again.arguments == call.arguments
-    assert "tool_answers" not in ToolCallRequest(id="c1", name="look").to_raw()
+    assert parse_event(stored).arguments == arguments
+    assert "tool_answers" not in new_event("tool_call_request", id="c1", name="look").to_raw()
     assert "tool_answers" not in jp.ToolContext.__dataclass_fields__
 
 
 @pytest.mark.req("R028-31")
 def test_tool_answers_of_an_old_record_are_not_sent() -> None:
     stream = new_stream(*TALK, OLD, RESULT)
-    [call] = [entry for entry in stream.entries if isinstance(entry, ToolCallRequest)]
+    [call] = select_kind(stream.entries, "tool_call_request")
     assert call.arguments == {"path": "a"}
     assert not stream.repair()
-    sent = rendered(build_context(stream))
+    sent = rendered(stream)
     assert '"path":"a"' in sent
     assert "tool_answers" not in sent
     assert "apply" not in sent
@@ -312,14 +286,13 @@ def test_tool_answers_of_an_old_directory_of_jp_are_kept_and_not_sent() -> None:
         "base_config.json": b"{}\n",
         "events.json": (json.dumps(events, indent=2) + "\n").encode(),
     }
-    read = read_directory("17700000001-t", files, clock=moment)
-    document = Document.load(read, clock=moment)
-    [found] = [e for e in document.conversation.entries if isinstance(e, ToolCallRequest)]
+    stream = NotebookRecord(imported(files)).stream
+    [found] = select_kind(stream.entries, "tool_call_request")
     # An argument of that name is an argument like every other, and is decoded like it.
     assert found.arguments == {"path": "a", "tool_answers": {"x": "y"}}
-    [raw] = [raw for raw in document.conversation.raw if raw.get("id") == "c1"][:1]
+    [raw] = [raw for raw in stream.raw if raw.get("id") == "c1"][:1]
     assert raw["tool_answers"] == answers
-    sent = rendered(build_context(document.conversation))
+    sent = rendered(stream)
     assert "kept" not in sent
     assert b64("true") not in sent
-    assert write_directory(read).files["events.json"] == files["events.json"]
+    assert RecordView(stream).export()[0]["events.json"] == files["events.json"]

@@ -7,20 +7,16 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.question_entries import make_inquiry_request
-from jp_nb.record import events
-from jp_nb.record.document import list_notices
-from jp_nb.record.events import InquirySource, decode_event
-from jp_nb.toolkit import question as question_module
 from tests.kit.kinds import is_kind
-from tests.kit.records import new_event
-from tests.support.entries import new_stream, open_inquiries
+from tests.kit.record_view import RecordView
+from tests.kit.records import new_event, parse_event
+from tests.support.entries import ASKED, START, new_stream
 
 T = "2026-03-18 13:19:06.841464"
 
 
 def read(**raw: Any) -> Any:
-    return decode_event({"timestamp": T, **raw}, 3)
+    return parse_event({"timestamp": T, **raw}, 3)
 
 
 QUESTION = {"text": "Sure?", "answer_type": {"type": "boolean"}}
@@ -35,6 +31,14 @@ def inquiry(**question: Any) -> Any:
     )
     assert is_kind(entry, "inquiry_request")
     return entry
+
+
+def record(question: jp.Question) -> Any:
+    """Return the stored request of the question of a tool."""
+    stream = new_stream(START, ASKED)
+    RecordView(stream).record_question(question, True)
+    assert stream.entries[2] == parse_event(stream.raw[2])
+    return stream.raw[2]
 
 
 @pytest.mark.req("R083-69")
@@ -60,22 +64,17 @@ def test_declared_fields_of_a_question_are_recorded_without_defaults(
     ]
     for question, recorded in rows:
         with subtests.test(recorded=recorded):
-            entry = make_inquiry_request("c.q.1", InquirySource.tool("t"), question).stamped(T)
-            assert entry.to_raw()["question"] == {**QUESTION, **recorded}
-            assert decode_event(entry.to_raw(), 0) == entry
+            assert record(question)["question"] == {**QUESTION, **recorded}
 
 
 @pytest.mark.req("R083-70")
 def test_persistence_of_the_record_has_its_own_type() -> None:
-    names = {*vars(events)} & {*vars(question_module)}
-    assert "InquiryAnswerReusePolicy" not in names
-    assert "Persistence" not in names
     for policy in ("none", "turn"):
         question = jp.Question.boolean("q", "?").with_persistence(policy)
-        entry = make_inquiry_request("c.q.1", InquirySource.tool("t"), question)
-        assert entry.question.persistence == policy
-    with pytest.raises(jp.StorageError):
-        inquiry(persistence="conversation")
+        assert parse_event(record(question)).question.persistence == policy
+    for other in ("conversation", "", None):
+        with pytest.raises(jp.StorageError, match=r"question\.persistence"):
+            inquiry(persistence=other)
 
 
 def test_malformed_question_or_source_is_an_error_with_its_place(subtests: pytest.Subtests) -> None:
@@ -172,10 +171,10 @@ def test_unknown_outcome_closes_the_inquiry_with_a_notice() -> None:
     stream = new_stream(
         {"timestamp": T, "type": "turn_start"}, inquiry().to_raw(), {**stored, "to": {"who": 1}}
     )
-    assert open_inquiries(stream) == []
+    assert RecordView(stream).open_inquiries() == []
     with pytest.raises(jp.StorageError, match="Duplicate"):
         stream.append(new_event("inquiry_response", id="c.q.1", outcome="redacted"))
-    [notice] = list_notices(stream)
+    [notice] = RecordView(stream).notices()
     assert notice.startswith("events[2].outcome: this jp_nb does not know 'delegated'")
     assert stream.raw[2] == {**stored, "to": {"who": 1}}
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.events import CONVERSATION_KINDS
-from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import is_kind
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.support.entries import (
     ASKED,
@@ -23,7 +22,6 @@ from tests.support.entries import (
     closed,
     inquiry,
     new_stream,
-    open_inquiries,
     raw,
     result,
     without_ids,
@@ -113,14 +111,10 @@ def test_repair_makes_any_record_well_formed_and_is_idempotent(
     ids = [stream.event_id(i) for i in range(len(stream))]
     before = dict(zip(map(id, stream.raw), ids, strict=True))
 
-    def global_ones(stream: ConversationStream) -> list[Any]:
-        pairs = zip(stream.raw, stream.entries, strict=True)
-        return [r for r, entry in pairs if entry.type not in CONVERSATION_KINDS]
-
-    kept = global_ones(stream)
+    kept = list_global_entries(stream)
     stream.repair()
     repaired = list(stream.raw)
-    assert global_ones(stream) == kept
+    assert list_global_entries(stream) == kept
     assert json.dumps(entries) == stored
     for index, entry in enumerate(stream.raw):  # what stays is the same, and so is its id
         assert stream.event_id(index) == before.get(id(entry), entry.get("event_id"))
@@ -132,6 +126,12 @@ def test_repair_makes_any_record_well_formed_and_is_idempotent(
     assert again.raw == repaired
     stream.start_turn(new_event("chat_request", content="more"))
     assert not stream.repair()
+
+
+def list_global_entries(stream: Any) -> list[Any]:
+    """Return the stored entries that belong to no turn."""
+    in_turns = {event.position for event in stream.events()}
+    return [entry for index, entry in enumerate(stream.raw) if index not in in_turns]
 
 
 def is_well_formed(entries: tuple[Any, ...]) -> bool:
@@ -163,7 +163,7 @@ def test_open_call_of_an_earlier_turn_is_repaired() -> None:
 def test_loading_does_not_repair() -> None:
     stream = new_stream(START, ASKED, called(), inquiry())
     assert [entry.id for entry in stream.open_tool_calls()] == ["a"]
-    assert open_inquiries(stream) == ["a.q.1"]
+    assert RecordView(stream).open_inquiries() == ["a.q.1"]
     assert len(stream) == 4
 
 

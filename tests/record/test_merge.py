@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.document import count_entries, find_shape
-from jp_nb.record.merge import merge_records
+from tests.kit.notebook_record import NotebookRecord
 
 CASES: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("merge_cases.json").read_text(encoding="utf-8")
@@ -22,10 +21,8 @@ def test_merge_of_each_case(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
             before = copy.deepcopy(case)
-            assert (
-                merge_records(case.get("stored"), case["carried"], case.get("seen"))
-                == case["merged"]
-            )
+            merged = NotebookRecord.merge(case.get("stored"), case["carried"], case.get("seen"))
+            assert merged == case["merged"]
             assert case == before
 
 
@@ -40,7 +37,7 @@ def test_merging_conversations_of_one_id_takes_linear_time() -> None:
         found = []
         for _ in range(3):
             began = process_time()
-            merged: Any = merge_records(stored, carried)
+            merged = NotebookRecord.merge(stored, carried)
             found.append(process_time() - began)
             assert len(merged["others"]) == 2 * count  # one is in both, one was the active one
         return min(found)
@@ -51,9 +48,8 @@ def test_merging_conversations_of_one_id_takes_linear_time() -> None:
 def test_merging_twice_changes_nothing(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
-            assert (
-                merge_records(case["merged"], case["carried"], case.get("seen")) == case["merged"]
-            )
+            again = NotebookRecord.merge(case["merged"], case["carried"], case.get("seen"))
+            assert again == case["merged"]
 
 
 def test_shape_of_a_stored_object(subtests: pytest.Subtests) -> None:
@@ -70,7 +66,7 @@ def test_shape_of_a_stored_object(subtests: pytest.Subtests) -> None:
     ]
     for value, expected in rows:
         with subtests.test(value=value):
-            assert find_shape(value) == expected
+            assert NotebookRecord.state(value) == expected
 
 
 def test_entries_of_headless_runs_are_not_counted_as_seen() -> None:
@@ -78,4 +74,5 @@ def test_entries_of_headless_runs_are_not_counted_as_seen() -> None:
     one: dict[str, Any] = {"type": "turn_start"}
     live: dict[str, Any] = {"conversation": {"id": "a", "made": "live"}, "events": [one, one]}
     run: dict[str, Any] = {"conversation": {"id": "b", "made": "headless"}, "events": [one]}
-    assert count_entries({**run, "others": [live]}) == count_entries(live) == {"a": 2}
+    assert NotebookRecord.count_entries({**run, "others": [live]}) == {"a": 2}
+    assert NotebookRecord.count_entries(live) == {"a": 2}

@@ -11,10 +11,11 @@ import nbformat
 import pytest
 
 import jp_nb as jp
-from jp_nb.record import merge
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, NewerVersionError, find_shape
-from tests.record.segments import in_segments
+from tests.kit.notebook_record import NotebookRecord
+
+in_segments = NotebookRecord.store_in_segments
+read_metadata = NotebookRecord.read_metadata
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
 SHELVED = {
     "conversation": {"id": "jp-c0"},
@@ -32,15 +33,15 @@ def doc(count: int = 7, **more: Any) -> dict[str, Any]:
     return {**head, "events": events, **more}
 
 
-def load(metadata: dict[str, Any]) -> Document:
-    return Document.load(merge.read_carrier(metadata), clock=utc_now)
+def load(metadata: dict[str, Any]) -> NotebookRecord:
+    return NotebookRecord(read_metadata(metadata))
 
 
 def test_record_in_segments_is_read_whole() -> None:
     whole = doc(others=[SHELVED], signature="2:ab", later="kept")
     sizes: list[tuple[int, ...]] = [(), (7,), (2, 3), (1,) * 7]
     for each in sizes:
-        assert merge.read_carrier(in_segments(whole, *each)) == whole
+        assert read_metadata(in_segments(whole, *each)) == whole
 
 
 def test_earlier_conversation_in_segments_is_read_whole() -> None:
@@ -51,7 +52,7 @@ def test_earlier_conversation_in_segments_is_read_whole() -> None:
     for seal in shelf["sealed"]:
         seal["segment"] += 1
     metadata["jp"]["others"] = [shelf]
-    read: Any = merge.read_carrier(metadata)
+    read: Any = read_metadata(metadata)
     assert read["events"] == read["others"][0]["events"] == doc()["events"]
     assert "sealed" not in read["others"][0]
 
@@ -60,7 +61,7 @@ def test_check_of_a_segment_ignores_number_and_key_spelling() -> None:
     event = {"type": "chat_response", "data": {"b": 1, "é": 2.5e20, "a": 3.0, "\ud800": -0.0}}
     metadata = in_segments(doc() | {"events": [event]}, 1)
     text = json.dumps(metadata, sort_keys=True).replace(" 3.0", " 3").replace("-0.0", "0")
-    assert find_shape(merge.read_carrier(json.loads(text))) == "readable"
+    assert NotebookRecord.state(read_metadata(json.loads(text))) == "readable"
 
 
 def test_broken_segment_is_reported_and_kept(subtests: pytest.Subtests) -> None:
@@ -77,8 +78,8 @@ def test_broken_segment_is_reported_and_kept(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             metadata = in_segments(doc(others=[SHELVED]), 2, 2, 2)
             damage(metadata)
-            read: Any = merge.read_carrier(metadata)
-            assert find_shape(read) == "damaged"
+            read: Any = read_metadata(metadata)
+            assert NotebookRecord.state(read) == "damaged"
             with pytest.raises(
                 jp.StorageError, match=r"jp\.[12]: a segment is missing or was changed"
             ):
@@ -94,7 +95,7 @@ def test_broken_earlier_conversation_does_not_affect_the_active_one() -> None:
     shelf = {**SHELVED, "sealed": [{"segment": 2, "length": 1, "check": "00000000"}]}
     metadata["jp"]["others"] = [shelf, SHELVED]
     found = load(metadata)
-    assert len(found.conversation) == 2
+    assert len(found.stream) == 2
     assert found.others == [{"segments": {"jp": shelf}, "broken": 2}, SHELVED]
 
 
@@ -103,7 +104,7 @@ def test_malformed_list_of_segments_is_damage() -> None:
     for sealed in rows:
         metadata = in_segments(doc(), 2)
         metadata["jp"]["sealed"] = sealed
-        assert find_shape(merge.read_carrier(metadata)) == "damaged"
+        assert NotebookRecord.state(read_metadata(metadata)) == "damaged"
 
 
 def test_segment_named_repeatedly_is_read_once() -> None:
@@ -111,29 +112,35 @@ def test_segment_named_repeatedly_is_read_once() -> None:
     seal = metadata["jp"]["sealed"][0]
     shelf = {"conversation": {"id": "jp-c1"}, "sealed": [seal] * 1000, "events": []}
     metadata["jp"]["others"] = [deepcopy(shelf) for _ in range(100)]
-    read: Any = merge.read_carrier(metadata)
+    read: Any = read_metadata(metadata)
     assert read["events"] == doc()["events"]
     assert all("jp.1" not in other["segments"] for other in read["others"])
 
 
 def test_unassembled_record_has_a_newer_version() -> None:
     stored = in_segments(doc(), 2)["jp"]
-    assert find_shape(stored) == "newer"
-    with pytest.raises(NewerVersionError, match="reload the page"):
-        Document.load(stored, clock=utc_now)
+    assert NotebookRecord.state(stored) == "newer"
+    with pytest.raises(jp.StorageError, match="reload the page"):
+        NotebookRecord(stored)
 
 
 def test_headless_run_removes_segments() -> None:
     run = doc(8)
     state = {"jp": {k: v for k, v in run.items() if k != "events"}, "events.0": run["events"]}
     model = {"model_module": "jp-nb", "state": state}
-    widgets = {merge.WIDGET_STATE: {"state": {"ab": model}}}
+    widgets = {WIDGET_STATE: {"state": {"ab": model}}}
     metadata = {**in_segments(doc(), 2, 3), "jp.x": "other", "widgets": widgets}
     notebook = nbformat.v4.new_notebook(metadata=metadata)
-    assert merge.lift_carrier(notebook.metadata)
+    assert NotebookRecord.lift_carrier(notebook.metadata)
     assert notebook.metadata == {"jp": run, "jp.x": "other"}
 
 
 def test_names_of_segments() -> None:
-    names = ["jp.1", "jp.120", "jp.0", "jp.01", "jp", "jp.x", "jp.1\n", "jp.12345678", "jp.1.2"]
-    assert [name for name in names if merge.is_segment(name)] == ["jp.1", "jp.120"]
+    """A run moves its record from a widget into the metadata, and removes earlier segments."""
+    run = doc(1)
+    state = {"jp": {k: v for k, v in run.items() if k != "events"}, "events.0": run["events"]}
+    widgets = {WIDGET_STATE: {"state": {"ab": {"model_module": "jp-nb", "state": state}}}}
+    names = ["jp.1", "jp.120", "jp.0", "jp.01", "jp.x", "jp.1\n", "jp.12345678", "jp.1.2"]
+    metadata: dict[str, Any] = {**{name: {} for name in names}, "widgets": widgets}
+    assert NotebookRecord.lift_carrier(metadata)
+    assert [name for name in names if name not in metadata] == ["jp.1", "jp.120"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.recorded_answers import format_recorded_answer
+from tests.kit.record_view import RecordView
 from tests.support.record_strategies import json_values
 
 SIZES = {
@@ -50,12 +50,12 @@ def test_answer_text_uses_the_label_of_an_option(subtests: pytest.Subtests) -> N
     ]
     for kind, answer, words in rows:
         with subtests.test(kind=kind, answer=answer):
-            assert format_recorded_answer(kind, answer) == words
+            assert RecordView.answer_text(kind, answer) == words
 
 
 @given(json_values, json_values)
 def test_any_json_has_a_text(kind: Any, answer: Any) -> None:
-    assert format_recorded_answer(kind, answer)
+    assert RecordView.answer_text(kind, answer)
 
 
 def test_nested_answers_and_forms_are_bounded() -> None:
@@ -64,4 +64,4 @@ def test_nested_answers_and_forms_are_bounded() -> None:
     for _ in range(90):
         deep = {"a": deep}
         form = {"type": "form", "fields": [{"id": "a", "answer_type": form}]}
-    assert '{"a":' in format_recorded_answer(form, deep)
+    assert '{"a":' in RecordView.answer_text(form, deep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.record.question_history import (
-    LoggedAnswer,
-    QuestionHistory,
-    list_ended_questions,
-    list_recorded_answers,
-)
+from tests.kit.record_view import RecordView
 from tests.kit.records import parse_event
 from tests.support.entries import new_stream
 
@@ -34,21 +30,21 @@ def pair(name: str, answer: Any, *, text: str = "Which?", **more: Any) -> list[d
     ]  # fmt: skip
 
 
-def recorded_answers(raw: list[dict[str, Any]]) -> tuple[LoggedAnswer, ...]:
-    return list_recorded_answers(new_stream(*raw))
+def recorded_answers(raw: list[dict[str, Any]]) -> Any:
+    return RecordView(new_stream(*raw)).answers().answers
 
 
 def ended_answers(raw: list[dict[str, Any]], start: int = 0) -> list[Any]:
-    return [entry["answer"] for entry in list_ended_questions(new_stream(*raw), start)]
+    return [entry["answer"] for entry in RecordView(new_stream(*raw)).logged_questions(start)]
 
 
 def turn(*entries: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "turn_start", "timestamp": "2026-03-18 13:19:05.0"}, *entries]
 
 
-def history(*answers: Any) -> QuestionHistory:
+def history(*answers: Any) -> Any:
     raw = turn(*(e for n, answer in enumerate(answers) for e in pair(f"c.q.{n}", answer)))
-    return QuestionHistory(recorded_answers(raw))
+    return RecordView(new_stream(*raw)).answers()
 
 
 @pytest.mark.req("RCP-42", "HB-14")
@@ -90,7 +86,7 @@ def test_records_with_and_without_outcomes_are_read() -> None:
     assert [x.words for x in recorded_answers(raw)] == ["Postgres"]
     stream = new_stream(*turn())
     stream.append(*(parse_event(raw) for raw in pair("c.a.1", "pg")))
-    assert [x.words for x in list_recorded_answers(stream)] == ["Postgres"]
+    assert [x.words for x in RecordView(stream).answers().answers] == ["Postgres"]
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")
@@ -117,7 +113,7 @@ def test_unknown_id_and_empty_history_have_different_messages() -> None:
         "There is no answer with the id 2: the highest id is 1."
     )
     [older, newer] = history("a", "b").answers
-    imported = QuestionHistory((newer, older))  # the older one came later, out of a table
+    imported = replace(history(), answers=(newer, older))  # the older one came later, in a table
     assert imported.format_unknown_id(3).endswith("the highest id is 2.")
     assert "there is no history" in history().format_unknown_id(2)
 

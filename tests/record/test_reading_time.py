@@ -12,15 +12,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.claims import Claims
-from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import make_inherited_changes
-from jp_nb.record.config_history import Projection
-from jp_nb.record.context import build_context
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.conversation_list import list_conversations
-from jp_nb.record.document import Document, list_notices
-from jp_nb.record.turn_view import read_turn
+from tests.kit.notebook_record import NotebookRecord
+from tests.kit.record_view import RecordView
+from tests.kit.recorded_settings import RecordedSettings
 from tests.support.images import figure
 
 T = "2025-01-31 09:00:00.0"
@@ -160,20 +154,19 @@ def nested(depth: int) -> Any:
 
 def read_all(stored: Json) -> None:
     """Everything that loading, the log and the next turn do with a record."""
-    document = Document.load(stored, clock=utc_now)
-    stream = document.conversation
-    list_notices(stream)
-    projection = Projection(stream, list, trusted=False)
-    projection.now()
-    projection.explain(["user.name"])
-    make_inherited_changes(projection, {})
-    build_context(stream, projection.providers())
-    list_conversations(document)
-    for turn in stream.turns():
-        read_turn(turn.number, turn.entries, images=stream.images)
-    Claims(projection.steps()).owned_by(frozenset(["ab"]))
-    stream.repair()
-    fork_conversation(stream, keep_turns=None, clock=utc_now, made="live", taken_ids=())
+    notebook = NotebookRecord(stored)
+    view = RecordView(notebook.stream)
+    view.notices()
+
+    settings = RecordedSettings(view.stream, trusted=False)
+    settings.sources("user.name")
+    settings.inherited({})
+    view.context(settings.providers())
+    notebook.conversations()
+    view.turns()
+    settings.owned_by_hash("ab")
+    view.stream.repair()
+    view.fork()
 
 
 def measured(stored: Json) -> Iterator[float]:
@@ -228,20 +221,17 @@ def test_reading_takes_a_linear_number_of_calls(subtests: pytest.Subtests) -> No
 
 def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> None:
     stored = unset_in_turns(6000)
-    document = Document.load(stored, clock=utc_now)
-    projection = Projection(document.conversation, list, trusted=False)
-    projection.now()
-    (path,) = projection.ignored
+    notebook = NotebookRecord(stored)
+    settings = RecordedSettings(notebook.stream, trusted=False)
+    (path,) = settings.ignored
     assert path.startswith("(too many changes for an untrusted record")
-    assert document.to_json()["events"] == stored["events"]
+    assert notebook.stored["events"] == stored["events"]
 
 
 def test_skipped_reset_of_a_long_untrusted_record_discards_no_settings() -> None:
     stored = unset_in_turns(6000)
     stored["events"].append(delta(op="reset"))
-    document = Document.load(stored, clock=utc_now)
-    projection = Projection(document.conversation, list, trusted=False)
-    steps = projection.steps()
-    assert steps[0].delta is None
-    assert len(steps) == 1 + sum(each["type"] == "config_delta" for each in stored["events"])
-    assert steps[-1].after == steps[-2].after
+    stream = NotebookRecord(stored).stream
+    settings = RecordedSettings(stream, trusted=False)
+    assert settings.count_steps() == 1 + len(stream.deltas)
+    assert settings.table() == settings.until(len(stream) - 1).table() != {}

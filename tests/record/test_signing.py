@@ -11,18 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import SecretBytes
 
 import jp_nb as jp
 from jp_nb.json_values import canonical_json
-from jp_nb.record import signing
-from jp_nb.record.clock import utc_now
-from jp_nb.record.signing import Signer, is_signature
-from jp_nb.record.stream import ConversationStream
+from tests.kit.notebook_record import Keyring, NotebookRecord
 from tests.kit.records import new_event
 from tests.support.record_strategies import STAMP, json_values, texts
 
-KEY = SecretBytes(bytes(range(32)))
+KEY = bytes(range(32))
+OTHER_KEY = b"x" * 32
 objects: st.SearchStrategy[dict[str, Any]] = st.dictionaries(texts, json_values, max_size=3)
 
 
@@ -44,14 +41,23 @@ records = st.fixed_dictionaries(
 )
 
 
-def stream_of(record: dict[str, Any]) -> ConversationStream:
-    return ConversationStream(
-        {"id": record["id"]}, clock=utc_now, base_config=record["base"], raw=record["deltas"]
-    )
+def stored(record: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the `jp` object of `record`."""
+    head = {"id": record["id"]}
+    return {"conversation": head, "base_config": record["base"], "events": record["deltas"], **more}
 
 
-def signature(record: dict[str, Any]) -> str:
-    return Signer.of(KEY, stream_of(record)).signature()
+def signature(record: dict[str, Any], key: bytes = KEY) -> Any:
+    """Return the signature that `%jp trust` writes."""
+    notebook = NotebookRecord(stored(record), keys=Keyring(key))
+    notebook.trust.accept()
+    return notebook.signature
+
+
+def is_valid(record: dict[str, Any], signature: Any, key: bytes = KEY) -> bool:
+    """Return True if a notebook with this signature is trusted."""
+    signed = stored(record, signature=signature)
+    return bool(NotebookRecord(signed, keys=Keyring(key)).trust.trusted)
 
 
 def through_a_page(value: Any) -> Any:
@@ -158,61 +164,56 @@ def test_different_records_have_different_signatures(
     assert (signature(one) == signature(other)) == (canonical(one) == canonical(other))
 
 
+def begun(*deltas: dict[str, Any]) -> NotebookRecord:
+    """Return a trusted notebook with these entries, which each append signs."""
+    record = {"id": "jp-c1", "base": {"a": 1}, "deltas": list(deltas)}
+    notebook = NotebookRecord(stored(record), keys=Keyring(KEY))
+    notebook.trust.accept()
+    return notebook
+
+
 def test_appended_entries_are_signed_as_when_read_again() -> None:
-    stream = stream_of({"id": "jp-c1", "base": {"a": 1}, "deltas": []})
-    stream.append(
+    notebook = begun()
+    notebook.stream.append(
         new_event("config_delta", op="reset", delta={"a": 1}),
         new_event("config_delta", unsets=("x",)),
     )
-    again = {
-        "id": "jp-c1",
-        "base": stream.base_config,
-        "deltas": json.loads(json.dumps(stream.raw)),
-    }
-    assert signature(again) == Signer.of(KEY, stream).signature()
+    entries = notebook.stored["events"]
+    assert notebook.signature == signature({"id": "jp-c1", "base": {"a": 1}, "deltas": entries})
 
 
-def test_signing_an_append_reads_only_the_new_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = stream_of({"id": "a", "base": {}, "deltas": [delta(delta={"n": 1})] * 1000})
-    signer = Signer.of(KEY, stream)
-    calls: list[Any] = []
-
-    def counted(value: Any) -> str:
-        calls.append(value)
-        return canonical_json(value)
-
-    monkeypatch.setattr(signing, "canonical_json", counted)
-    stream.append(new_event("config_delta", delta={"n": 2}))
-    assert not signer.is_current(stream)
-    signer.catch_up(stream)
-    assert signer.is_current(stream)
-    assert calls == [stream.raw[-1]]
-    assert signer.verify(Signer.of(KEY, stream).signature())
+def test_signing_an_append_reads_only_the_new_entry() -> None:
+    """Earlier entries are not read again: the change of one in memory has no effect."""
+    notebook = begun(*[delta(delta={"n": 1})] * 1000)
+    original = notebook.stored["events"]
+    notebook.stream.raw[0] = delta(delta={"n": 7})
+    notebook.stream.append(new_event("config_delta", delta={"n": 2}))
+    entries = [*original, notebook.stream.raw[-1]]
+    assert notebook.signature == signature({"id": "jp-c1", "base": {"a": 1}, "deltas": entries})
 
 
 def test_rewritten_entries_are_not_mistaken_for_the_signed_ones() -> None:
-    stream = stream_of({"id": "a", "base": {}, "deltas": []})
+    notebook = begun()
+    stream = notebook.stream
     for text in ("one", "two"):
         stream.start_turn(new_event("chat_request", content=text))
-    signer = Signer.of(KEY, stream)
     stream.rewrite(stream.items()[:-1])
     stream.append(new_event("chat_request", content="three"))
-    assert len(stream) == signer.count
-    assert not signer.may_follow(stream)
-    assert not signer.is_current(stream)
+    entries = notebook.stored["events"]
+    assert notebook.signature == signature({"id": "jp-c1", "base": {"a": 1}, "deltas": entries})
 
 
 def test_signature_depends_on_the_key() -> None:
-    other = Signer.of(SecretBytes(b"x" * 32), stream_of(RECORD))
-    assert not other.verify(signature(RECORD))
-    assert Signer.of(KEY, stream_of(RECORD)).verify(signature(RECORD))
+    assert is_valid(RECORD, signature(RECORD))
+    assert not is_valid(RECORD, signature(RECORD), OTHER_KEY)
+    assert signature(RECORD, OTHER_KEY) != signature(RECORD)
 
 
 GOOD = signature(RECORD)
 
 
 def test_anything_else_is_no_signature(subtests: pytest.Subtests) -> None:
-    assert is_signature(GOOD)
+    assert is_valid(RECORD, GOOD)
     assert GOOD.startswith("2:")
     rows: list[Any] = [
         *(None, True, 1, 1.5, [], {}, "", "2:", GOOD[2:], f"1:{GOOD[2:]}", GOOD.upper()),
@@ -221,24 +222,14 @@ def test_anything_else_is_no_signature(subtests: pytest.Subtests) -> None:
     ]
     for damaged in rows:
         with subtests.test(damaged=damaged):
-            assert not is_signature(damaged)
-            assert not Signer.of(KEY, stream_of(RECORD)).verify(damaged)
+            assert not is_valid(RECORD, damaged)
 
 
 def test_deeply_nested_record_is_refused_without_quoting_it() -> None:
     deep: Any = "needle"
     for _ in range(100_000):
         deep = [deep]
+    notebook = NotebookRecord(keys=Keyring(KEY), base_config={"a": deep})
     with pytest.raises(jp.StorageError, match="nested too deeply") as caught:
-        Signer(KEY, conversation="a", base_config={"a": deep})
+        notebook.trust.accept()
     assert "needle" not in str(caught.value)
-
-
-def test_key_is_not_shown() -> None:
-    signer = Signer.of(KEY, stream_of(RECORD))
-    secret = KEY.get_secret_value()
-    shown = [repr(signer), str(signer), *(repr(value) for value in vars(signer).values())]
-    for text in shown:
-        assert repr(secret)[2:-1] not in text
-        assert secret.hex() not in text
-    assert not any(value == secret for value in vars(signer).values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import math
 import re
 from decimal import Decimal
@@ -13,13 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import SecretBytes
 
 from jp_nb.json_values import canonical_json
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
-from jp_nb.record.signing import Trust
-from tests.kit.records import new_event
+from tests.kit.notebook_record import Keyring, NotebookRecord
+from tests.kit.records import list_event_kinds, new_event
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))
@@ -103,22 +99,11 @@ def verified(notebook: dict[str, Any], key: bytes) -> bool:
 # --- as implemented ----------------------------------------------------------------------------
 
 
-class Keys:
-    def read(self) -> SecretBytes:
-        return SecretBytes(KEY)
-
-    obtain = read
-
-
 def notebook() -> dict[str, Any]:
     """A notebook that was signed, and whose metadata a page wrote."""
-    document = Document.new(
-        clock=utc_now,
-        made="live",
-        base_config={"user": {"name": "Zoë"}, "assistant": {"name": "x"}},
-    )
-    trust = Trust(document, Keys(), is_local=True)
-    stream = document.conversation
+    base = {"user": {"name": "Zoë"}, "assistant": {"name": "x"}}
+    notebook = NotebookRecord(keys=Keyring(KEY), base_config=base)
+    stream = notebook.stream
     stream.start_turn(
         new_event("chat_request", content='a "quoted"\n\u2028 \U0001f600 \x7f \x00 \ud83d\ude00')
     )
@@ -129,9 +114,7 @@ def notebook() -> dict[str, Any]:
     stream.append(
         new_event("chat_response", data={"x": 2**53 + 1, "y": 1e-7, "z": None, "w": [True]})
     )
-    assert trust.sign()
-    stored = json.dumps({"metadata": {"jp": document.to_json()}})
-    return json.loads(stored)  # type: ignore[no-any-return]
+    return {"metadata": {"jp": notebook.stored}}
 
 
 def test_signed_notebook_verifies_as_documented() -> None:
@@ -167,7 +150,5 @@ def test_documented_form_at_the_borders(subtests: pytest.Subtests) -> None:
 
 
 def test_every_event_type_is_documented() -> None:
-    from jp_nb.record.events import KNOWN
-
     titles = " ".join(re.findall(r"^### (.*)$", PAGE.read_text(encoding="utf-8"), re.M))
-    assert all(f"`{kind}`" in titles for kind in KNOWN)
+    assert all(f"`{kind}`" in titles for kind in list_event_kinds())

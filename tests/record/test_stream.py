@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 
 import jp_nb as jp
-from jp_nb.record.events import CONVERSATION_KINDS
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
 from tests.support.entries import (
@@ -154,7 +153,7 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
         (turn.number, entry)
         for turn in stream.turns()
         for entry in turn.entries
-        if entry.type in CONVERSATION_KINDS
+        if not is_kind(entry, "config_delta")
     ]
     assert numbered == of_turns
     assert stream.turn_count == len({turn for turn, _ in numbered})

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 import jp_nb
-from jp_nb.interop.files import read_directory, write_directory
-from jp_nb.record.change_marks import (
-    NoAnswer,
-    RevertedChanges,
-    is_unanswered,
-    make_no_answer,
-    read_no_answer,
-)
-from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import (
-    select_changes_before_first_turn,
-    select_changes_since_last_turn,
-)
-from jp_nb.record.config_history import Projection
-from jp_nb.record.context import build_context
-from jp_nb.record.conversation_fork import fork_conversation
-from jp_nb.record.document import Document
-from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import read_turn
-from tests.kit.kinds import is_kind
-from tests.kit.records import new_event
-from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
+from tests.kit.notebook_record import NotebookRecord
+from tests.kit.record_view import RecordView
+from tests.kit.recorded_settings import RecordedSettings
+from tests.kit.records import new_event, parse_event
+from tests.support.entries import ASKED, SAID, START, called, new_stream, raw, result
 
 
 def setting(name: str) -> dict[str, Any]:
@@ -40,28 +22,25 @@ def asking(text: str) -> list[dict[str, Any]]:
     return [START, raw("chat_request", content=text)]
 
 
-def failed(takes_back: int = 0) -> dict[str, Any]:
-    return {
-        **make_no_answer(NoAnswer("failed", takes_back)).to_raw(),
-        "timestamp": START["timestamp"],
-    }
+def failed(takes_back: int = 0, ended: str = "failed") -> dict[str, Any]:
+    mark = {"ended": ended, "takes_back": takes_back}
+    return raw("config_delta", delta={}, metadata={"no_answer": mark})
 
 
 THOUGHT = raw("chat_response", reasoning="hm")
 
 
-def sent(stream: ConversationStream) -> list[str]:
-    return [
-        item.entry.content for item in build_context(stream) if is_kind(item.entry, "chat_request")
-    ]
+def sent(stream: Any) -> list[str]:
+    """Return the requests of the user that the next request sends."""
+    return [entry["content"] for entry in RecordView(stream).sent() if "content" in entry]
 
 
-def name(stream: ConversationStream) -> str | None:
-    return Projection(stream, list, trusted=True).config().assistant.name
+def name(stream: Any) -> Any:
+    return RecordedSettings(stream).at("assistant.name")
 
 
-def turns(stream: ConversationStream) -> list[jp_nb.Turn]:
-    return [read_turn(turn.number, turn.entries, status="") for turn in stream.turns()]
+def turns(stream: Any) -> list[jp_nb.Turn]:
+    return RecordView(stream).turns()
 
 
 FAILED = [
@@ -90,8 +69,10 @@ def test_text_data_or_a_call_is_an_answer(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(entries=entries):
             stream = new_stream(*entries)
-            assert is_unanswered(stream.entries) is unanswered
-            assert bool(sent(stream)) is (ASKED in entries and not unanswered)
+            [turn] = turns(stream)
+            assert turn.left_out is unanswered
+            is_sent = "chat_request" in RecordView(stream).sent_kinds()
+            assert is_sent is (ASKED in entries and not unanswered)
 
 
 def test_failed_request_is_not_sent_and_its_changes_do_not_apply() -> None:
@@ -108,20 +89,16 @@ def test_failed_request_is_not_sent_and_its_changes_do_not_apply() -> None:
 
 
 def test_failed_turn_survives_a_reload_and_an_export() -> None:
-    jp = Document(new_stream(*FAILED)).to_json()
-    exported = read_directory("17700000001-x", write_directory(jp).files, clock=utc_now)
-    for stored in (json.loads(json.dumps(jp)), exported):
-        again = Document.load(stored, clock=FakeClock()).conversation
+    stream = new_stream(*FAILED)
+    exported = NotebookRecord(RecordView(stream).exported_again()).stream
+    for again in (new_stream(*stream.raw), exported):
         assert (sent(again), name(again)) == (["first", "second"], "before")
         assert turns(again)[1].status == "failed"
 
 
 def test_fork_keeps_failed_turns_as_failed() -> None:
     for keep in (1, 2, 3):
-        stream = new_stream(*FAILED)
-        other = fork_conversation(
-            stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=()
-        )
+        other = RecordView(new_stream(*FAILED)).fork(keep)
         assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
         assert name(other) == "before"
         assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
@@ -129,20 +106,16 @@ def test_fork_keeps_failed_turns_as_failed() -> None:
 
 def test_undo_removes_the_mark_with_its_turn() -> None:
     stream = new_stream(*FAILED[:-3])
-    keep = stream.turn_count - 1
-    other = fork_conversation(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
-    assert [read_no_answer(entry) for entry in other.entries] == [None] * len(other)
+    other = RecordView(stream).fork(stream.turn_count - 1)
+    assert not any("no_answer" in entry.metadata for entry in other.entries)
     assert name(other) == "before"
 
 
 def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
     stream = new_stream(setting("before"), setting("wrong"), *asking("unanswered"), failed(1))
-    keep = stream.turn_count - 1
-    other = fork_conversation(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+    other = RecordView(stream).fork(0)
     assert (name(stream), name(other)) == ("before", "before")
-    other = fork_conversation(
-        new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", taken_ids=()
-    )
+    other = RecordView(new_stream(*FAILED[4:])).fork(0)
     assert name(other) == name(new_stream())
 
 
@@ -151,18 +124,13 @@ def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
         setting("before"), setting("wrong"), *asking("unanswered"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
-    first = select_changes_before_first_turn(stream)
-    since = select_changes_since_last_turn(stream)
-    expected: list[Any] = [{"assistant": {"name": name}} for name in ("before", "later")]
-    assert [delta.delta for delta in (*first, *since)] == expected
+    expected = [{"assistant": {"name": name}} for name in ("before", "later")]
+    assert RecordView(stream).inherited_changes() == expected
 
 
 def test_turn_has_the_status_of_its_own_mark() -> None:
     never_began = [setting("wrong"), failed(1)]
-    interrupted = {
-        **make_no_answer(NoAnswer("interrupted", 1)).to_raw(),
-        "timestamp": START["timestamp"],
-    }
+    interrupted = failed(1, ended="interrupted")
     stream = new_stream(*never_began, setting("twice"), *asking("stopped"), interrupted)
     (turn,) = turns(stream)
     assert (turn.status, turn.taken_back, len(turn.config_changes)) == ("interrupted", 1, 1)
@@ -174,40 +142,41 @@ def test_turn_has_the_status_of_its_own_mark() -> None:
 
 def test_appended_mark_reverts_changes_at_once() -> None:
     stream = new_stream(*FAILED[:6])
-    projection = Projection(stream, list, is_local=True)
+    settings = RecordedSettings(stream, is_local=True)
     stream.start_turn(new_event("chat_request", content="unanswered"))
-    assert projection.config().assistant.name == "wrong"
-    stream.append(make_no_answer(NoAnswer("failed", 2)))
-    assert projection.config().assistant.name == "before"
-    [said] = projection.explain(["assistant.name"])["assistant.name"]
-    assert said.value == "before"
+    assert settings.at("assistant.name") == "wrong"
+    stream.append(parse_event(failed(2)))
+    assert settings.at("assistant.name") == "before"
+    [source] = settings.sources("assistant.name")
+    assert source == ("conversation", None, 0, "before")
     stream.append(new_event("config_delta", delta={"assistant": {"name": "after"}}))
-    assert projection.config().assistant.name == "after"
+    assert settings.at("assistant.name") == "after"
 
 
 def test_mark_applies_after_provenance_was_read() -> None:
     stream = new_stream(*FAILED[:-3])
-    projection = Projection(stream, list, is_local=True)
-    assert projection.config().assistant.name == "before"
+    settings = RecordedSettings(stream, is_local=True)
+    assert settings.at("assistant.name") == "before"
     stream.append(new_event("config_delta", delta={"assistant": {"name": "after"}}))
-    stream.append(make_no_answer(NoAnswer("failed", 1)))
-    projection.explain(["assistant.name"])
-    assert projection.config().assistant.name == "before"
+    stream.append(parse_event(failed(1)))
+    settings.sources("assistant.name")
+    assert settings.at("assistant.name") == "before"
 
 
 def test_reverted_reset_has_no_effect() -> None:
     reset = raw("config_delta", op="reset")
     stream = new_stream(setting("before"), reset, *asking("x"), failed(1))
     assert name(stream) == "before"
-    steps = Projection(stream, list, trusted=True).steps()
-    assert [step.is_reset for step in steps] == [True, False, False]
+    assert [source for source, *_ in RecordedSettings(stream).sources("assistant.name")] == [
+        "conversation"
+    ]
 
 
 def test_mark_reverts_nothing_before_the_previous_mark() -> None:
-    deltas = new_stream(setting("a"), failed(), setting("b"), failed(1 << 40)).deltas
-    assert RevertedChanges().follow(deltas) == {2}
-    many = new_stream(*(failed(1 << 40) for _ in range(2000))).deltas
-    assert RevertedChanges().follow(many) == set()
+    stream = new_stream(setting("a"), failed(), setting("b"), failed(1 << 40))
+    assert name(stream) == "a"
+    many = [failed(1 << 40) for _ in range(2000)]
+    assert name(new_stream(setting("a"), failed(), *many)) == "a"
 
 
 def test_malformed_mark_is_ignored() -> None:
@@ -217,9 +186,10 @@ def test_malformed_mark_is_ignored() -> None:
     ]
     for value in rows:
         entry = raw("config_delta", delta={}, metadata={"no_answer": value})
-        stream = new_stream(setting("a"), *asking("x"), SAID, entry)
-        assert read_no_answer(stream.entries[-1]) is None
+        stream = new_stream(setting("a"), *asking("x"), entry)
         assert name(stream) == "a"
+        [turn] = turns(stream)
+        assert (turn.status, turn.taken_back) == ("", 0)
 
 
 def test_mark_in_an_answered_turn_does_not_change_its_status() -> None:

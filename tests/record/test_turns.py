@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import jp_nb as jp
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, TurnText, read_turn
 from tests.kit.models import model_event
+from tests.kit.record_view import RecordView
+from tests.kit.recorded_settings import RecordedSettings
+from tests.kit.records import record_value
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -39,32 +39,34 @@ EVERYTHING = [
 
 
 def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
-    stream = new_stream(*EVERYTHING)
-    entries = stream.last_turn()
-    assert entries is not None
-    turn = read_turn(0, entries.entries)
+    [turn] = RecordView(new_stream(*EVERYTHING)).turns(status="completed")
     assert (turn.number, turn.request, turn.text, turn.data) == (0, "q\n\nand?", "a\n\nb", None)
-    assert turn.tool_calls == (ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {}))
-    assert turn.inquiries == (
-        Inquiry("a.q.1", "?", QuestionOutcome("answered", "form"), True),
-        Inquiry("b.q.1", "?"),
+    assert turn.tool_calls == (
+        record_value("tool_call", "a", "t", {}, "r", False),
+        record_value("tool_call", "a", "t", {}),
     )
-    assert turn.config_changes == (ConfigChange({"user": {"name": "Ada"}}),)
+    assert [(each.id, each.question, each.outcome, each.channel) for each in turn.inquiries] == [
+        ("a.q.1", "?", "answered", "form"),
+        ("b.q.1", "?", None, None),
+    ]
+    assert [each.answer for each in turn.inquiries] == [True, None]
+    assert turn.config_changes == (record_value("config_change", {"user": {"name": "Ada"}}),)
     assert turn.usage == model_event("usage", input_tokens=5, output_tokens=1)
     assert (turn.status, turn.left_out, turn.taken_back) == ("completed", False, 0)
     assert (turn.uncalled, turn.images) == (None, ())
 
 
 def test_repr_of_a_turn_is_short() -> None:
-    asked = TurnText("q", by_person=True)
-    turn = jp.Turn(3, (asked, ToolCall("a", "t", {}), TurnText("word " * 50)), status="failed")
+    asked = record_value("turn_text", "q", by_person=True)
+    call = record_value("tool_call", "a", "t", {})
+    turn = jp.Turn(3, (asked, call, record_value("turn_text", "word " * 50)), status="failed")
     assert repr(turn) == f"<turn 4: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
-    assert repr(jp.Turn(0, (asked, TurnText("Hi.")))) == "<turn 1: 'Hi.'>"
+    assert repr(jp.Turn(0, (asked, record_value("turn_text", "Hi.")))) == "<turn 1: 'Hi.'>"
 
 
 def test_conversation_view_is_a_snapshot() -> None:
     stream = new_stream(START, ASKED)
-    view = jp.Conversation.of(stream, [jp.Turn(0, (TurnText("q", by_person=True),))], AppConfig())
+    view = jp.Conversation.of(stream, RecordView(stream).turns(), RecordedSettings(stream).config())
     stream.raw[1]["content"] = "changed"
     stream.append(new_stream(SAID).entries[0])
     assert len(view.events) == 2

@@ -7,117 +7,96 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.entry_images import make_image_entry, make_images_metadata
-from jp_nb.record.events import Entry
-from jp_nb.record.interrupted_turn import (
-    CallProgress,
-    list_open_calls,
-    make_finished_entries,
-    pick_latest_progress,
-    read_progress,
-)
-from jp_nb.record.stream import ConversationStream
-from tests.kit.kinds import is_kind
-from tests.kit.records import new_event
-from tests.support.entries import ASKED, START, T, called, new_stream, raw
+from tests.kit.kinds import select_kind
+from tests.kit.record_view import RecordView
+from tests.support.entries import ASKED, START, called, new_stream, raw, result
 from tests.support.images import figure
 
 ONE_BATCH = (START, ASKED, called("a"), called("b"))
 
 
-def finished(call_id: str, text: str = "done", *before: Entry) -> CallProgress:
-    response = new_event(
-        "tool_call_response", timestamp=T, id=call_id, content=text, is_error=False
-    )
-    return CallProgress("finished", tuple(each.to_raw() for each in (*before, response)))
+def at(event_id: str, stage: str, *entries: Any) -> dict[str, Any]:
+    """Return the progress of a call as the journal stores it."""
+    progress = {"event_id": event_id, "stage": stage}
+    return {**progress, "entries": list(entries)} if entries else progress
 
 
-def ids(stream: ConversationStream) -> list[str]:
-    return [call.event_id for call in list_open_calls(stream, {})]
+def done(call_id: str, text: str = "done") -> dict[str, Any]:
+    return {**result(call_id), "content": text}
 
 
-def contents(entries: list[Entry]) -> list[str]:
-    return [entry.content for entry in entries if is_kind(entry, "tool_call_response")]
+def contents(entries: list[dict[str, Any]]) -> list[str]:
+    return [entry["content"] for entry in entries if entry["type"] == "tool_call_response"]
 
 
 def test_call_may_have_run_unless_it_is_known_not_to_have_started() -> None:
-    stages: list[tuple[Any, bool]] = [
-        *[("asked", False), ("permitted", False)],
-        *[("started", True), ("finished", True), (None, True)],
-    ]
+    stages = [("asked", False), ("permitted", False), ("started", True), ("finished", True)]
+    view = RecordView(new_stream(*ONE_BATCH))
+    assert view.open_calls() == [("a", None, True), ("b", None, True)]
     for stage, may_have_run in stages:
-        stream = new_stream(*ONE_BATCH)
-        known = {ids(stream)[0]: CallProgress(stage)} if stage else {}
-        first, second = list_open_calls(stream, known)
-        assert (first.request.id, first.stage, first.may_have_run) == ("a", stage, may_have_run)
-        assert (second.stage, second.may_have_run) == (None, True)
+        known = at(view.open_call_events()[0], stage)
+        assert view.open_calls(known) == [("a", stage, may_have_run), ("b", None, True)]
 
 
 def test_results_of_finished_calls_are_appended_once_in_call_order() -> None:
-    stream = new_stream(*ONE_BATCH)
-    first, second = ids(stream)
-    known = {second: finished("b", "two"), first: finished("a", "one")}
-    entries = make_finished_entries(stream, known)
-    assert contents(entries) == ["one", "two"]
-    stream.append(*entries)
-    assert list_open_calls(stream, known) == []
-    assert make_finished_entries(stream, known) == []
+    view = RecordView(new_stream(*ONE_BATCH))
+    first, second = view.open_call_events()
+    journal = [
+        at(second, "finished", done("b", "two")),
+        at(first, "finished", done("a", "one")),
+    ]
+    assert contents(view.append_finished(*journal)) == ["one", "two"]
+    assert view.open_calls(*journal) == []
+    assert view.append_finished(*journal) == []
 
 
 def test_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
-    stream = new_stream(START, ASKED, called("a"), called("a"))
-    first, second = ids(stream)
-    assert make_finished_entries(stream, {second: finished("a", "two")}) == []
-    known = {first: finished("a", "one"), second: finished("a", "two")}
-    assert contents(make_finished_entries(stream, known)) == ["one", "two"]
+    view = RecordView(new_stream(START, ASKED, called("a"), called("a")))
+    first, second = view.open_call_events()
+    later = at(second, "finished", done("a", "two"))
+    assert view.append_finished(later) == []
+    earlier = at(first, "finished", done("a", "one"))
+    assert contents(view.append_finished(earlier, later)) == ["one", "two"]
 
 
 def test_image_that_two_results_show_is_appended_once() -> None:
-    stream = new_stream(*ONE_BATCH)
     image = figure()
-    first, second = ids(stream)
-    response = new_event(
-        "tool_call_response",
-        timestamp=T,
-        id="a",
-        content="a plot",
-        is_error=False,
-        metadata=make_images_metadata([image]),
+    fields = {"digest": image.digest, "media_type": image.media_type, "data": image.text}
+    picture = raw("image", **fields)
+    showing = {**done("a", "a plot"), "metadata": {"images": [image.digest]}}
+    view = RecordView(new_stream(*ONE_BATCH))
+    first, second = view.open_call_events()
+    view.append_finished(
+        at(first, "finished", picture, showing),
+        at(second, "finished", picture, done("b", "the same plot")),
     )
-    picture = make_image_entry(image).stamped(T)
-    known = {
-        first: CallProgress("finished", (picture.to_raw(), response.to_raw())),
-        second: finished("b", "the same plot", picture),
-    }
-    stream.append(*make_finished_entries(stream, known))
-    assert [entry.type for entry in stream.entries[4:]] == [
-        "image",
-        "tool_call_response",
-        "tool_call_response",
-    ]
+    kinds = [entry["type"] for entry in view.stream.raw[4:]]
+    assert kinds == ["image", "tool_call_response", "tool_call_response"]
+    [call, _] = view.turns()[0].tool_calls
+    assert call.images == (image,)
 
 
 def test_result_of_another_call_is_not_appended() -> None:
-    stream = new_stream(*ONE_BATCH)
-    assert make_finished_entries(stream, {ids(stream)[0]: finished("b")}) == []
+    view = RecordView(new_stream(*ONE_BATCH))
+    assert view.append_finished(at(view.open_call_events()[0], "finished", done("b"))) == []
 
 
 def test_malformed_result_is_an_error() -> None:
-    stream = new_stream(*ONE_BATCH)
-    broken = CallProgress("finished", (raw("tool_call_response", id=7),))
+    view = RecordView(new_stream(*ONE_BATCH))
+    broken = at(view.open_call_events()[0], "finished", raw("tool_call_response", id=7))
     with pytest.raises(jp.StorageError):
-        make_finished_entries(stream, {ids(stream)[0]: broken})
+        view.append_finished(broken)
+    assert len(select_kind(view.stream.entries, "tool_call_response")) == 0
 
 
-def test_progress_survives_json_and_malformed_progress_is_ignored() -> None:
-    done = finished("a")
-    assert read_progress(done.to_json("e1")) == ("e1", done)
-    assert read_progress(CallProgress("asked").to_json("e1")) == ("e1", CallProgress("asked"))
-    strange: list[Any] = [None, {}, {"event_id": "e1", "stage": "dreamt"}, {"event_id": 1}]
-    strange += [{"event_id": "e1", "stage": "finished", "entries": [1]}]
-    assert list(map(read_progress, strange)) == [None] * 5
-    assert (
-        pick_latest_progress(CallProgress("asked"), done)
-        == pick_latest_progress(done, CallProgress("started"))
-        == done
-    )
+def test_malformed_progress_is_ignored_and_the_latest_stage_counts() -> None:
+    view = RecordView(new_stream(*ONE_BATCH))
+    first = view.open_call_events()[0]
+    strange: list[Any] = [None, {}, at(first, "dreamt"), {"event_id": 1, "stage": "asked"}]
+    assert view.open_calls(*strange, at(first, "finished", 1))[0] == ("a", None, True)
+
+    asked = at(first, "asked")
+    finished = at(first, "finished", done("a"))
+    started = at(first, "started")
+    for journal in ([asked, finished], [finished, started], [*strange, finished]):
+        assert view.open_calls(*journal)[0] == ("a", "finished", True)
