@@ -86,8 +86,3 @@ def describe_error(
     """
     last = LastError(error, (labels or {}).get, cell)
     return ErrorRequest(last, names or {}).write(question, room=max_chars)
-
-
-def run_jp_cell(session: Session, shell: Any, line: str, text: str) -> None:
-    """Run the cell `%%jp LINE` with the request `text` in `shell`."""
-    send_request(shell, session, line, text)
