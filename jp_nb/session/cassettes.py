@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -84,6 +85,7 @@ class Cassettes:
         self._notebook = notebook
         self._chosen: CassetteChoice | None = None
         self._open: OpenCassette | None = None
+        self._opening = threading.RLock()  # a cassette is opened once, whichever thread needs it
         if previous is not None:
             self._chosen = previous._chosen
             if previous._open is not None and not previous._open.is_offline:
@@ -134,10 +136,11 @@ class Cassettes:
         if choice.mode == "off":
             return None
 
-        if self._open is None or self._open.choice != choice:
-            check_content = self._check_consent if self._chosen is None else None
-            self._open = _open_cassette(choice, check_content)
-        return self._open
+        with self._opening:
+            if self._open is None or self._open.choice != choice:
+                check_content = self._check_consent if self._chosen is None else None
+                self._open = _open_cassette(choice, check_content)
+            return self._open
 
     def _check_consent(self, content: bytes) -> None:
         """Raise `ConfigError` for a relative path, unless the user consented to the content."""
@@ -250,6 +253,7 @@ class OpenCassette:
         self._held_failures: list[Exchange] = []
         self._used: set[int] = set()
         self._first_miss = ""
+        self._lock = threading.RLock()  # turns and rows have event loops of their own
 
         content = _read_content(choice, check_content)
         self.content = content or CassetteContent()
@@ -294,14 +298,15 @@ class OpenCassette:
         Raises:
             UnrecordedError: Only the cassette may be used, and it does not have the request.
         """
-        if recordings := self._remaining.get(asked.id):
-            exchange = recordings.popleft()
-            self._used.add(exchange.number)
-            append_run_event(cassette=str(self.path), used=[exchange.number])
-            return Exchange(asked, exchange.events, exchange.end)
+        with self._lock:
+            if recordings := self._remaining.get(asked.id):
+                exchange = recordings.popleft()
+                self._used.add(exchange.number)
+                append_run_event(cassette=str(self.path), used=[exchange.number])
+                return Exchange(asked, exchange.events, exchange.end)
 
-        if self.is_offline:
-            raise self._miss(asked)
+            if self.is_offline:
+                raise self._miss(asked)
         return None
 
     def results(self, last_message: str) -> Sequence[RecordedResult] | None:
@@ -366,6 +371,10 @@ class OpenCassette:
         Raises:
             StorageError: The file cannot be written.
         """
+        with self._lock:
+            self._keep(exchange)
+
+    def _keep(self, exchange: Exchange) -> None:
         if self.is_recording:
             self._held_failures.append(exchange)
             if exchange.has_failed and not self.added:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Literal
@@ -272,3 +274,36 @@ def test_error_of_the_users_iterator_ends_the_requests(server: RowServer) -> Non
 
     with pytest.raises(LookupError):
         jp.complete_all(rows(), **server.options)
+
+
+@pytest.mark.req("MAP-6")
+def test_cassette_replays_rows_in_any_order(
+    server: RowServer, loaded: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.jp("cassette record rows.jsonl")
+    recorded = jp.complete_all(ROWS, progress=False, **server.options)
+    loaded.jp("cassette replay rows.jsonl")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    replayed = jp.complete_all(ROWS[::-1], progress=False, **server.options)
+    assert texts(replayed) == texts(recorded)[::-1]
+    assert len(server.prompts) == len(ROWS)
+
+
+@pytest.mark.req("MAP-4")
+def test_progress_of_a_headless_run_has_a_line_for_each_tenth(
+    server: RowServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jp.complete_all([*ROWS[:18], 1, 2], workers=1, **server.options)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "jp_nb: 20 of 20 rows · 2 failed · 324 tokens"
+    assert set(lines[:-1]) <= {f"jp_nb: {count} of 20 rows" for count in range(2, 20, 2)}
+
+
+def test_stopped_program_ends_at_once(server: RowServer) -> None:
+    """The thread of the requests keeps no program alive, and its end prints nothing."""
+    code = f"import jp_nb as jp; print(jp.complete('a', **{server.options!r}).text)"
+    run = subprocess.run(
+        [sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "A\n"
+    assert run.stderr == ""
