@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,10 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.config.tree.app import AppConfig
 from jp_nb.record import config_history
-from jp_nb.rendering import tool_text as tools
-from jp_nb.session.cell_questions import CellQuestions
-from jp_nb.toolkit.base import Tool
-from jp_nb.toolkit.builtin import BUILTINS, MissingTool
+from tests.kit.questions import answered
 from tests.kit.records import new_event
-from tests.kit.tools import configured, offer_now
 from tests.rendering.markdown_readers import dangers, renderings
-from tests.support.fakes import for_tool
 from tests.support.sessions import AskedNotebook, Notebook
 
 CANCELLATION = (
@@ -148,14 +142,8 @@ def test_wrong_line_is_an_error_with_the_remedy_and_nothing_is_recorded(
 
 
 def test_options_apply_left_to_right_and_the_model_last(notebook: Notebook) -> None:
-    notebook.ask(
-        "Go.",
-        Directive("cfg", "user.name=a"),
-        Directive("cfg", "user.name=b"),
-        Directive("no_cfg", "user.name=b"),
-        Directive("cfg", "providers.llm.aliases.x=scripted/talk"),
-        model="x",
-    )
+    alias = "providers.llm.aliases.x=scripted/talk"
+    notebook.cell(f"-m x -c user.name=a -c user.name=b -C user.name=b -c {alias}", "Go.")
     assert notebook.value("user.name") == "a"
     deltas = notebook.session.document.conversation.deltas
     assert len(deltas) >= 4
@@ -273,7 +261,7 @@ def test_active_conversation_cannot_be_dropped(notebook: Notebook) -> None:
 def test_conversation_is_exported_to_a_jp_directory_and_imported(
     notebook: Notebook, folder: Path
 ) -> None:
-    notebook.ask("First.", Directive("cfg", "assistant.name=N"))
+    notebook.cell("-c assistant.name=N", "First.")
     out = notebook.ids[0].removeprefix("jp-c")  # JP names a conversation by its directory
     notebook.jp(f"export {out}")
     events = json.loads((folder / out / "events.json").read_text())
@@ -314,15 +302,13 @@ def test_fork_of_an_untrusted_conversation_is_untrusted(notebook: Notebook, fold
     other.session.close()
 
 
-def test_declined_trust_leaves_the_conversation_untrusted(
-    notebook: Notebook, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declined_trust_leaves_the_conversation_untrusted(notebook: Notebook, folder: Path) -> None:
     notebook.ask("First.")
     notebook.session.document.conversation.append(new_event("config_delta", delta=EVIL))
     notebook.jp("export out")
-    other = Notebook(folder, days=1)
+    other = AskedNotebook(folder)
     other.jp("import out")
-    monkeypatch.setattr(CellQuestions, "ask", lambda *_, **__: {"trust": False})
+    other.ends.append(answered(False))
     with pytest.raises(jp.PromptCancelled, match="remains untrusted"):
         other.jp("trust")
     assert not other.session.active.trust.trusted
@@ -553,7 +539,7 @@ def test_secrets_of_the_owner_are_applied_and_not_recorded(folder: Path) -> None
         'command = { program = "c", args = ["--token=SECRET3"] }\n'
     )
     notebook = Notebook(folder)
-    notebook.ask("Go.", Directive("cfg", "conversation.tools.t.questions.pw.answer=SECRET4"))
+    notebook.cell("-c conversation.tools.t.questions.pw.answer=SECRET4", "Go.")
     document = notebook.session.document
     assert "SECRET" not in json.dumps(document.conversation.base_config)
     (delta,) = document.conversation.deltas
@@ -650,14 +636,14 @@ def test_options_and_assignments_of_one_line_keep_their_order(notebook: Notebook
 def test_large_change_is_recorded_about_once(notebook: Notebook) -> None:
     values = {f"key{n}": "v" for n in range(200)}
     change = json.dumps({"template": {"values": values}})
-    notebook.session.configure(Directive("cfg", change))
+    notebook.jp(f"config -c '{change}'")
     stored = json.dumps(notebook.session.document.conversation.raw)
     assert len(stored) < 40 * len(change)
 
 
 def test_reset_is_in_the_log_and_a_change_of_owner_alone_is_not(notebook: Notebook) -> None:
     notebook.jp("config -c NONE")
-    notebook.ask("Go.", Directive("cfg", "user.name=a"), model="scripted/talk")
+    notebook.cell("-c user.name=a -m scripted/talk", "Go.")
     (reset, *_) = notebook.session.document.conversation.deltas
     assert reset.op == "reset"
     assert "configuration reset" in notebook.jp("log")
@@ -684,7 +670,7 @@ def test_wrong_option_does_not_begin_a_conversation(notebook: Notebook) -> None:
     notebook.ask("First.")
     before = notebook.ids, len(notebook.session.document.conversation)
     with pytest.raises(jp.ConfigError):
-        notebook.ask("Second.", Directive("cfg", "user.nme=x"), new=True)
+        notebook.cell("-n -c user.nme=x", "Second.")
     assert (notebook.ids, len(notebook.session.document.conversation)) == before
 
 
@@ -725,14 +711,14 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     def offered() -> list[str]:
         return list(notebook.session.turns.cell_resolver.tools(notebook.session.config).tools)
 
-    notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
+    notebook.cell("-T -T ask_user", "Go.")
     assert offered() == ["describe_tools"]
-    notebook.ask("Continue.", Directive("tool", "ask_user"))
+    notebook.cell("-t ask_user", "Continue.")
     assert offered() == ["ask_user", "describe_tools"]
     notebook.ask("Still.")
     assert offered() == ["ask_user", "describe_tools"]
     with pytest.raises(jp.ConfigError, match="Tool not found: aks_user"):
-        notebook.ask("Again.", Directive("tool", "aks_user"))
+        notebook.cell("-t aks_user", "Again.")
 
 
 # --- tools -----------------------------------------------------------------------------------
@@ -884,7 +870,16 @@ def test_unknown_tool_is_an_error_that_offers_the_nearest(tooled: Notebook) -> N
             tooled.jp(f"tools {name}")
 
 
-def test_report_of_a_tool_shows_no_secret() -> None:
+def open_with_tool(folder: Path, name: str, settings: dict[str, Any]) -> Notebook:
+    """Return a notebook with a tool of the user's configuration."""
+    partial = json.dumps({"conversation": {"tools": {name: settings}}})
+    home = folder.parent / "home"
+    (home / "config.toml").write_text('extends = ["tool.json"]\n', encoding="utf-8")
+    (home / "tool.json").write_text(partial, encoding="utf-8")
+    return Notebook(folder)
+
+
+def test_report_of_a_tool_shows_no_secret(folder: Path) -> None:
     settings: dict[str, Any] = {
         "source": "local",
         "command": {
@@ -898,23 +893,20 @@ def test_report_of_a_tool_shows_no_secret() -> None:
             "unit": {"type": "string", "default": "km"},
         },
     }
-    config = configured(for_tool("fetch", **settings))
-
-    def offered(config: AppConfig, *, may_start: bool = True) -> Any:
-        executors: dict[str, dict[str, Tool]] = {"local": {"fetch": MissingTool("")}}
-        return offer_now(config, {**executors, "builtin": BUILTINS})
-
-    shown = tools.render_tool("fetch", config, offered)
-    assert "SECRET" not in shown.text + shown.markdown
-    assert "curl -H 'Authorization: Bearer (set, not shown)'" in shown.text
+    notebook = open_with_tool(folder, "fetch", settings)
+    text = notebook.jp("tools fetch")
+    [bundle] = notebook.shell.bundles
+    assert "SECRET" not in text + bundle["text/markdown"]
+    assert "curl -H 'Authorization: Bearer (set, not shown)'" in text
     for row in (["n", "[1]"], ["unit", "string", "no", 'default "km"', "-"]):
-        assert row in rows_of(shown.text)
+        assert row in rows_of(text)
+    notebook.session.close()
 
 
 HOSTILE = "<b9 onclick=x> | ` ```\n# head\n[a](javascript:x)\x1b[31m"
 
 
-def test_report_of_a_tool_escapes_markup() -> None:
+def test_report_of_a_tool_escapes_markup(folder: Path) -> None:
     settings: dict[str, Any] = {
         "source": "local",
         "command": {"program": HOSTILE, "args": [HOSTILE]},
@@ -925,13 +917,12 @@ def test_report_of_a_tool_escapes_markup() -> None:
         "parameters": {HOSTILE: {"type": "string", "description": HOSTILE, "default": HOSTILE}},
         "access": {"config": [{"path": "user"}], "env": [{"name": HOSTILE}]},
     }
-    config = configured(for_tool(HOSTILE, **settings))
-
-    def offered(config: AppConfig, *, may_start: bool = True) -> Any:
-        executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: MissingTool("")}}
-        return offer_now(config, {**executors, "builtin": BUILTINS})
-
-    for shown in (tools.render_tool(HOSTILE, config, offered), tools.render_tools(config, offered)):
-        assert dangers(shown.markdown) == []
-        assert "\x1b" not in shown.markdown + shown.text
-        assert "<h1" not in "".join(renderings(shown.markdown))
+    notebook = open_with_tool(folder, HOSTILE, settings)
+    for line in (f"tools {shlex.quote(HOSTILE)}", "tools"):
+        text = notebook.jp(line)
+        markdown = notebook.shell.bundles[-1]["text/markdown"]
+        assert "onclick" in text
+        assert dangers(markdown) == []
+        assert "\x1b" not in markdown + text
+        assert "<h1" not in "".join(renderings(markdown))
+    notebook.session.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.compaction import list_active_compactions, mark_as_one_step
 from tests.kit.records import new_event
 from tests.support.images import figure
@@ -27,15 +26,13 @@ PROVIDERS = pytest.mark.parametrize("provider", ["anthropic", "openai"])
 
 @pytest.fixture
 def look() -> Iterator[None]:
-    from jp_nb.toolkit.python import REGISTRY
-
     @jp.tool(name="look")
     def look(place: str) -> str:
         """Look at a place."""
         return LONG
 
     yield
-    REGISTRY.remove("look")
+    jp.remove_tool("look")
 
 
 def calling(number: int) -> list[Reply | str]:
@@ -63,7 +60,7 @@ def reach(notebook: Notebook, server: LoopbackServer, provider: str) -> None:
 
 
 def configure(notebook: Notebook, *assignments: str) -> None:
-    notebook.session.configure(*(Directive("cfg", text) for text in assignments))
+    notebook.jp(f"config {shlex.join(assignments)}")
 
 
 def sent(request: Received) -> str:
@@ -109,11 +106,10 @@ def test_cell_can_compact_before_it_asks(notebook: Notebook) -> None:
         for number in (1, 2, 3):
             notebook.ask(f"Look {number}.")
         for option in ("-k", "--compact", "-k"):
-            notebook.shown.clear()
-            notebook.ask("And now?", compact=parse_ask_options(option).compact)
+            shown = notebook.cell(option, "And now?")
     assert [sent(request).count(LONG) for request in server.requests[-3:]] == [2, 1, 1]
     assert len(compactions(notebook)) == 2
-    assert "⊟ No rule makes the conversation shorter" in "".join(notebook.shown)
+    assert "⊟ No rule makes the conversation shorter" in shown
 
 
 @PROVIDERS
@@ -317,8 +313,6 @@ def test_nothing_is_compacted_when_nothing_would_get_shorter(
 def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
     notebook: Notebook, provider: str
 ) -> None:
-    from jp_nb.toolkit.python import REGISTRY
-
     @jp.tool(name="draw")
     def draw() -> Any:
         """Draw."""
@@ -337,7 +331,7 @@ def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
             notebook.jp("compact --undo")
             notebook.ask("Continue.")
     finally:
-        REGISTRY.remove("draw")
+        jp.remove_tool("draw")
     pictures = ['"image' in sent(request) for request in server.requests]
     assert pictures == [False, True, True, True, False, True]
 

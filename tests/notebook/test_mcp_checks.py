@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from jp_nb.mcp import source as source_module
-from jp_nb.notebook.commands.setup_checks import run_checks
 from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
-from tests.support.sessions import SCRIPT, AskedNotebook
+from tests.support.sessions import SCRIPT, AskedNotebook, Notebook
 from tests.support.sessions import configure as configure_folder
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
@@ -30,10 +29,16 @@ def check(folder: Path, servers: dict[str, Any]) -> dict[str, str]:
     return read_checks(AskedNotebook(folder))
 
 
-def read_checks(notebook: AskedNotebook) -> dict[str, str]:
-    results = run_checks(notebook.session)
+def read_checks(notebook: Notebook) -> dict[str, str]:
     prefix = "MCP server "
+    results = run_doctor(notebook).items()
     return {key.removeprefix(prefix): text for key, text in results if key.startswith(prefix)}
+
+
+def run_doctor(notebook: Notebook) -> dict[str, str]:
+    """Return the rows of `%jp doctor`."""
+    rows = [line.split("  ", 1) for line in notebook.jp("doctor").splitlines()]
+    return {row[0]: row[1].strip() for row in rows if len(row) == 2}
 
 
 def test_without_servers_nothing_is_checked(tmp_path: Path) -> None:
@@ -143,7 +148,7 @@ def test_missing_library_is_an_error_with_the_command(
 ) -> None:
     monkeypatch.setattr(source_module, "find_spec", lambda name: None)
     configure({"books": {"command": "sh"}})
-    results = dict(run_checks(AskedNotebook(tmp_path).session))
+    results = run_doctor(AskedNotebook(tmp_path))
     assert "pip install 'jp-nb[mcp]'" in results["MCP servers"]
 
 
@@ -152,8 +157,7 @@ def test_invalid_configuration_is_reported_by_the_other_checks(
 ) -> None:
     found = AskedNotebook(tmp_path)
     monkeypatch.setenv("JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES", "::1")
-    results = run_checks(found.session)
-    assert any(text.startswith("error: ") for _, text in results)
+    assert any(text.startswith("error: ") for text in run_doctor(found).values())
     assert read_checks(found) == {}
 
 

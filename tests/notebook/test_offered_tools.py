@@ -11,21 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jp_nb
-from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands import run_subcommand
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
-from jp_nb.storage import config_files
-from jp_nb.toolkit.python import REGISTRY
+from tests.kit.hosts import open_document
+from tests.kit.sessions import directive
 from tests.support.fakes import for_tool
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP
-from tests.support.sessions import make_session, shell_of
+from tests.support.sessions import Notebook, bare_folder
+
+__all__ = ["bare_folder"]
 
 NAMES = ("look", "ask_user", "shell", "nothing")
 """A function, a builtin, a command, and one that is declared without a source."""
@@ -39,7 +38,7 @@ def look() -> Iterator[None]:
         return "fine"
 
     yield
-    if "look" in REGISTRY.all():
+    if "look" in [tool.name for tool in jp_nb.tools()]:
         jp_nb.remove_tool("look")
 
 
@@ -47,28 +46,25 @@ class Talk:
     """A conversation with a server: configuration `mine`, and an untrusted record."""
 
     def __init__(self, mine: Any, theirs: Any = None) -> None:
-        user = config_files.get_user_file()
-        user.parent.mkdir(exist_ok=True)
-        user.write_text('extends = ["mine.json"]')
-        user.with_name("mine.json").write_text(json.dumps(mine))
-        self.session = make_session()
-        self.shell = shell_of(self.session)
-        self.shown = self.shell.shown
+        home = platformdirs.user_config_path("jp")
+        (home / "config.toml").write_text('extends = ["mine.json"]')
+        (home / "mine.json").write_text(json.dumps(mine))
+        self.notebook = Notebook(Path.cwd())
+        self.session = self.notebook.session
         if theirs is not None:
             events = [{"type": "config_delta", "timestamp": STAMP, **delta} for delta in theirs]
             said = {"type": "chat_request", "timestamp": STAMP, "content": "q"}
             stored: Any = {"conversation": {"id": "jp-c1"}, "events": [said, *events]}
-            self.session.conversations.adopt_imported(Document.load(stored, clock=utc_now))
+            self.session.conversations.adopt_imported(open_document(stored))
 
     def table(self) -> dict[str, str]:
         """Return the rows of `%jp tools` by tool."""
-        self.shown.clear()
-        run_subcommand(self.shell, self.session, "tools", "")
-        rows = [re.split(r"\s{2,}", line.strip()) for line in self.shown[0].splitlines()]
-        return {row[0]: row[1] for row in rows[1:]}
+        shown = self.notebook.jp("tools")
+        rows = [re.split(r"\s{2,}", line.strip()) for line in shown.splitlines()]
+        return {row[0]: row[1] for row in rows[1:] if len(row) > 1}
 
-    def sent(self, *directives: Directive) -> set[str]:
-        """The tools in the request that goes out."""
+    def sent(self) -> set[str]:
+        """Return the tools in the request of a turn."""
         requests: list[Received] = []
 
         def reply(request: Received) -> Reply:
@@ -77,21 +73,15 @@ class Talk:
 
         with LoopbackServer(reply) as server:
             url = f"providers.llm.openai.base_url={server.url}"
-            self.session.turns.run(
-                "Go.",
-                model="openai/m",
-                directives=[Directive("cfg", url), *directives],
-            )
+            self.notebook.cell(f"-m openai/m -c {url}", "Go.")
         return {tool["function"]["name"] for tool in requests[0].body.get("tools", ())}
 
 
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+def user(bare_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "get_config_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
 
 
 SHELL = for_tool("shell", source="local", command="sh -c true", run="unattended", enable=LOCKED)
@@ -121,7 +111,7 @@ def test_untrusted_record_does_not_reach_a_tool_that_is_locked_off(
         talk = Talk(mine, [*planted, chosen])
         assert talk.table()["shell"] == "off", theirs
         with pytest.raises(jp_nb.ConfigError, match="locked-off"):
-            talk.session.configure(Directive("tool", "shell"))
+            talk.notebook.cell("-t shell", "Go.")
         assert "shell" not in talk.sent(), theirs
         talk.session.close()
 
@@ -189,7 +179,7 @@ def check_offer(mine: Any, theirs: Any, switched: Any) -> None:
         try:
             for kind, name in switched:
                 with suppress(jp_nb.ConfigError):  # locked
-                    talk.session.configure(Directive(kind, name))
+                    talk.session.configure(directive(kind, name))
             table = talk.table()
             try:
                 sent = talk.sent()
@@ -248,10 +238,8 @@ def test_function_named_like_a_configured_tool_is_reported_once_and_shown(
     (said,) = notices(talk, capsys)
     assert says in said
     assert notices(talk, capsys) == []
-    run_subcommand(talk.shell, talk.session, "tools", "")
-    assert says in talk.shown[-1]
-    run_subcommand(talk.shell, talk.session, "tools", "look")
-    assert says in talk.shown[-1]
+    assert says in talk.notebook.jp("tools")
+    assert says in talk.notebook.jp("tools look")
     jp_nb.remove_tool("look")
     assert notices(talk, capsys) == []
     talk.session.close()
