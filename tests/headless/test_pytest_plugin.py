@@ -14,9 +14,9 @@ import pytest
 import jp_nb as jp
 from jp_nb.headless.pytest_notebooks import make_file_settings
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
+from tests.kit.records import record_value
 from tests.kit.runs import report_text, report_value
 from tests.kit.texts import write_text
-from tests.kit.turns import turn_value
 from tests.support.notebook_runs import NOTEBOOKS, run
 
 MAX_PLAIN_CHARS = 20_000
@@ -68,7 +68,7 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
 
 
 def asked_turn(request: str, *calls: Any) -> jp.Turn:
-    return jp.Turn(0, (turn_value("text", request, by_person=True), *calls))
+    return jp.Turn(0, (record_value("turn_text", request, by_person=True), *calls))
 
 
 def reported_turn(turn: jp.Turn, *questions: Any) -> Any:
@@ -87,10 +87,10 @@ def before_a_key(limit: int) -> str:
 
 
 def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
-    call = turn_value("tool_call", "c1", "plan", {}, content=before_a_key(500), is_error=True)
-    no_user = turn_value("outcome", "unavailable")
+    call = record_value("tool_call", "c1", "plan", {}, content=before_a_key(500), is_error=True)
+    no_user = record_value("question_outcome", "unavailable")
     asked = report_value(
-        "question", turn_value("inquiry", "q1", before_a_key(200), no_user), "plan"
+        "question", record_value("inquiry", "q1", before_a_key(200), no_user), "plan"
     )
     turn = reported_turn(asked_turn(before_a_key(200), call), asked)
     cell = reported_cell("failed", turn)
@@ -148,14 +148,14 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
 
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     outcomes = {
-        "automatic": turn_value("outcome", "answered", marks=frozenset({"auto"})),
-        "answered": turn_value("outcome", "answered"),
-        "declined": turn_value("outcome", "declined"),
-        "failed": turn_value("outcome", "failed"),
+        "automatic": record_value("question_outcome", "answered", marks=frozenset({"auto"})),
+        "answered": record_value("question_outcome", "answered"),
+        "declined": record_value("question_outcome", "declined"),
+        "failed": record_value("question_outcome", "failed"),
     }
     asked = []
     for name, outcome in outcomes.items():
-        inquiry = turn_value("inquiry", name, f"{name}?", outcome)
+        inquiry = record_value("inquiry", name, f"{name}?", outcome)
         asked.append(report_value("question", inquiry, "assistant"))
 
     turn = reported_turn(asked_turn("Plan it."), *asked)
@@ -241,8 +241,10 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     missing = "no\x1b[2J such tool"
-    call = turn_value("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
-    asked = report_value("question", turn_value("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
+    call = record_value("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
+    asked = report_value(
+        "question", record_value("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J"
+    )
     turn = reported_turn(asked_turn("Plan it.\x1b[2J", call), asked)
     lines = [*report_text("cell_errors", reported_cell("failed", turn)), *report_text("turn", turn)]
     assert any("sweep: error" in line for line in lines)

@@ -21,7 +21,7 @@ from jp_nb.record.config_changes import (
 from jp_nb.record.context import build_context, build_turns_context
 from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.document import Document, list_notices
-from jp_nb.record.events import InquirySource
+from jp_nb.record.events import KNOWN, InquirySource
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.interrupted_turn import (
     CallProgress,
@@ -50,6 +50,11 @@ class RecordView:
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
+
+    @staticmethod
+    def event_kinds() -> list[str]:
+        """Return the stored kinds of all events of a record."""
+        return list(KNOWN)
 
     # --- requests ----------------------------------------------------------------------------
 

@@ -33,8 +33,3 @@ def record_value(kind: str, /, *values: Any, **fields: Any) -> Any:
     are in `metadata`, as `docs/record.md` describes them.
     """
     return _words.find(_words.RECORD_VALUES, kind)(*values, **fields)
-
-
-def list_event_kinds() -> list[str]:
-    """Return the stored kinds of all events of a record."""
-    return list(_words.RECORD_EVENTS)

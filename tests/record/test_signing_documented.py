@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from jp_nb.json_values import canonical_json
 from tests.kit.notebook_record import Keyring, NotebookRecord
-from tests.kit.records import list_event_kinds, new_event
+from tests.kit.record_view import RecordView
+from tests.kit.records import new_event
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))
@@ -151,4 +152,4 @@ def test_documented_form_at_the_borders(subtests: pytest.Subtests) -> None:
 
 def test_every_event_type_is_documented() -> None:
     titles = " ".join(re.findall(r"^### (.*)$", PAGE.read_text(encoding="utf-8"), re.M))
-    assert all(f"`{kind}`" in titles for kind in list_event_kinds())
+    assert all(f"`{kind}`" in titles for kind in RecordView.event_kinds())
