@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.config.access_rules import Grants
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
-from jp_nb.config.validation import validate_config
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.models import EventProvider
 from tests.kit.questions import answer_type
+from tests.kit.settings import propose
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -112,12 +110,9 @@ EVERYTHING: list[dict[str, Any]] = [
 
 def reviewed(
     config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
-) -> Proposal:
+) -> dict[str, Any]:
     """Return the review of a change by a tool with `rules`."""
     whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
-    grants = Grants([jp.ConfigRule(**rule) for rule in rules])
-    basis = ConfigSnapshot(whole, {}, validate_config(whole))
-    found = review_proposal(json.loads(json.dumps(config)), unset or [], grants, basis)
-    assert isinstance(found, Proposal)
-    return found
+    granted = [jp.ConfigRule(**rule) for rule in rules]
+    return propose(json.loads(json.dumps(config)), unset or [], rules=granted, settings=whole)

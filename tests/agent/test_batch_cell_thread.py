@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.interrupts import STOP_VERDICT, stopped_call_text
 from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,
@@ -214,10 +213,8 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
     bench.use(cell=Cell())
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of("tool_call_response")
-    assert (response.content, response.is_error) == (
-        stopped_call_text(STOP_VERDICT, ran=True),
-        False,
-    )
+    assert response.content == f"{STOPPED} The turn was ended."
+    assert not response.is_error
     assert bench.shown_of("tool_ends")[0].traceback is None
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.outcomes import END_WORDS
 from tests.agent.interrupted_turns import (
     Slow,
     contents,
@@ -177,7 +176,10 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
     shown = [p.text if is_kind(p, "decision_prompt") else p.tool for p in person.asked]
     assert shown == ["a", "Interrupted: a and b", "b"]
     assert person.most_at_once == 1
-    assert contents(bench) == [("c1", END_WORDS["interrupted"].response), ("c2", "sure: True")]
+    assert contents(bench) == [
+        ("c1", "The tool's question was not answered: an interrupt closed it."),
+        ("c2", "sure: True"),
+    ]
     [first, second] = bench.of("inquiry_response")
     assert first.metadata == {"end": "interrupted", "channel": "form"}
     assert second.outcome == "answered"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.context import build_context
 from tests.agent.proposers import (
     APPLY,
     NAMED,
@@ -270,7 +269,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
     bench = make_bench(tool, rule=UNATTENDED, models=models)
     await bench.run()
     stream = bench.reload()
-    again = build_context(stream, bench.projection.providers())
+    again = bench.rebuild_context()
     assert again.items == bench.context.items
     assert {item.provider for item in again.items} == {"anthropic", "openai"}
     assert not stream.repair()

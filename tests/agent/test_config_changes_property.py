@@ -10,29 +10,17 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from random import Random
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.assignments import read_partial
-from jp_nb.config.partial import (
-    Change,
-    apply_change,
-    get_path,
-    iter_changed_leaves,
-    strip_strategies,
-)
-from jp_nb.config.schema import parse_path
-from jp_nb.record.change_marks import read_no_answer, read_proposed_by
-from jp_nb.record.document import Document
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
+from tests.kit.settings import change_settings, list_changed, read_settings, value_at
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
-from tests.support.entries import FakeClock
 from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
 from tests.support.partials import merge
 
@@ -56,8 +44,8 @@ class Proposed:
     paths: tuple[str, ...] = ()
 
     @property
-    def change(self) -> Change:
-        return Change(read_partial(self.config or {}), self.unset)
+    def change(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        return read_settings(self.config or {}), self.unset
 
 
 def valid(random: Random) -> Proposed:
@@ -247,7 +235,7 @@ class Batches:
         async def run(ctx: jp.ToolContext) -> Any:
             now = self.bench.projection.config().assistant
             assert isinstance(ctx.config, dict)
-            assert get_path(ctx.config, NAME) == now.name, "configuration of the batch"
+            assert value_at(ctx.config, NAME) == now.name, "configuration of the batch"
             for _ in range(random.randrange(2)):
                 await self.gates.wait()
             luck = random.random()
@@ -290,7 +278,7 @@ class Batches:
     def _saved(self) -> None:
         """Check that a store would write nothing provisional now."""
         for place, entry in enumerate(self.bench.entries):
-            if is_kind(entry, "config_delta") and read_no_answer(entry) is None:
+            if is_kind(entry, "config_delta") and "no_answer" not in entry.metadata:
                 assert place not in self.saved, "with the responses, in one step"
                 self._check_place(place)
         self.saved.add(len(self.bench.entries))
@@ -299,14 +287,16 @@ class Batches:
             for raw, entry in zip(self.bench.stream.raw, self.bench.entries, strict=True)
             if not is_kind(entry, "config_delta") and not _names_what_was_refused(entry)
         ]
-        document = Document(self.bench.stream).to_json()
+        document = self.bench.to_json()
         assert MARK not in json.dumps(rest)
         if not self._changes() and len(rest) == len(self.bench.entries):
             assert MARK not in json.dumps(document)
 
     def _changes(self) -> list[Any]:
         """The changes by tools; marks of turns without an answer are omitted."""
-        return [delta for delta in self.bench.of("config_delta") if read_no_answer(delta) is None]
+        return [
+            delta for delta in self.bench.of("config_delta") if "no_answer" not in delta.metadata
+        ]
 
     def _check_place(self, place: int) -> None:
         entries = self.bench.entries
@@ -383,15 +373,14 @@ class Batches:
         requests = Counter(e.id for e in entries if is_kind(e, "tool_call_request"))
         assert requests == Counter(e.id for e in entries if is_kind(e, "tool_call_response"))
         self._check_changes(entries)
-        stored = json.loads(json.dumps(Document(self.bench.stream).to_json()))
-        assert not Document.load(stored, clock=FakeClock()).conversation.repair()
+        assert not self.bench.reload().repair()
         assert not self.bench.stream.repair()
         assert self.person.most_at_once <= 1
 
     def _check_changes(self, entries: list[Any]) -> None:
         lost = self.end in ("cancelled", "crashed") or "held" in self.person.choices
         kept = self.done_before if lost and self.end != "crashed" else self._answered()
-        made = {_batch(read_proposed_by(d)[0].tool): d for d in self._changes()}
+        made = {_batch(d.metadata["proposed_by"][0]["tool"]): d for d in self._changes()}
         assert len(made) == len(self._changes()), "one for each batch"
         now = self.bench.projection.steps()[0].after
         defaults = self.bench.projection.steps()[0].defaults
@@ -401,10 +390,10 @@ class Batches:
                 approved = []
             assert (batch in made) == bool(approved)
             if approved:
-                operations = [proposed for _, _, proposed in approved]
-                now = reduce(lambda a, b: apply_change(a, b.change, defaults), operations, now)
+                changes = [proposed.change for _, _, proposed in approved]
+                now = change_settings(now, *changes, defaults=defaults, plain=False)
                 self._check_delta(made[batch], [(name, p) for _, name, p in approved])
-        assert self.bench.projection.partial() == strip_strategies(now), "one by one, in call order"
+        assert self.bench.projection.partial() == change_settings(now), "one by one, in call order"
 
     def _approved_in(self, batch: int) -> list[tuple[int, str, Proposed]]:
         found = [(n, p) for n, p in self.approved if _batch(n) == batch]
@@ -418,9 +407,8 @@ class Batches:
 
     def _check_delta(self, delta: Any, approved: list[tuple[str, Proposed]]) -> None:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
-        sets = {keys for keys, _ in iter_changed_leaves(delta.delta)}
-        assert not sets & set(map(parse_path, delta.unsets))
-        assert [(p.tool, p.paths) for p in read_proposed_by(delta)] == [
+        assert not set(list_changed(delta.delta)) & set(delta.unsets)
+        assert [(p["tool"], tuple(p["paths"])) for p in delta.metadata["proposed_by"]] == [
             (name, one.paths) for name, one in approved
         ]
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.validation import validate_config
 from jp_nb.toolkit.base import Tool
 from tests.agent.proposers import (
     EVERYTHING,
@@ -184,7 +183,7 @@ def test_change_that_reaches_out_needs_a_user_under_every_rule(subtests: pytest.
             rules = EVERYTHING
             if "access" in str(config):  # `insecure_allow` acknowledges new rules
                 rules = [{**EVERYTHING[0], "apply": "ask"}]
-            assert reviewed(config, rules=rules).needs_approval
+            assert reviewed(config, rules=rules)["needs_approval"]
 
 
 def test_change_inside_the_workspace_follows_the_rule() -> None:
@@ -195,7 +194,7 @@ def test_change_inside_the_workspace_follows_the_rule() -> None:
         {"assistant": {"request": {"max_retries": 1}, "name": "Bo"}},
     ]
     for config in inside:
-        assert not reviewed(config).needs_approval, config
+        assert not reviewed(config)["needs_approval"], config
 
 
 def test_unsetting_a_restriction_needs_a_user() -> None:
@@ -204,7 +203,7 @@ def test_unsetting_a_restriction_needs_a_user() -> None:
         "conversation.tools.change.run",
         'conversation.tools.change.access.config["assistant"]',
     ):
-        assert reviewed(None, [path]).needs_approval, path
+        assert reviewed(None, [path])["needs_approval"], path
 
 
 async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -> None:
@@ -233,7 +232,7 @@ def granted_to(source: str) -> dict[str, Any]:
 @pytest.mark.parametrize("source", ["mcp.s", "mcp.s.t"])
 def test_mcp_tool_cannot_be_granted_configuration(source: str) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        validate_config(granted_to(source))
+        configured(granted_to(source))
     assert str(caught.value) == (
         "conversation.tools.t.access: conversation.tools.t: `access` is only supported on local "
         "tools, but 't' is a mcp tool"
@@ -252,7 +251,7 @@ def test_no_builtin_may_propose_changes(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.req("R078-137")
 def test_functions_and_commands_may_propose_changes() -> None:
-    validate_config(granted_to("local"))
+    configured(granted_to("local"))
     assert new_tool(lambda: "x", name="t").may_propose
     assert new_tool({"command": "true"}).may_propose
 

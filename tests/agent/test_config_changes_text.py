@@ -7,21 +7,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.change_review import has_no_effect, list_proposed_changes
-from jp_nb.config import partial, proposal, validation
-from jp_nb.config.access_rules import Grants
-from jp_nb.config.partial import Change
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
-from jp_nb.config.validation import validate_config
 from tests.agent.proposers import (
     APPLY,
     FULL,
-    NAMED,
-    OPUS,
-    UNATTENDED,
     Proposer,
     make_bench,
-    reviewed,
 )
 from tests.kit.kinds import is_kind
 from tests.kit.records import new_event
@@ -116,40 +106,23 @@ SO_ALREADY: list[tuple[Any, list[str]]] = [
 ]
 
 
-def test_change_to_current_values_changes_nothing() -> None:
+async def test_change_to_current_values_changes_nothing(subtests: pytest.Subtests) -> None:
     for config, unset in SO_ALREADY:
-        assert has_no_effect(reviewed(config, unset)), (config, unset)
+        with subtests.test(config=config, unset=unset):
+            bench = make_bench(Proposer(jp.Success("Set.", config=config, unset=unset)))
+            await bench.run()
+            assert bench.person.asked == []
+            [notice] = bench.shown_of("notice")
+            assert notice.text.endswith("settings that are already set. Nothing to apply.")
+
     partly_new: list[Any] = [
         {"assistant": {"name": "Ada", "tool_choice": "none"}},
         {"assistant": {"model": {"parameters": {"temperature": 1}}}},
     ]
     for config in partly_new:
-        assert not has_no_effect(reviewed(config)), config
-
-
-def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-
-    def count(module: Any, name: str) -> None:
-        function = getattr(module, name)
-
-        def counted(*args: Any) -> Any:
-            if len(args) != 3 or name == "apply_change":  # calls with three are recursive
-                calls.append(name)
-            return function(*args)
-
-        monkeypatch.setattr(module, name, counted)
-
-    for module, name in (
-        (validation, "read_layer"),
-        (partial, "iter_changed_leaves"),
-        (proposal, "apply_change"),
-    ):
-        count(module, name)
-    basis = ConfigSnapshot(OPUS, {}, validate_config(OPUS))
-    found = review_proposal(NAMED, (), Grants([jp.ConfigRule(**UNATTENDED)]), basis)
-    assert isinstance(found, Proposal)
-    assert not has_no_effect(found)
-    assert [line.path for line in list_proposed_changes(found)] == ["assistant.name"]
-    assert squash_changes([found.change], basis.partial, {}) == Change(NAMED)
-    assert sorted(calls) == ["apply_change", "iter_changed_leaves", "read_layer"]
+        with subtests.test(config=config):
+            bench = make_bench(
+                Proposer(jp.Success("Set.", config=config)), person=FakePrompter(APPLY)
+            )
+            await bench.run()
+            assert len(bench.person.asked) == 1

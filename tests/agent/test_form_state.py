@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
-from jp_nb.agent.prompts import REFUSED_MARK, QuestionPrompt
+from jp_nb.agent.form_draft import FormDraft, PageDraft
 from tests.kit.questions import answered, form_end, new_prompt, not_answered
 
+BLANK = PageDraft()
 COLOUR = jp.Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
 EXTRAS = jp.Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
 NAME = jp.Question.text("name", "Which name?")
 SIZE = jp.Question.integer("size", "Which size?", minimum=1)
 CANCELLED = not_answered("cancelled", "form")
 DECLINED = not_answered("declined", "form")
-REFUSED = not_answered("declined", "form", marks=REFUSED_MARK)
+REFUSED = not_answered("declined", "form", marks=frozenset({"refused"}))
 LATE = not_answered("timed_out", "form")
 
 
 def draft_of(*questions: jp.Question, partial: bool = False, menu: bool = False) -> FormDraft:
-    pages = tuple(map(QuestionPrompt, questions))
+    pages = tuple(new_prompt("question_prompt", question) for question in questions)
     return FormDraft(new_prompt("form_prompt", pages, partial=partial, menu=menu), "form")
 
 

@@ -12,13 +12,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.inquiry import answer_schema, remove_addresses, with_open_question
-from jp_nb.providers import create_provider
 from jp_nb.providers.script_files import Script
 from jp_nb.providers.scripted import ScriptedProvider
 from tests.agent.turn_bench import MockInquiryBackend, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import EventProvider, model_event, request_value
+from tests.kit.providers import new_provider
 from tests.kit.turn_bench import new_question_model
 from tests.providers.helpers import answer as model_answer
 from tests.providers.helpers import called, make_context, result, thought, user
@@ -93,6 +92,15 @@ class Backend:
         return [request for request, _ in self.provider.requests]
 
 
+async def pause(context: Any, asked: Any) -> Any:
+    """Return the request to a model that answers what the paused call has `asked`."""
+    provider = EventProvider(structured_events({}))
+    with pytest.raises(jp.JpNbError, match="`answer` is missing"):
+        await new_question_model(provider).inquire(context, asked)
+    [(request, _)] = provider.requests
+    return request
+
+
 def entries(context: Any) -> list[Any]:
     return [item.entry for item in context]
 
@@ -107,14 +115,15 @@ def responses(context: Any) -> list[tuple[str, str, bool]]:
 
 
 @pytest.mark.req("R028-6", "R028-7", "R028-8")
-def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
+async def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
     rows: list[tuple[jp.Question, Any]] = [
         (SURE, {"type": "boolean"}),
         (KEEP, {"type": "string", "enum": ["keep", "drop"]}),
         (NAME, {"type": "string"}),
     ]
     for question, answer in rows:
-        schema = answer_schema(inquiry(question, tool="rename_files", call="call_17"))
+        asked = inquiry(question, tool="rename_files", call="call_17")
+        schema = (await pause(waiting_context(), asked)).schema
         constant = "tool_call.rename_files.call_17"
         assert schema == {
             "type": "object",
@@ -129,11 +138,12 @@ def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
 
 
 @pytest.mark.req("R028-15", "R028-20", "R028-21")
-def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
+async def test_paused_context_is_a_copy_that_asks_the_question() -> None:
     context = waiting_context()
     before = list(context.items)
     question = SURE.with_context("a.txt\nb.txt")
-    copy = with_open_question(context, inquiry(question))
+    request = await pause(context, inquiry(question))
+    copy = request.context
     assert context.items == before
     assert copy is not context
     assert copy.items is not context.items
@@ -143,7 +153,7 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
     assert (response.id, response.content) == ("call_1", "Tool paused: Create backups?")
     assert not response.is_error
     assert is_kind(asked, "chat_request")
-    assert asked.response_schema == answer_schema(inquiry(question))
+    assert asked.response_schema == request.schema
     assert asked.metadata == {"inquiry": "rename.sure"}
     for part in ("`rename`", "a.txt\nb.txt", "Create backups?", "this conversation"):
         assert part in asked.content
@@ -151,40 +161,43 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
 
 
 @pytest.mark.req("R028-21")
-def test_paused_thread_answers_other_open_calls() -> None:
+async def test_paused_context_answers_other_open_calls() -> None:
     context = waiting_context()
     for entry in (called("call_2", "rename"), called("call_3", "look"), result("call_3", "seen")):
         context.add(entry, "test")
-    assert responses(with_open_question(context, inquiry())) == [
+    copy = (await pause(context, inquiry())).context
+    assert responses(copy) == [
         ("call_3", "seen", False),
         ("call_1", "Tool paused: Create backups?", False),
         ("call_2", NO_RESULT_YET, False),
     ]
 
 
-def test_asking_call_of_two_with_one_id_is_paused() -> None:
+async def test_asking_call_of_two_with_one_id_is_paused() -> None:
     for other in ("look", "rename"):
         calls = called("call_1", other), called("call_2", "look"), called("call_1", "rename")
         context = make_context(user("Go."), *calls)
-        assert responses(with_open_question(context, inquiry(number=2))) == [
+        copy = (await pause(context, inquiry(number=2))).context
+        assert responses(copy) == [
             ("call_1", NO_RESULT_YET, False),
             ("call_2", NO_RESULT_YET, False),
             ("call_1", "Tool paused: Create backups?", False),
         ]
         context.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
-        assert responses(with_open_question(context, inquiry())) == [
-            ("call_1", "seen", False),
-            ("call_2", NO_RESULT_YET, False),
-            ("call_1", "Tool paused: Create backups?", False),
-        ]
+        copy = (await pause(context, inquiry())).context
+    assert responses(copy) == [
+        ("call_1", "seen", False),
+        ("call_2", NO_RESULT_YET, False),
+        ("call_1", "Tool paused: Create backups?", False),
+    ]
 
 
-def test_calls_of_earlier_turns_are_not_paused() -> None:
+async def test_calls_of_earlier_turns_are_not_paused() -> None:
     context = make_context(user("One."), called("call_1", "rename"), result("call_1", "renamed"))
     for entry in (user("Two."), called("call_1", "rename"), user("Three.")):
         context.add(entry, "test")  # the second has no response
     context.add(called("call_1", "rename"), "test")
-    copy = with_open_question(context, inquiry())
+    copy = (await pause(context, inquiry())).context
     assert responses(copy) == [
         ("call_1", "renamed", False),
         ("call_1", "Tool call was interrupted.", True),
@@ -224,7 +237,7 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
         tools=tools,
         tool_choice="none",
         parameters=parameters,
-        schema=answer_schema(inquiry()),
+        schema=(await pause(context, inquiry())).schema,
         idle_timeout=20.0,
         max_response_bytes=99,
         conversation_id="jp-c1",
@@ -480,7 +493,7 @@ async def test_script_answers_questions() -> None:
 # --- error messages ----------------------------------------------------------------------------
 
 
-def test_error_message_hides_addresses_and_keys(subtests: pytest.Subtests) -> None:
+async def test_error_message_hides_addresses_and_keys(subtests: pytest.Subtests) -> None:
     for text, told in [
         (
             "cannot connect to openai at http://me:pw@llm.corp:8443/v1/chat: llm.corp is down. "
@@ -498,11 +511,13 @@ def test_error_message_hides_addresses_and_keys(subtests: pytest.Subtests) -> No
         ("a keyword argument", "a keyword argument"),
     ]:
         with subtests.test(text=text):
-            assert remove_addresses(text) == told
+            failure = await Backend([jp.ProviderError(text)]).failure()
+            assert failure == f"LLM provider error: {told}"
 
 
-def test_error_message_is_truncated() -> None:
-    assert len(remove_addresses("a-" * 100_000)) == 1000
+async def test_error_message_is_truncated() -> None:
+    failure = await Backend([jp.ProviderError("a-" * 100_000)]).failure()
+    assert len(failure.removeprefix("LLM provider error: ")) == 1000
 
 
 async def test_connection_error_hides_the_address(
@@ -510,7 +525,7 @@ async def test_connection_error_hides_the_address(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-mine")
     address = "http://127.0.0.1:9"
-    provider = create_provider("openai", {"base_url": address, "base_url_env": None})
+    provider = new_provider("openai", {"base_url": address, "base_url_env": None})
     backend = Backend(provider=provider)
     try:
         error = await backend.failure()
@@ -526,7 +541,7 @@ async def test_connection_error_hides_the_address(
 
 
 def make_http_provider(protocol: str, server: LoopbackServer) -> Any:
-    return create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+    return new_provider(protocol, {"base_url": server.url, "base_url_env": None})
 
 
 def sent_schema(body: Any, protocol: str) -> Any:

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from jp_nb.agent.interrupts import (
-    ESCALATED_VERDICT,
-    STOP_VERDICT,
-    USER_CONTINUED_VERDICT,
-    Verdict,
-    ask_menu,
-    decide_without_menu,
-    stream_menu,
-    tool_menu,
-)
-from jp_nb.agent.prompt_queue import SafeAsk
-from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from tests.kit.kinds import is_kind
 from tests.kit.questions import not_answered, unavailable
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
 PHASES: list[Any] = ["streaming", "tool_call"]
+STOPPED = {
+    "choice": "stop",
+    "text": "",
+    "escalated": False,
+    "by": "unattended",
+    "interrupted": True,
+}
+ESCALATED = {**STOPPED, "escalated": True, "by": "person"}
+CONTINUED = {**STOPPED, "choice": "continue", "by": "person"}
 
 
 def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 0.0
-    turn = replace(TurnBench([]).loop.turn, clock=lambda: now)
-    settings = InterruptConfig(escalation_cooldown_secs=2)
-    assert decide_without_menu(turn, "streaming", settings) is None
+    bench = TurnBench([], config={"interrupt": {"escalation_cooldown_secs": 2}})
+    bench.use(clock=lambda: now)
+    assert bench.decide_interrupt("streaming") is None
     now = 1.5
-    assert decide_without_menu(turn, "tool_call", settings) == ESCALATED_VERDICT
+    assert bench.decide_interrupt("tool_call") == ESCALATED
     now = 3.5
-    assert decide_without_menu(turn, "tool_call", settings) is None
+    assert bench.decide_interrupt("tool_call") is None
     now = 40.0
-    assert decide_without_menu(turn, "tool_call", settings, in_menu=True) == ESCALATED_VERDICT
-    alone = TurnBench([], person=FakePrompter(away="headless")).loop.turn
-    assert decide_without_menu(alone, "streaming", settings) == STOP_VERDICT
+    assert bench.decide_interrupt("tool_call", in_menu=True) == ESCALATED
+
+    alone = TurnBench([], person=FakePrompter(away="headless"))
+    assert alone.decide_interrupt("streaming") == STOPPED
 
 
 MENUS: list[tuple[list[str], str, str]] = [
@@ -52,38 +49,42 @@ MENUS: list[tuple[list[str], str, str]] = [
 
 def test_menu_names_the_interrupted_calls() -> None:
     for tools, text, again in MENUS:
-        shown = tool_menu(tools)
-        assert shown.text == text
-        assert [action.label for action in shown.actions if action.value == "restart"] == [again]
+        menu = TurnBench.make_interrupt_menu(*tools)
+        assert menu.text == text
+        assert [action.label for action in menu.actions if action.value == "restart"] == [again]
 
 
-ENDS: list[tuple[Any, Verdict]] = [
-    (CANCELLED, USER_CONTINUED_VERDICT),
-    (not_answered("declined", "form"), USER_CONTINUED_VERDICT),
-    (not_answered("timed_out", "form"), STOP_VERDICT),
-    (unavailable("gone"), STOP_VERDICT),
-    (not_answered("interrupted", "form"), ESCALATED_VERDICT),
+ENDS: list[tuple[Any, dict[str, Any]]] = [
+    (CANCELLED, CONTINUED),
+    (not_answered("declined", "form"), CONTINUED),
+    (not_answered("timed_out", "form"), STOPPED),
+    (unavailable("gone"), STOPPED),
+    (not_answered("interrupted", "form"), ESCALATED),
 ]
 
 
 async def test_unanswered_menu_continues_only_if_the_user_closed_it() -> None:
-    shown = tool_menu(["slow"])
+    menu = TurnBench.make_interrupt_menu("slow")
     for phase in PHASES:
-        for end, verdict in ENDS:
-            user = FakePrompter(end)
-            assert await ask_menu(SafeAsk(user), phase, InterruptConfig(), shown) == verdict
-            assert user.asked == [shown]
+        for end, decision in ENDS:
+            bench = TurnBench([], person=FakePrompter(end))
+            assert await bench.ask_about_interrupt(phase, menu) == decision
+            assert bench.person.asked == [menu]
 
 
 def test_menu_names_the_interrupted_request() -> None:
-    assert stream_menu("Count\nthem.").text == "Interrupted: the answer to “Count them.”"
-    assert stream_menu("x" * 10_000).text == f"Interrupted: the answer to “{'x' * 60}…”"
+    short = TurnBench.make_interrupt_menu(request="Count\nthem.")
+    assert short.text == "Interrupted: the answer to “Count them.”"
+    long = TurnBench.make_interrupt_menu(request="x" * 10_000)
+    assert long.text == f"Interrupted: the answer to “{'x' * 60}…”"
 
 
 async def test_reply_is_asked_for_as_text() -> None:
-    user = FakePrompter(yes("reply"), yes("Go left."))
-    words = Verdict("reply", "Go left.", by="person")
-    menu = tool_menu(["slow"])
-    assert await ask_menu(SafeAsk(user), "tool_call", InterruptConfig(), menu) == words
-    assert is_kind(user.asked[1], "question_prompt")
-    assert user.asked[1].question.answer_type.type == "text"
+    bench = TurnBench([], person=FakePrompter(yes("reply"), yes("Go left.")))
+    menu = TurnBench.make_interrupt_menu("slow")
+    decision = await bench.ask_about_interrupt("tool_call", menu)
+    assert decision == {**STOPPED, "choice": "reply", "text": "Go left.", "by": "person"}
+
+    question = bench.person.asked[1]
+    assert is_kind(question, "question_prompt")
+    assert question.question.answer_type.type == "text"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import list_kinds, select_kind
 from tests.kit.models import model_event
+from tests.kit.providers import new_provider
 from tests.kit.screens import display_event
 from tests.kit.tools import configured, new_tool
 from tests.kit.turn_bench import TurnBench
@@ -278,7 +278,7 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
         "Yes.",
     ]
     with LoopbackServer(replies) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         bench = TurnBench([], continues_answers=True)
         use_http_provider(bench, provider, "anthropic")
         again = TurnBench([], stream=bench.stream)
@@ -379,7 +379,7 @@ async def test_without_a_limit_all_calls_run() -> None:
 async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> None:
     many = tuple(ToolCall("t", {}, id=f"c{n}") for n in range(9))
     with LoopbackServer([Reply(tool_calls=many), "Done."]) as server:
-        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = new_provider(protocol, {"base_url": server.url, "base_url_env": None})
         tool, _ = make_counting_tool()
         bench = TurnBench([], tools=[tool], request={"max_tool_calls": 2})
         use_http_provider(bench, provider, protocol)

@@ -11,18 +11,16 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb import agent
-from jp_nb.agent.prompts import QuestionPrompt
-from jp_nb.config.layers import Layer, merge_layers
-from jp_nb.config.validation import validate_config
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.toolkit.builtin import BUILTINS, MissingTool
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
+from tests.kit.kinds import is_kind, list_kinds
 from tests.kit.questions import failure, not_answered, unavailable
-from tests.kit.tools import new_tool
+from tests.kit.settings import merge_settings
+from tests.kit.tools import configured, new_tool, tool_value
 from tests.kit.turn_bench import TurnBench
 from tests.support.entries import without_ids
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+
+AGENT = Path(jp.__file__).parent / "agent"
 
 MAX_QUESTIONS = 50
 
@@ -99,7 +97,7 @@ async def test_answer_is_the_result_and_the_turn_continues() -> None:
     bench = ask_user_bench(person=person)
     end = await bench.run()
     assert end.status == "completed"
-    assert [type(prompt) for prompt in person.asked] == [QuestionPrompt]
+    assert list_kinds(person.asked) == ["question_prompt"]
     response = only_response(bench)
     assert (response.content, response.is_error) == (
         '{"answer_type":"boolean","answer":true}',
@@ -165,14 +163,8 @@ async def test_transcript_shows_the_question_alone() -> None:
 @pytest.mark.req("R083-59")
 def test_prompt_labels_merge_across_layers() -> None:
     def label(*partials: dict[str, Any]) -> str | None:
-        registered: dict[str, Any] = {
-            name: dict(tool.registration) for name, tool in BUILTINS.items()
-        }
-        layers = [Layer("builtin", {"conversation": {"tools": registered}})]
-        config = validate_config(
-            merge_layers([*layers, *(Layer("", partial) for partial in partials)])
-        )
-        return config.conversation.tools["ask_user"].questions["answer"].prompt_label
+        tools = configured(merge_settings(*partials, plain=False)).conversation.tools
+        return tools["ask_user"].questions["answer"].prompt_label
 
     user_file = for_tool("ask_user", questions={"answer": {"prompt_label": "File"}})
     flags = for_tool("ask_user", questions={"answer": {"prompt_label": "Flag"}})
@@ -323,7 +315,7 @@ async def test_unavailable_prompt_is_routed_again() -> None:
 
 @pytest.mark.req("R083-51")
 def test_agent_modules_name_no_builtin() -> None:
-    modules = sorted(Path(agent.__file__ or "").parent.glob("*.py"))
+    modules = sorted(AGENT.glob("*.py"))
     assert len(modules) > 10
     for module in modules:
         tree = ast.parse(module.read_text(encoding="utf-8"))
@@ -332,7 +324,9 @@ def test_agent_modules_name_no_builtin() -> None:
             node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
         ]
         words = [text for text in texts if isinstance(text, str)]
-        for name in BUILTINS.keys() - {"ask"}:  # also a way to run tools, as in `run = "ask"`
+        for name in set(configured({}).conversation.tools) - {
+            "ask"
+        }:  # also a way to run tools, as in `run = "ask"`
             assert not [text for text in words if name in text]
         assert not [name for name in imported if "builtin" in name]
 
@@ -434,7 +428,7 @@ async def test_question_without_persistence_is_not_remembered() -> None:
     bench = tool_bench(question, person=person, cycles=2)
     await bench.run()
     assert [r.content for r in bench.of("tool_call_response")] == ["got True", "got False"]
-    assert [p.remember for p in person.asked if isinstance(p, QuestionPrompt)] == [False, False]
+    assert [p.remember for p in person.asked if is_kind(p, "question_prompt")] == [False, False]
 
 
 @pytest.mark.req("R083-95", "R083-96", "R083-97")
@@ -585,7 +579,7 @@ async def test_transient_flag_of_a_failure_is_not_recorded() -> None:
 
 
 def test_missing_builtin_does_not_ask_as_the_assistant() -> None:
-    assert MissingTool("x").inquiry_source("x").source == "tool"
+    assert new_tool("missing").inquiry_source("missing").source == "tool"
 
 
 async def test_end_of_a_question_is_shown() -> None:
@@ -595,7 +589,7 @@ async def test_end_of_a_question_is_shown() -> None:
     assert (shown.call_id, shown.tool, shown.outcome, shown.answer, shown.label) == (
         "c1",
         "deploy",
-        QuestionOutcome("answered", "form"),
+        tool_value("question_outcome", "answered", "form"),
         True,
         "Ops",
     )

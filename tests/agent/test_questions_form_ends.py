@@ -11,7 +11,6 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.agent.interrupts import USER_STOPPED_VERDICT, stopped_call_text
-from jp_nb.record.outcomes import END_WORDS
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,
@@ -31,6 +30,7 @@ from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
+CLOSED_BY_INTERRUPT = "The tool's question was not answered: an interrupt closed it."
 STOPPED_FIRST = "the user stopped the turn first"
 LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
 LEFT_UNRUN = "It did not run: the user stopped the turn first."
@@ -284,7 +284,7 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
 
     bench = make_bench(FakePrompter(LATE), call("must"), tools=[new_tool(must)])
     await bench.run()
-    assert responses(bench) == [(END_WORDS["timed_out"].response, False)]
+    assert responses(bench) == [("The tool's question was not answered in time.", False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
 
 
@@ -360,7 +360,7 @@ async def test_interrupt_closes_the_form() -> None:
     bench = make_bench(user_at_menu(yes("continue")), ask_call(DATABASE, PARTS))
     end = await interrupt_form(bench)
     assert end.status == "completed"
-    assert responses(bench) == [(END_WORDS["interrupted"].response, False)]
+    assert responses(bench) == [(CLOSED_BY_INTERRUPT, False)]
     assert [end for *_, end in ends(bench)] == ["interrupted", "interrupted"]
     assert structured_or_none(bench) is None
 
@@ -381,7 +381,7 @@ async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     end = await interrupt_form(bench)
     assert end.status == "interrupted"
     first, second = (text for text, _ in responses(bench))
-    assert first == END_WORDS["interrupted"].response
+    assert first == CLOSED_BY_INTERRUPT
     assert second == bench.offer().tools["dig"].cancellation_response
     assert [event.then for event in bench.passing if is_kind(event, "interrupt_received")] == [
         *(None, "menu", "stop")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from tests.agent.counted_calls import calls, contents_of, make_counting_tool
 from tests.agent.over_http import use_http_provider
 from tests.agent.turn_bench import DONE, call, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import EventProvider, model_event
+from tests.kit.providers import new_provider
 from tests.kit.screens import display_event
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench, new_question_model
@@ -238,7 +238,7 @@ async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None
         "More.",
     ]
     with LoopbackServer(replies) as server:
-        provider = create_provider(protocol, {"base_url": server.url, "api_key_env": None})
+        provider = new_provider(protocol, {"base_url": server.url, "api_key_env": None})
         bench = TurnBench([], tools=[new_tool(t)])
         use_http_provider(bench, provider, protocol)
         try:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.inquiry import with_open_question
-from jp_nb.record.context import build_context
-from jp_nb.record.stream import ConversationStream
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
+from tests.kit.models import EventProvider, model_event
 from tests.kit.tools import new_tool
-from tests.kit.turn_bench import TurnBench
-from tests.support.entries import FakeClock
+from tests.kit.turn_bench import TurnBench, new_question_model
 from tests.support.fakes import FakePrompter, for_tool, model_inquiry, yes
 from tests.support.images import figure, pdf
 
@@ -37,10 +35,6 @@ def list_results(thread: Any) -> list[tuple[str, tuple[jp.Image, ...]]]:
         for item in thread
         if is_kind(item.entry, "tool_call_response")
     ]
-
-
-def restore_stream(made: TurnBench) -> ConversationStream:
-    return ConversationStream(made.stream.head, clock=FakeClock(), raw=list(made.stream.raw))
 
 
 async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
@@ -69,10 +63,10 @@ async def test_reloaded_record_sends_the_same_images() -> None:
         config=record_config(image_max_bytes=400, images_per_turn=4),
     )
     await made.run("Look.", [figure("asked", shade=9)])
-    assert [item.images for item in build_context(restore_stream(made))] == [
+    assert [item.images for item in made.rebuild_context()] == [
         item.images for item in made.context
     ]
-    assert list_results(build_context(restore_stream(made))) == list_results(made.context)
+    assert list_results(made.rebuild_context()) == list_results(made.context)
     assert [len(images) for _, images in list_results(made.context)] == [3, 0, 0]
 
 
@@ -223,7 +217,14 @@ async def test_inquiry_includes_the_images() -> None:
     made = bench(make_plot_tool(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
     inquiry = model_inquiry("c.q.1", "c", "t", jp.Question.boolean("q", "Sure?"))
-    seen_then = [item.images for item in with_open_question(made.context, inquiry)]
+    answer = json.dumps({"answer": True})
+    provider = EventProvider(
+        reply([model_event("text", 0, "structured", answer), model_event("flush", 0)])
+    )
+    assert await new_question_model(provider).inquire(made.context, inquiry) is True
+
+    [(request, _)] = provider.requests
+    seen_then = [item.images for item in request.context]
     assert seen_then == [*(item.images for item in made.context), ()]
     assert sum(map(len, seen_then)) == 2
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import apply_change
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, new_prompt
+from tests.kit.settings import assign, change_settings
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
@@ -310,7 +309,8 @@ async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:
         parameters = {"n": {"type": "integer"}}
         config = for_tool("t", source="local", run="unattended", parameters=parameters)
         for text in texts:
-            config = apply_change(config, parse_assignment(f"conversation.tools.t.{text}", config))
+            change = assign(f"conversation.tools.t.{text}", config)
+            config = change_settings(config, change, plain=False)
         bench = make_bench(tmp_path, config, reply(call("t", text='{"n": 3}')))
         await bench.run()
         assert only_response(bench) == (printed, False)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from jp_nb.toolkit.builtin.ask import ASK_DESCRIPTION, ASK_SCHEMA
 from jp_nb.toolkit.builtin.ask_user import DESCRIPTION, PARAMETERS
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
+from tests.kit.providers import new_provider
 from tests.kit.questions import form_end, not_answered
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -45,7 +45,7 @@ def answer(body: dict[str, Any], protocol: str) -> str:
 async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str) -> None:
     call = ToolCall("ask_user", ARGUMENTS)
     with LoopbackServer([Reply(tool_calls=(call,)), "Shipped."]) as server:
-        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = new_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([], person=FakePrompter(yes(True)))
         use_http_provider(bench, provider, protocol)
         try:
@@ -85,7 +85,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
         "Done.",
     ]
     with LoopbackServer(replies) as server:
-        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = new_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([], tools=[new_tool(repeat)])
         use_http_provider(bench, provider, protocol)
         try:
@@ -116,7 +116,7 @@ async def test_request_with_only_empty_deltas_is_retried(
         ],
     ]
     with LoopbackServer(RawResponse(chain([STREAM], body)) for body in bodies) as server:
-        provider = create_provider("openai", {"base_url": server.url, "base_url_env": None})
+        provider = new_provider("openai", {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([])
         use_http_provider(bench, provider, "openai")
         try:
@@ -133,7 +133,7 @@ async def test_answer_that_the_connection_cuts_is_requested_once_and_for_each_re
 ) -> None:
     cut = Reply(text="Once upon a time, there was a cut.", cut_after=700)
     with LoopbackServer([cut] * 30, strict=False) as server:
-        provider = create_provider(provider_name, {"base_url": server.url, "base_url_env": None})
+        provider = new_provider(provider_name, {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([], request={"max_retries": 5})
         use_http_provider(bench, provider, provider_name)
         try:
@@ -180,7 +180,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
     call = ToolCall("ask", {"questions": QUESTIONS})
     person = FakePrompter(form_end((yes("pg"), yes([]), not_answered("declined", "form"))))
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
-        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = new_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([], person=person)
         use_http_provider(bench, provider, protocol)
         try:

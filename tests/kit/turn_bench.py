@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import jp_nb as jp
@@ -18,6 +18,8 @@ from jp_nb.agent.compactor import CompactionSettings
 from jp_nb.agent.display import TransientEvent
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiry import LlmInquiryBackend
+from jp_nb.agent.interrupts import ask_menu, decide_without_menu, stream_menu, tool_menu
+from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
@@ -121,6 +123,22 @@ class TurnBench:
 
     def show(self, event: Any) -> None:
         (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)
+
+    def decide_interrupt(self, phase: Any, *, in_menu: bool = False) -> dict[str, Any] | None:
+        """Return the decision about an interrupt now, or None if the menu asks the user."""
+        settings = self.app_config().interrupt
+        found = decide_without_menu(self.loop.turn, phase, settings, in_menu=in_menu)
+        return None if found is None else asdict(found)
+
+    @staticmethod
+    def make_interrupt_menu(*tools: str, request: str | None = None) -> Any:
+        """Return the menu of an interrupt of `tools`, or of the answer to `request`."""
+        return tool_menu(tools) if request is None else stream_menu(request)
+
+    async def ask_about_interrupt(self, phase: Any, menu: Any) -> dict[str, Any]:
+        """Return the decision of the user in `menu`."""
+        settings = self.app_config().interrupt
+        return asdict(await ask_menu(SafeAsk(self.person), phase, settings, menu))
 
     def waits(self) -> list[str]:
         """Return the texts that were shown while the turn waited, in order."""
