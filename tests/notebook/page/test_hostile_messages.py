@@ -5,13 +5,14 @@ Nothing is lost, nothing is written elsewhere, and no message ends in an excepti
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any, Final
 
 import pytest
 
-from jp_nb.notebook.page.protocol import Pieces
-from tests.notebook.page.page_in_process import Pages, pages
+from tests.kit.pages import PagesInProcess
+from tests.notebook.page.page_in_process import pages
 
 __all__ = ["pages"]
 
@@ -83,15 +84,8 @@ def make_message(choose: random.Random, stream: str, last: int) -> Any:
     return choose.choice([message] * 20 + [None, 3, "hello", [message]])
 
 
-def send(pages: Pages, data: Any) -> None:
-    """Send `data` as the page's JavaScript would: without the fields that `Pages.send` adds."""
-    assert pages._comm is not None
-    content = {"comm_id": pages._comm.comm_id, "data": data}
-    pages.kernel.control_handlers["comm_msg"](None, None, {"content": content})
-
-
 @pytest.mark.parametrize("seed", range(20))
-def test_no_message_loses_entries_or_writes_elsewhere(pages: Pages, seed: int) -> None:
+def test_no_message_loses_entries_or_writes_elsewhere(pages: PagesInProcess, seed: int) -> None:
     choose = random.Random(seed)
     pages.begin()
     stream = pages.document.conversation.id
@@ -102,7 +96,7 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: Pages, seed: int) -
             # A page of the notebook may say that it is read-only, or that it has another record.
             if isinstance(message, dict) and message.get("type") in ("hello", "chunk"):
                 message["page"] = choose.choice(("page-2", "page-3", None, 5))
-            send(pages, message)
+            pages.post(message)
         pages.say(text)
         pages.flush()
         assert pages.store.saved_entries(stream) == 0  # nothing was saved
@@ -111,7 +105,9 @@ def test_no_message_loses_entries_or_writes_elsewhere(pages: Pages, seed: int) -
 
 
 @pytest.mark.parametrize("count", [10**9, 3, True, "2", None, -1, 2.0])
-def test_forged_count_of_saved_entries_does_not_end_the_journal(pages: Pages, count: Any) -> None:
+def test_forged_count_of_saved_entries_does_not_end_the_journal(
+    pages: PagesInProcess, count: Any
+) -> None:
     pages.begin()
     pages.tell("one")
     stream = pages.document.conversation.id
@@ -120,13 +116,13 @@ def test_forged_count_of_saved_entries_does_not_end_the_journal(pages: Pages, co
     known = 2 if count == "2" else count
     if known == entries:
         count = entries + 1
-    send(pages, {"type": "saved", "page": "page-1", "stream": stream, "n": count})
+    pages.post({"type": "saved", "page": "page-1", "stream": stream, "n": count})
     assert pages.store.saved_entries(stream) == 0
-    send(pages, {"type": "saved", "page": "page-1", "stream": stream, "n": 1})
+    pages.post({"type": "saved", "page": "page-1", "stream": stream, "n": 1})
     assert pages.store.saved_entries(stream) == 1
 
 
-def test_page_of_another_notebook_answers_nothing(pages: Pages) -> None:
+def test_page_of_another_notebook_answers_nothing(pages: PagesInProcess) -> None:
     pages.begin()
     pages.view.awake = False
     pages.say("one")
@@ -136,7 +132,7 @@ def test_page_of_another_notebook_answers_nothing(pages: Pages) -> None:
     for number in range(1, seq + 1):
         for kind in ("ack", "saved"):
             answer = {"type": kind, "page": "other", "seq": number, "stream": stream, "n": 99}
-            send(pages, answer)
+            pages.post(answer)
     assert not pages.store.flush(0.1)
     assert pages.store.saved_entries(stream) == 0
     pages.view.awake = True
@@ -144,7 +140,7 @@ def test_page_of_another_notebook_answers_nothing(pages: Pages) -> None:
     assert pages.view.contents() == ["one"]
 
 
-def test_acknowledgement_with_fewer_entries_is_not_believed(pages: Pages) -> None:
+def test_acknowledgement_with_fewer_entries_is_not_believed(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.view.awake = False
@@ -153,47 +149,74 @@ def test_acknowledgement_with_fewer_entries_is_not_believed(pages: Pages) -> Non
     pages.until(lambda: pages.store._delivery.silent)
     stream = pages.document.conversation.id
     for number in range(pages.store._numbering.last + 1):
-        send(pages, {"type": "ack", "page": "page-1", "seq": number, "stream": stream, "n": 1})
-        send(pages, {"type": "ack", "page": "page-1", "seq": number, "stream": "x", "n": 99})
+        pages.post({"type": "ack", "page": "page-1", "seq": number, "stream": stream, "n": 1})
+        pages.post({"type": "ack", "page": "page-1", "seq": number, "stream": "x", "n": 99})
     assert not pages.store._delivery.is_settled
     pages.view.awake = True
     assert pages.flush()
     assert pages.view.contents() == ["one", "two"]
 
 
-def test_page_that_takes_the_name_of_another_one_does_not_get_the_record(pages: Pages) -> None:
+def test_page_that_takes_the_name_of_another_one_does_not_get_the_record(
+    pages: PagesInProcess,
+) -> None:
     pages.begin()
     pages.tell("one")
     heard: list[str] = []
-    hear = pages._hear
-
-    def record(data: dict[str, Any]) -> None:
-        heard.append(data["path"])
-        hear(data)
-
-    assert pages._comm is not None
-    pages._comm._hear = record
+    pages.listen(lambda data: heard.append(data["path"]))
     forged = {"type": "hello", "v": 1, "page": "page-1", "path": "other.ipynb", "doc": {}}
-    send(pages, forged)
+    pages.post(forged)
     pages.tell("two")
     assert set(heard) == {"talk.ipynb"}
     assert pages.view.contents() == ["one", "two"]
 
 
-def test_known_pages_are_bounded(pages: Pages) -> None:
+def test_known_pages_are_bounded(pages: PagesInProcess) -> None:
     pages.begin()
     for number in range(1_000):
         hello = {"type": "hello", "v": 1, "page": f"p{number}", "path": "talk.ipynb"}
-        send(pages, hello | {"session": f"s{number}", "doc": pages.view.jp})
+        pages.post(hello | {"session": f"s{number}", "doc": pages.view.jp})
     assert len(pages.store._pages._pages) <= 64
     assert len(pages.store._pages._sessions) <= 64
     pages.view.jp = None
-    send(pages, {**pages.view.hello(), "v": 1, "page": "page-1"})
+    pages.post({**pages.view.hello(), "v": 1, "page": "page-1"})
     pages.tell("one")
     assert pages.view.contents() == ["one"]
 
 
-def test_work_for_small_pieces_is_linear() -> None:
+# --- a record in pieces ------------------------------------------------------------------------
+
+
+def begin_without_page(pages: PagesInProcess) -> None:
+    pages.view.awake = False
+    pages.begin(timeout=0.01)
+
+
+def announce(pages: PagesInProcess, count: int) -> None:
+    """Announce a record in `count` pieces."""
+    pages.post({"type": "hello", "v": 1, "page": "p", "path": "talk.ipynb", "chunks": count})
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_pieces_in_any_order_make_the_record_of_the_page(pages: PagesInProcess, size: int) -> None:
+    event = {"type": "chat_request", "timestamp": "2025-01-31 09:00:00.0", "content": "ä😀"}
+    stored = {"conversation": {"id": "jp-c1"}, "base_config": {}, "events": [event]}
+    text = json.dumps({"version": 1, **stored})
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+
+    begin_without_page(pages)
+    announce(pages, len(parts))
+    for number in reversed(range(len(parts))):
+        for _ in range(2):
+            assert pages.document.others == []
+            pages.post({"type": "chunk", "page": "p", "i": number, "text": parts[number]})
+            if number == 0:
+                break
+
+    assert pages.document.others == [stored]
+
+
+def test_work_for_small_pieces_is_linear_and_no_json_is_an_error(pages: PagesInProcess) -> None:
     class Text(str):
         measured = 0
 
@@ -201,8 +224,12 @@ def test_work_for_small_pieces_is_linear() -> None:
             Text.measured += 1
             return super().__len__()
 
-    pieces = Pieces(1_000)
+    begin_without_page(pages)
+    announce(pages, 1_000)
     for number in range(1_000):
-        pieces.add(number, Text("x"))
+        pages.post({"type": "chunk", "page": "p", "i": number, "text": Text("x")})
+
     assert Text.measured <= 3_000
-    assert pieces.text() == "x" * 1_000
+    [notice] = pages.store.take_notices()
+    assert "the record of an open page is not read: jp: the page sent invalid JSON" in notice
+    assert pages.document.others == []

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from tests.kit.pages import PagesInProcess
 from tests.kit.records import new_event
-from tests.notebook.page.page_in_process import Pages, pages
+from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
 
 IN_NOTEBOOK = "kept in this notebook"
@@ -33,7 +34,9 @@ def copy_of(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(pages: Pages) -> None:
+def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(
+    pages: PagesInProcess,
+) -> None:
     assert pages.begin() == IN_NOTEBOOK
     assert not pages.opened.restored
     assert pages.stays_silent()
@@ -45,7 +48,7 @@ def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(pages: 
     assert all(m["v"] == 1 and m["ctl"] for m in pages.view.received)
 
 
-def test_conversation_of_the_notebook_continues(pages: Pages) -> None:
+def test_conversation_of_the_notebook_continues(pages: PagesInProcess) -> None:
     pages.view.jp = doc("before") | {"future": {"kept": True}}
     pages.begin()
     assert pages.opened.restored
@@ -56,7 +59,7 @@ def test_conversation_of_the_notebook_continues(pages: Pages) -> None:
     assert pages.view.jp["future"] == {"kept": True}
 
 
-def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: Pages) -> None:
+def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: PagesInProcess) -> None:
     pages.view.tells = ["exchange"]
     pages.begin()
     pages.say("one", "x" * 300_000)
@@ -76,7 +79,7 @@ def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: Pages
     assert [reloaded.contents(), len(reloaded.jp["others"])] == [["three"], 2]
 
 
-def test_head_is_sent_when_it_changes(pages: Pages) -> None:
+def test_head_is_sent_when_it_changes(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.tell("two")
@@ -88,7 +91,7 @@ def test_head_is_sent_when_it_changes(pages: Pages) -> None:
     assert pages.view.of_type("append")[-1]["events"] == []
 
 
-def test_many_entries_are_sent_in_batches_of_bounded_size(pages: Pages) -> None:
+def test_many_entries_are_sent_in_batches_of_bounded_size(pages: PagesInProcess) -> None:
     pages.view.jp = doc("x")
     pages.begin()
     for number in range(30):
@@ -100,7 +103,7 @@ def test_many_entries_are_sent_in_batches_of_bounded_size(pages: Pages) -> None:
     assert len(sizes) < 60  # coalesced: fewer messages than entries
 
 
-def test_entry_above_the_bound_and_long_document_are_sent_in_pieces(pages: Pages) -> None:
+def test_entry_above_the_bound_and_long_document_are_sent_in_pieces(pages: PagesInProcess) -> None:
     pages.begin()
     pages.say("big", "ä😀" * 100_000)
     assert pages.flush()
@@ -112,7 +115,7 @@ def test_entry_above_the_bound_and_long_document_are_sent_in_pieces(pages: Pages
     assert pages.view.jp["others"][0]["events"][2]["message"] == "ä😀" * 100_000
 
 
-def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: Pages) -> None:
+def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: PagesInProcess) -> None:
     pages.view.jp = doc("x")
     pages.begin()
     pages.view.forget = 3
@@ -123,7 +126,7 @@ def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: Pages
     assert kinds.count("append") <= 4
 
 
-def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: Pages) -> None:
+def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one", "two")
     pages.view.jp["events"] = pages.view.jp["events"][:1]
@@ -131,7 +134,7 @@ def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: Pages) -
     assert pages.view.contents() == ["one", "two", "three"]
 
 
-def test_reloaded_page_gets_what_it_missed(pages: Pages) -> None:
+def test_reloaded_page_gets_what_it_missed(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.view.awake = False
@@ -145,7 +148,7 @@ def test_reloaded_page_gets_what_it_missed(pages: Pages) -> None:
     assert reloaded.contents() == ["one", "two", "three"]
 
 
-def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
+def test_page_that_appears_late_gets_everything(pages: PagesInProcess) -> None:
     pages.view.awake = False
     assert pages.begin(timeout=0.05).startswith("kept in memory only: ")
     pages.say("early")
@@ -158,7 +161,7 @@ def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
     assert pages.store.location == IN_NOTEBOOK
 
 
-def test_two_pages_of_one_document_end_with_the_same(pages: Pages) -> None:
+def test_two_pages_of_one_document_end_with_the_same(pages: PagesInProcess) -> None:
     pages.views.append(View(page="page-2"))
     pages.begin()
     pages.tell("one")
@@ -167,7 +170,7 @@ def test_two_pages_of_one_document_end_with_the_same(pages: Pages) -> None:
     pages.until(lambda: all(v.contents() == ["one", "two"] for v in pages.views))
 
 
-def test_other_notebook_on_the_same_kernel_is_left_alone(pages: Pages) -> None:
+def test_other_notebook_on_the_same_kernel_is_left_alone(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     other = View(doc("other"), page="page-9", path="other.ipynb")
@@ -179,7 +182,7 @@ def test_other_notebook_on_the_same_kernel_is_left_alone(pages: Pages) -> None:
     assert "others" not in pages.view.jp
 
 
-def test_new_conversation_keeps_the_old_one(pages: Pages) -> None:
+def test_new_conversation_keeps_the_old_one(pages: PagesInProcess) -> None:
     pages.begin()
     pages.say("one")
     pages.new()
@@ -193,7 +196,7 @@ DAMAGED = {"version": 1, "conversation": {"id": "jp-c1"}, "events": [{"type": "c
 
 @pytest.mark.parametrize("damaged", [DAMAGED, None, 7], ids=["event", "null", "number"])
 def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
-    pages: Pages, damaged: Any
+    pages: PagesInProcess, damaged: Any
 ) -> None:
     pages.view.jp = damaged
     hello = pages.view.hello
@@ -220,7 +223,7 @@ def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
     ids=["newer record", "read-only", "other protocol"],
 )
 def test_notebook_that_must_not_be_written_is_not_written(
-    pages: Pages, view: View, why: str
+    pages: PagesInProcess, view: View, why: str
 ) -> None:
     pages.views = [view]
     where = pages.begin()
@@ -234,7 +237,7 @@ def test_notebook_that_must_not_be_written_is_not_written(
     assert not pages.flush(0)
 
 
-def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages) -> None:
+def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: PagesInProcess) -> None:
     pages.view.jp = doc("one")
     pages.begin()
     pages.tell("two")
@@ -252,7 +255,7 @@ def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages
     assert ["one", "elsewhere"] in kept
 
 
-def test_failed_save_gives_the_reason(pages: Pages) -> None:
+def test_failed_save_gives_the_reason(pages: PagesInProcess) -> None:
     pages.view.save_error = "disk full"
     pages.begin()
     pages.say("one")
@@ -260,7 +263,9 @@ def test_failed_save_gives_the_reason(pages: Pages) -> None:
         pages.store.save()
 
 
-def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(pages: Pages) -> None:
+def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(
+    pages: PagesInProcess,
+) -> None:
     pages.views.append(View(page="page-2"))
     pages.begin()
     pages.say("one")
@@ -275,7 +280,7 @@ def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(pag
         pages.store.save(timeout=0.1)
 
 
-def test_entries_saved_before_a_repair_are_not_counted(pages: Pages) -> None:
+def test_entries_saved_before_a_repair_are_not_counted(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.store.save()
@@ -294,7 +299,7 @@ def test_entries_saved_before_a_repair_are_not_counted(pages: Pages) -> None:
     assert pages.store.saved_entries(stream) == entries
 
 
-def test_values_that_no_file_can_hold_are_replaced(pages: Pages) -> None:
+def test_values_that_no_file_can_hold_are_replaced(pages: PagesInProcess) -> None:
     pages.begin()
     pages.say("Use the tool.")
     arguments: dict[str, Any] = {"a": float("nan"), "b": "\ud800x", "__proto__": {"c": 1}}
@@ -306,7 +311,7 @@ def test_values_that_no_file_can_hold_are_replaced(pages: Pages) -> None:
     assert stored == {"a": None, "b": "\ufffdx", "__proto__": {"c": 1}}
 
 
-def test_malformed_messages_of_a_page_do_no_harm(pages: Pages) -> None:
+def test_malformed_messages_of_a_page_do_no_harm(pages: PagesInProcess) -> None:
     pages.begin()
     malformed: list[dict[str, Any]] = [
         {"type": "ack"},
@@ -324,7 +329,7 @@ def test_malformed_messages_of_a_page_do_no_harm(pages: Pages) -> None:
     assert pages.view.contents() == ["one"]
 
 
-def test_closed_store_sends_nothing_and_the_next_one_continues(pages: Pages) -> None:
+def test_closed_store_sends_nothing_and_the_next_one_continues(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.store.close()
@@ -337,7 +342,9 @@ def test_closed_store_sends_nothing_and_the_next_one_continues(pages: Pages) -> 
     assert pages.view.contents() == ["one", "two"]
 
 
-def test_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(pages: Pages) -> None:
+def test_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(
+    pages: PagesInProcess,
+) -> None:
     pages.begin()
     pages.tell("one")
     copied = View(copy_of(pages.view.jp), page="page-9", path="copy.ipynb")
@@ -349,7 +356,7 @@ def test_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(pages:
     assert copied.contents() == ["one"]
 
 
-def test_renamed_and_reloaded_notebook_is_followed(pages: Pages) -> None:
+def test_renamed_and_reloaded_notebook_is_followed(pages: PagesInProcess) -> None:
     pages.begin()
     pages.tell("one")
     pages.views[0] = View(pages.view.jp, page="page-2", path="renamed.ipynb")
@@ -361,7 +368,7 @@ def test_renamed_and_reloaded_notebook_is_followed(pages: Pages) -> None:
 # --- the end of a cell -------------------------------------------------------------------------
 
 
-def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: Pages) -> None:
+def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: PagesInProcess) -> None:
     pages.begin()
     pages.view.slow = 0.05
     pages.say("one")
@@ -372,7 +379,7 @@ def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: Pages) -> N
 
 @pytest.mark.parametrize("gone", ["asleep", "never there"])
 def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
-    pages: Pages, monkeypatch: pytest.MonkeyPatch, gone: str
+    pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     monkeypatch.setattr("jp_nb.notebook.page.live_store.END_OF_CELL_S", 3600)
     if gone == "never there":
@@ -391,7 +398,7 @@ def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
 
 
 @pytest.mark.parametrize("name", ["talk.py", "sub/talk.md", "talk.Rmd", "RTC:talk.qmd"])
-def test_text_notebook_does_not_keep_the_record(name: str, pages: Pages) -> None:
+def test_text_notebook_does_not_keep_the_record(name: str, pages: PagesInProcess) -> None:
     pages.view.path = name
     assert "talk" in pages.begin()
     assert "is a text notebook, which does not store conversations" in pages.store.location
@@ -402,7 +409,7 @@ def test_text_notebook_does_not_keep_the_record(name: str, pages: Pages) -> None
 
 
 def test_text_notebook_with_a_paired_notebook_keeps_the_record(
-    pages: Pages, tmp_path: Path
+    pages: PagesInProcess, tmp_path: Path
 ) -> None:
     (tmp_path / "talk.ipynb").touch()
     pages.view.path = "talk.py"

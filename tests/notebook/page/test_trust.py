@@ -24,9 +24,10 @@ from jp_nb.record.document import Document, count_entries
 from jp_nb.record.signing import Trust, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.trust import KeyFile
+from tests.kit.pages import PagesInProcess, in_thread
 from tests.kit.records import new_event
 from tests.notebook.page.executor import Executor
-from tests.notebook.page.page_in_process import Pages, in_thread, pages
+from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
 
 SIGNATURE_KEY = "signature"
@@ -211,7 +212,7 @@ def test_record_does_not_contain_the_key(tmp_path: Path, signed: Any) -> None:
 class SignedPages:
     """Pages whose kernel signs the record with a key in a file."""
 
-    def __init__(self, pages: Pages, key: Path) -> None:
+    def __init__(self, pages: PagesInProcess, key: Path) -> None:
         self.pages = pages
         self.key = key
         self.trust: Trust
@@ -253,7 +254,7 @@ class SignedPages:
 
 
 @pytest.fixture
-def signing(pages: Pages, tmp_path: Path) -> SignedPages:
+def signing(pages: PagesInProcess, tmp_path: Path) -> SignedPages:
     return SignedPages(pages, tmp_path / "key")
 
 
@@ -272,7 +273,7 @@ def planted() -> dict[str, Any]:
 
 
 def test_signature_is_sent_when_it_is_made_renewed_and_removed(
-    signing: SignedPages, pages: Pages
+    signing: SignedPages, pages: PagesInProcess
 ) -> None:
     assert signing.begin() is None
     assert not signing.key.exists()
@@ -294,7 +295,7 @@ def test_signature_is_sent_when_it_is_made_renewed_and_removed(
 
 
 def test_planted_record_stays_unsigned_until_it_is_accepted(
-    signing: SignedPages, pages: Pages
+    signing: SignedPages, pages: PagesInProcess
 ) -> None:
     pages.view.jp = planted()
     assert signing.begin() == "it is not signed"
@@ -311,7 +312,7 @@ def test_planted_record_stays_unsigned_until_it_is_accepted(
 
 
 def test_append_does_not_sign_what_a_page_changed_meanwhile(
-    signing: SignedPages, pages: Pages
+    signing: SignedPages, pages: PagesInProcess
 ) -> None:
     signing.begin()
     pages.tell("one")
@@ -322,7 +323,7 @@ def test_append_does_not_sign_what_a_page_changed_meanwhile(
     assert "changed the record" in str(signing.stored_trust().why_not)
 
 
-def test_reloaded_page_gets_the_signature(signing: SignedPages, pages: Pages) -> None:
+def test_reloaded_page_gets_the_signature(signing: SignedPages, pages: PagesInProcess) -> None:
     signing.begin()
     pages.tell("one")
     pages.view.awake = False
@@ -335,7 +336,7 @@ def test_reloaded_page_gets_the_signature(signing: SignedPages, pages: Pages) ->
     assert signing.stored_trust().trusted
 
 
-def test_switch_and_drop_are_sent_to_the_page(signing: SignedPages, pages: Pages) -> None:
+def test_switch_and_drop_are_sent_to_the_page(signing: SignedPages, pages: PagesInProcess) -> None:
     signing.begin()
     pages.tell("one")
     first = pages.view.jp["conversation"]["id"]

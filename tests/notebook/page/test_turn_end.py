@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.collaborators import Collaborators
-from jp_nb.rendering.status import TurnCounts
-from tests.notebook.page.page_in_process import Pages, pages
+from tests.kit.pages import PagesInProcess
+from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
 
 __all__ = ["pages"]
 
-END = TurnCounts(seconds=12, sent=1_234, received=56)
+END = {"seconds": 12, "sent": 1_234, "received": 56}
 
 
 def request(session: str = "session 1", cell: str = "cell 1") -> dict[str, Any]:
@@ -21,44 +20,46 @@ def request(session: str = "session 1", cell: str = "cell 1") -> dict[str, Any]:
     return {"header": header, "metadata": {"cellId": cell}, "content": {"code": "%%jp"}}
 
 
-def opened(pages: Pages, *tells: str) -> None:
+def opened(pages: PagesInProcess, *tells: str) -> None:
     """Open a page that supports `tells`, and is the page of `session 1`."""
     pages.view.tells = list(tells)
     pages.view.client = "session 1"
     pages.begin()
 
 
-def test_page_gets_the_counts_of_a_turn_in_its_cell(pages: Pages) -> None:
+def test_page_gets_the_counts_of_a_turn_in_its_cell(pages: PagesInProcess) -> None:
     opened(pages, "ended")
-    Collaborators.of(pages.kernel).show_end(request(), END)
+    pages.show_end(request(), **END)
     [message] = pages.view.of_type("ended")
     assert (message["request"], message["cell"]) == ("r1", "cell 1")
     assert (message["seconds"], message["sent"], message["received"]) == (12, 1_234, 56)
 
 
-def test_page_of_another_version_and_cells_of_a_console_get_no_counts(pages: Pages) -> None:
+def test_page_of_another_version_and_cells_of_a_console_get_no_counts(
+    pages: PagesInProcess,
+) -> None:
     opened(pages, "cells", "input")
-    Collaborators.of(pages.kernel).show_end(request(), END)
+    pages.show_end(request(), **END)
     assert not pages.view.of_type("ended")
 
     pages.view.tells.append("ended")
     pages.send(pages.view, pages.view.hello())
-    Collaborators.of(pages.kernel).show_end(request(cell=""), END)
+    pages.show_end(request(cell=""), **END)
     assert not pages.view.of_type("ended")
 
 
 @pytest.mark.parametrize("closes", [True, False])
 def test_page_of_another_notebook_and_a_closed_store_get_no_counts(
-    pages: Pages, closes: bool
+    pages: PagesInProcess, closes: bool
 ) -> None:
     opened(pages, "ended")
     session = "session 1"
-    show_end = Collaborators.of(pages.kernel).show_end
     if closes:
         pages.store.close()
     else:
         session = "session 2"
         other = View(page="page 2", path="other.ipynb", client=session)
         pages.send(other, other.hello())
-    show_end(request(session), END)
+
+    pages.show_end(request(session), **END)
     assert not pages.view.of_type("ended")

@@ -1,0 +1,244 @@
+"""A kernel and its pages in this process: a `View` answers each message of the kernel at once.
+
+Only the part of ipykernel that the store uses is imitated. The wiring to a real kernel is shown in
+the tests of the tier `kernel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Thread, Timer
+from time import monotonic, sleep
+from types import SimpleNamespace
+from typing import Any
+
+import comm
+import pytest
+
+from jp_nb.notebook.collaborators import Collaborators
+from jp_nb.notebook.front_end import KernelNotebook
+from jp_nb.notebook.page import notebook_storage
+from jp_nb.notebook.page.live_store import LiveStore
+from jp_nb.notebook.page.notebook_storage import PageStorage
+from jp_nb.notebook.running_cells import RunningCells
+from jp_nb.record.clock import utc_now
+from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.status import TurnCounts
+from tests.kit.records import new_event
+from tests.support.scripted_page import View
+
+PATIENCE = 20.0
+RESEND_S = 0.1
+
+
+class _FakeKernel:
+    """The part of ipykernel's that the store uses."""
+
+    _allow_stdin = True
+
+    def _publish_status(self, *args: Any) -> None: ...
+
+    def __init__(self) -> None:
+        self.control_handlers: dict[str, Any] = {}
+        self.control_thread = object()
+
+    def get_parent(self, channel: str) -> dict[str, Any]:
+        return {"header": {"msg_id": "r"}, "metadata": {"cellId": "c"}, "content": {"code": "1"}}
+
+
+class _FakeComm:
+    """A comm whose messages go to `hear`."""
+
+    def __init__(
+        self, hear: Callable[[dict[str, Any]], None], *, comm_id: str, data: dict[str, Any]
+    ) -> None:
+        self.comm_id = comm_id
+        self._hear = hear
+        self.opening = data
+
+    def send(self, data: dict[str, Any]) -> None:
+        self._hear(json.loads(json.dumps(data)))
+
+    def on_msg(self, receive: Callable[[Any], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PagesInProcess:
+    """A kernel whose pages are `views`, and the record that it keeps.
+
+    Attributes:
+        views: The pages; each answers while it is awake.
+        opened: The document and its store, once `begin` was called.
+    """
+
+    opened: Any
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.views = [View()]
+        self.kernel = _FakeKernel()
+        self.home: Any = None
+        self._comm: _FakeComm | None = None
+        self._listeners: list[Callable[[dict[str, Any]], None]] = []
+        patch.setattr(comm, "create_comm", self._create)
+        patch.setattr(notebook_storage, "LiveStore", partial(LiveStore, resend=RESEND_S))
+
+    @property
+    def view(self) -> View:
+        """The first page."""
+        return self.views[0]
+
+    @property
+    def store(self) -> Any:
+        """The store that keeps the record in the pages."""
+        store = self.opened.store
+        assert isinstance(store, LiveStore)
+        return store
+
+    @property
+    def document(self) -> Any:
+        """The record of the kernel."""
+        return self.opened.document
+
+    def begin(self, timeout: float = PATIENCE) -> str:
+        """Open the notebook as `%load_ext` does; return where its record is kept."""
+        found = notebook_storage.find_storage(
+            SimpleNamespace(kernel=self.kernel, user_ns={}), timeout=timeout
+        )
+        assert isinstance(found, PageStorage)
+        self.home = found
+        self.opened = found.open()
+        self.document.conversation.on_change = self.store.changed
+        return self.store.location
+
+    def reopen(self) -> str:
+        """Load the extension again in the same kernel."""
+        self.store.close()
+        return self.begin()
+
+    def say(self, text: str, answer: str = "Yes.") -> None:
+        """Append a turn from another thread, as the agent does."""
+
+        def turn() -> None:
+            stream = self.document.conversation
+            stream.start_turn(new_event("chat_request", content=text))
+            stream.append(new_event("chat_response", message=answer))
+
+        in_thread(turn)
+
+    def new(self) -> None:
+        """Begin another conversation, as `%jp new` does."""
+        document = self.document
+        taken = document.ids()
+        document.archive_active()
+        document.conversation = ConversationStream.new(clock=utc_now, made="live", taken_ids=taken)
+        document.conversation.on_change = self.store.changed
+        self.store.replaced()
+
+    def flush(self, timeout: float = PATIENCE) -> bool:
+        """Wait until the page has every entry; return False if it does not get them in time."""
+        return self.store.flush(timeout)
+
+    def tell(self, *texts: str) -> None:
+        """Append a turn for each text, and wait until the page has them."""
+        for text in texts:
+            self.say(text)
+        assert self.flush()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until `condition` holds: the store's thread needs a moment."""
+        ends = monotonic() + PATIENCE
+        while not condition():
+            assert monotonic() < ends, "the pages did not get there in time"
+            sleep(0.005)
+
+    def stays_silent(self) -> bool:
+        """Return True if the page gets nothing for a while."""
+        sleep(3 * RESEND_S)
+        return not self.view.received
+
+    def send(self, view: View, data: dict[str, Any]) -> None:
+        """Have `view` send a message, on the control channel."""
+        self.post({"v": view.protocol, "page": view.page, **json.loads(json.dumps(data))})
+
+    def post(self, data: Any) -> None:
+        """Send `data`, of any type, to the kernel, as a script in a page can."""
+        assert self._comm is not None
+        content = {"comm_id": self._comm.comm_id, "data": data}
+        self.kernel.control_handlers["comm_msg"](None, None, {"content": content})
+
+    def listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
+        """Call `hear` with each message of the kernel, before the pages get it."""
+        self._listeners.append(hear)
+
+    # --- cells and turns ---------------------------------------------------------------------
+
+    def run_cell(self, request: Mapping[str, Any], name: str, data: Mapping[str, str]) -> None:
+        """Start the cell of `request`, which displays `data` with the display id `name`."""
+        self.start_cell(request)
+        self._cells.set_output(request, name, data, {})
+
+    def start_cell(self, request: Mapping[str, Any]) -> None:
+        """Start the cell of `request`."""
+        self._cells("busy", "shell", request)
+
+    def end_cell(self, request: Mapping[str, Any]) -> None:
+        """End the cell of `request`."""
+        self._cells("idle", "shell", request)
+
+    def list_unseen(self) -> list[str]:
+        """Return the ids of the requests whose outputs no page has shown."""
+        found: list[str] = []
+        self._cells.for_each_unseen(lambda cell: found.append(cell.request["header"]["msg_id"]))
+        return found
+
+    def find_input(self, request: Mapping[str, Any]) -> bool | None:
+        """Ask the pages for an input box of the cell of `request`; None if none can tell."""
+        return Collaborators.of(self.kernel).find_input(request)
+
+    def show_end(self, request: Mapping[str, Any], **counts: int) -> None:
+        """Show the end of a turn in the cell of `request`, with these `counts`."""
+        Collaborators.of(self.kernel).show_end(request, TurnCounts(**counts))
+
+    def look(self, *executed: Any) -> Any:
+        """Return the cells that a tool gets. The kernel itself knows those in `executed`."""
+        shell = SimpleNamespace(user_ns={})
+        return asyncio.run(KernelNotebook(shell, self.store, executed).cells())
+
+    @property
+    def _cells(self) -> Any:
+        cells = RunningCells.of(self.kernel)
+        assert cells is not None
+        return cells
+
+    # --- what the store uses -----------------------------------------------------------------
+
+    def _create(self, *, target_name: str, comm_id: str, data: dict[str, Any]) -> _FakeComm:
+        assert target_name == "jp_nb.document"
+        self._comm = _FakeComm(self._hear, comm_id=comm_id, data=data)
+        for view in self.views:
+            if view.awake and not view.adopts:
+                self.send(view, view.hello())
+        return self._comm
+
+    def _hear(self, data: dict[str, Any]) -> None:
+        for hear in self._listeners:
+            hear(data)
+
+        for view in self.views:
+            is_for_it = view.awake and data["path"] == view.path
+            if is_for_it and (reply := view.answer(data)):
+                if view.slow:
+                    Timer(view.slow, self.send, (view, reply)).start()
+                else:
+                    self.send(view, reply)
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Run `work` in a thread, to its end."""
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
