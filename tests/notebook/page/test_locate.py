@@ -6,16 +6,47 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.notebook_storage import HeadlessStorage, begin_headless, find_storage
-from jp_nb.notebook.page.surroundings import find_executed_path, find_path_in_arguments
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document, get_conversation_id
+from tests.kit.front_ends import find_notebook
+from tests.kit.hosts import open_document
 
+
+class Runner:
+    """A kernel that a runner started: its cells cannot ask a user."""
+
+    _allow_stdin = False
+
+
+def find(**parameters: Any) -> Any:
+    """Return the notebook that a runner executes."""
+    return find_notebook(Runner(), **parameters)
+
+
+OpenNotebook = Callable[..., Any]
+
+
+@pytest.fixture
+def open_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenNotebook:
+    """Return a function that opens a notebook with the record `jp`, or a text, as a runner does."""
+
+    def open_as_runner(jp: Any = None, *, text: str | None = None, **options: Any) -> Any:
+        if text is None:
+            text = json.dumps({"cells": [], "metadata": {"jp": jp}})
+        path = tmp_path / "n.ipynb"
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.setenv("JP_NB_PATH", str(path))
+        return find().open(**options)
+
+    return open_as_runner
+
+
+READS_PARENT = "jp_nb.notebook.page.surroundings._read_parent_process"
 COMMAND_LINES: list[tuple[str, str | None]] = [
     ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
     ("python jupyter-nbconvert --execute a.ipynb --output b.ipynb", "a.ipynb"),
@@ -31,13 +62,17 @@ COMMAND_LINES: list[tuple[str, str | None]] = [
 ]
 
 
-def test_command_line_of_a_runner_names_the_notebook(tmp_path: Path) -> None:
+def test_command_line_of_a_runner_names_the_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JP_NB_PATH", raising=False)
     (tmp_path / "sub").mkdir()
     for name in ("a.ipynb", "b.ipynb", "sub/c.ipynb"):
         (tmp_path / name).touch()
     for arguments, expected in COMMAND_LINES:
-        found = find_path_in_arguments(arguments.split(), tmp_path)
-        assert found == (expected and (tmp_path / expected).resolve()), arguments
+        parent = arguments.split(), tmp_path
+        monkeypatch.setattr(READS_PARENT, lambda parent=parent: parent)
+        assert find().path == (expected and (tmp_path / expected).resolve()), arguments
 
 
 def test_explicit_path_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,22 +80,17 @@ def test_explicit_path_takes_precedence(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "b.ipynb").touch()
     parameters = {"PAPERMILL_INPUT_PATH": str(tmp_path / "b.ipynb")}
     monkeypatch.delenv("JP_NB_PATH", raising=False)
-    assert find_executed_path(parameters) == tmp_path / "b.ipynb"
+    assert find(**parameters).path == tmp_path / "b.ipynb"
     monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "a.ipynb"))
-    assert find_executed_path(parameters) == tmp_path / "a.ipynb"
+    assert find(**parameters).path == tmp_path / "a.ipynb"
     monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "gone.ipynb"))
-    assert find_executed_path(parameters) is None
+    assert find(**parameters).path is None
 
 
 def test_without_psutil_the_path_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
     monkeypatch.delenv("JP_NB_PATH", raising=False)
-    assert find_executed_path() is None
-
-
-def notebook(path: Path, jp: Any) -> Path:
-    path.write_text(json.dumps({"cells": [], "metadata": {"jp": jp}}), encoding="utf-8")
-    return path
+    assert find().path is None
 
 
 def conversation(identifier: str, made: str = "live", **more: Any) -> dict[str, Any]:
@@ -69,12 +99,12 @@ def conversation(identifier: str, made: str = "live", **more: Any) -> dict[str, 
     return {"conversation": head, "base_config": {}, "events": events, **more}
 
 
-def ids(document: Document) -> list[str]:
-    return [get_conversation_id(other) for other in document.others]
+def ids(document: Any) -> list[str]:
+    return [other["conversation"]["id"] for other in document.others]
 
 
 def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
-    tmp_path: Path,
+    open_notebook: OpenNotebook,
 ) -> None:
     others = [
         conversation("live-2"),
@@ -82,7 +112,7 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
         conversation("b", "imported"),
     ]
     jp = {"version": 1, **conversation("top", "headless"), "others": others, "signature": "s"}
-    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", jp)).open()
+    opened = open_notebook(jp)
     assert opened.document.conversation.head["made"] == "headless"
     assert len(opened.document.conversation) == 0
     assert ids(opened.document) == ["live-2", "b"]
@@ -90,34 +120,41 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
     assert (opened.store.location, opened.restored) == ("kept in this notebook", False)
 
 
-def test_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
+def test_live_conversation_at_the_top_is_kept(open_notebook: OpenNotebook) -> None:
     jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
-    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", jp)).open()
+    opened = open_notebook(jp)
     assert opened.document.others == [conversation("top", signature="s")]
     assert opened.document.extra == {"future": 1}
 
 
-def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = HeadlessStorage(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
-    assert home.open(continues=True).document.conversation.id == "top"
-    assert home.open(continues=True).restored
+def test_run_can_continue_the_conversation(
+    open_notebook: OpenNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = conversation("top", "headless")
+    opened = open_notebook(stored, continues=True)
+    assert (opened.document.conversation.id, opened.restored) == ("top", True)
     monkeypatch.setenv("JP_NB_CONTINUE", "1")
-    assert home.open().document.conversation.id == "top"
-    nowhere = HeadlessStorage(None).open(continues=True)
-    assert not nowhere.restored
-    assert "No conversation is continued" in nowhere.notices[0]
+    assert open_notebook(stored).document.conversation.id == "top"
+
+
+def test_run_of_an_unknown_notebook_continues_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JP_NB_PATH", raising=False)
+    monkeypatch.setattr(READS_PARENT, lambda: ([], Path.cwd()))
+    opened = find().open(continues=True)
+    assert not opened.restored
+    assert "No conversation is continued" in opened.notices[0]
 
 
 @pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
-def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> None:
-    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", damaged)).open()
+def test_damaged_record_is_kept_and_reported(open_notebook: OpenNotebook, damaged: Any) -> None:
+    opened = open_notebook(damaged)
     assert opened.document.others == [damaged]
     assert "It is kept, and a new conversation starts" in opened.notices[0]
     assert opened.store.location == "kept in this notebook"
 
 
-def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
-    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
+def test_run_with_a_newer_record_is_kept_in_memory(open_notebook: OpenNotebook) -> None:
+    opened = open_notebook({"version": 2})
     assert opened.store.location.startswith(
         "kept in memory only: jp.version: this record has version 2"
     )
@@ -125,21 +162,24 @@ def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
     assert not opened.store.flush(0)
 
 
-def test_unreadable_notebook_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "n.ipynb"
-    path.write_text("{")
-    assert "cannot be read" in HeadlessStorage(path).open().notices[0]
+def test_unreadable_notebook_is_reported(open_notebook: OpenNotebook) -> None:
+    assert "cannot be read" in open_notebook(text="{").notices[0]
 
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:
-    opened = find_storage(object()).open()
+    opened = find_notebook(None).open()
     assert opened.store.location == "kept in memory only: IPython in a terminal has no notebook"
 
 
-def test_conversations_begun_at_the_same_moment_have_different_ids() -> None:
-    moment = utc_now()
-    first = begin_headless(None, clock=lambda: moment)
-    assert begin_headless(first, clock=lambda: moment).conversation.id != first.conversation.id
+def test_conversations_begun_at_the_same_moment_have_different_ids(
+    open_notebook: OpenNotebook,
+) -> None:
+    def clock() -> datetime:
+        return datetime(2025, 1, 31, 9, tzinfo=UTC)
+
+    first = open_document(clock=clock).to_json()
+    second = open_notebook(first, clock=clock).document
+    assert second.conversation.id != first["conversation"]["id"]
 
 
 def test_modules_import_nothing_heavy() -> None:

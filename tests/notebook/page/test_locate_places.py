@@ -10,19 +10,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.commands import run_subcommand
-from jp_nb.notebook.host import NotebookHost
-from jp_nb.notebook.page import notebook_storage
-from jp_nb.notebook.page.surroundings import (
-    COLAB,
-    CONSOLE,
-    PLAIN_PAGE,
-    TERMINAL,
-    VS_CODE,
-    find_notebook_path,
-    find_surroundings,
-)
-from jp_nb.session.session import Session
+from tests.kit.front_ends import find_notebook, name_front_end
+from tests.kit.sessions import new_session, run_jp
 from tests.support.sessions import FakeShell
 
 VS_CODE_FILE = "__vsc_ipynb_file__"
@@ -56,7 +45,7 @@ class ColabKernel(Kernel):
 def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JPY_SESSION_NAME", "VSCODE_PID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(notebook_storage, "CONSOLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("jp_nb.notebook.page.notebook_storage.CONSOLE_TIMEOUT_S", 0.0)
 
 
 def test_place_is_named_by_kernel_variables_and_environment(
@@ -64,16 +53,16 @@ def test_place_is_named_by_kernel_variables_and_environment(
 ) -> None:
     cell = Kernel(cell_id="a")
     console = Kernel()
-    assert find_surroundings(None, {}) == TERMINAL
-    assert find_surroundings(console, {}) == CONSOLE
-    assert find_surroundings(cell, {}) == PLAIN_PAGE
-    assert find_surroundings(ColabKernel(cell_id="a"), {}) == COLAB
-    assert find_surroundings(cell, {VS_CODE_FILE: "talk.ipynb"}) == VS_CODE
-    assert find_surroundings(console, {VS_CODE_FILE: "talk.ipynb"}) == CONSOLE
+    assert name_front_end(None) == "IPython in a terminal"
+    assert name_front_end(console) == "a console or program"
+    assert name_front_end(cell) == "a page without the jp-nb extension"
+    assert name_front_end(ColabKernel(cell_id="a")) == "Google Colab"
+    assert name_front_end(cell, **{VS_CODE_FILE: "talk.ipynb"}) == "VS Code"
+    assert name_front_end(console, **{VS_CODE_FILE: "talk.ipynb"}) == "a console or program"
     monkeypatch.setenv("VSCODE_PID", "1")
-    assert find_surroundings(cell, {}) == VS_CODE
+    assert name_front_end(cell) == "VS Code"
     monkeypatch.setenv("JPY_SESSION_NAME", "talk.ipynb")
-    assert find_surroundings(console, {}) == PLAIN_PAGE
+    assert name_front_end(console) == "a page without the jp-nb extension"
 
 
 def test_path_of_the_notebook_is_taken_from_the_front_end(
@@ -81,27 +70,27 @@ def test_path_of_the_notebook_is_taken_from_the_front_end(
 ) -> None:
     path = tmp_path / "talk.ipynb"
     path.touch()
-    assert find_notebook_path({}) is None
-    assert find_notebook_path({VS_CODE_FILE: str(path)}) == path
-    assert find_notebook_path({VS_CODE_FILE: "talk.ipynb"}) is None
+    assert find_notebook(Kernel()).path is None
+    assert find_notebook(Kernel(), **{VS_CODE_FILE: str(path)}).path == path
+    assert find_notebook(Kernel(), **{VS_CODE_FILE: "talk.ipynb"}).path is None
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    assert find_notebook_path({}) == path
+    assert find_notebook(Kernel()).path == path
     path.unlink()
-    assert find_notebook_path({}) is None
+    assert find_notebook(Kernel()).path is None
 
 
 @pytest.fixture
-def load(folder: Path) -> Iterator[Callable[..., Session]]:
+def load(folder: Path) -> Iterator[Callable[..., Any]]:
     """Load the extension in a kernel."""
-    made: list[Session] = []
+    made: list[Any] = []
 
-    def load(kernel: Kernel) -> Session:
+    def load(kernel: Kernel) -> Any:
         shell = FakeShell()
         vars(shell)["kernel"] = kernel
         vars(shell)["events"] = SimpleNamespace(
             register=lambda *_: None, unregister=lambda *_: None
         )
-        made.append(Session(NotebookHost(shell)))
+        made.append(new_session(shell))
         return made[-1]
 
     yield load
@@ -109,14 +98,14 @@ def load(folder: Path) -> Iterator[Callable[..., Session]]:
         session.close()
 
 
-def run(session: Session, name: str, text: str = "") -> str:
+def run(session: Any, name: str, text: str = "") -> str:
     """Run a subcommand; return what it displays."""
-    host: Any = session.host
-    run_subcommand(host.shell, session, name, text)
-    return "\n".join(host.shell.shown)
+    shell = session.host.shell
+    run_jp(session, shell, f"{name} {text}")
+    return "\n".join(shell.shown)
 
 
-def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> None:
+def test_save_and_doctor_name_the_same_place(load: Callable[..., Any]) -> None:
     session = load(Kernel())
     assert session.format_status().endswith(f"new conversation · {IN_JOURNAL}")
     with pytest.raises(jp.StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
@@ -127,7 +116,7 @@ def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> No
 
 
 def test_conversation_is_in_memory_only_without_a_journal(
-    load: Callable[..., Session], folder: Path
+    load: Callable[..., Any], folder: Path
 ) -> None:
     with (folder / ".jp" / "config.toml").open("a") as file:
         file.write("[record]\njournal = false\n")
@@ -136,7 +125,7 @@ def test_conversation_is_in_memory_only_without_a_journal(
 
 
 def test_record_of_a_program_is_kept_by_the_program(
-    load: Callable[..., Session],
+    load: Callable[..., Any],
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -151,6 +140,6 @@ def test_record_of_a_program_is_kept_by_the_program(
     assert capsys.readouterr().out.endswith(f"{where}, at the end of the run\n")
 
 
-def test_unknown_conversation_cannot_be_resumed(load: Callable[..., Session]) -> None:
+def test_unknown_conversation_cannot_be_resumed(load: Callable[..., Any]) -> None:
     with pytest.raises(jp.UsageError, match="the journal has no conversation jp-c1x"):
         run(load(Kernel()), "resume", "jp-c1x")
