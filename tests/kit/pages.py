@@ -112,7 +112,7 @@ class PagesInProcess:
         self.home = found
         self.opened = found.open()
         self.document.conversation.on_change = self.store.changed
-        return self.store.location
+        return str(self.store.location)
 
     def reopen(self) -> str:
         """Load the extension again in the same kernel."""
@@ -140,7 +140,7 @@ class PagesInProcess:
 
     def flush(self, timeout: float = PATIENCE) -> bool:
         """Wait until the page has every entry; return False if it does not get them in time."""
-        return self.store.flush(timeout)
+        return bool(self.store.flush(timeout))
 
     def tell(self, *texts: str) -> None:
         """Append a turn for each text, and wait until the page has them."""

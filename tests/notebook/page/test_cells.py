@@ -50,8 +50,11 @@ def test_pieces_in_any_order_and_repeated_make_one_answer(pages: PagesInProcess)
 def test_answers_to_other_questions_and_incomplete_ones_are_ignored(pages: PagesInProcess) -> None:
     pages.begin()
     answer, piece = ask(pages)
+    second = View(page="page-2")
+    pages.send(second, second.hello())
     for fields in (
-        {"page": "another"},
+        {"page": "page-2"},
+        {"page": "unknown"},
         {"seq": piece["seq"] + 1},
         {"seq": str(piece["seq"])},
         {"i": 1, "of": 2},
