@@ -97,10 +97,10 @@ def read_hashes(claim: JsonValue) -> frozenset[str]:
 def make_claims(change: Change, source: ChangeSource | None) -> dict[str, JsonValue]:
     """Return the claims of a delta for `change` by `source`. None means no owner."""
     claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
-    return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
+    return dict.fromkeys([*change.unsets, *_iter_set_paths(ROOT, change.delta, ())], claim)
 
 
-def _set_paths(
+def _iter_set_paths(
     node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
 ) -> Iterator[str]:
     for key, value in delta.items():
@@ -111,7 +111,7 @@ def _set_paths(
         if isinstance(plain, dict) and plain:
             if _is_union(below):
                 yield format_path(keys)  # the whole union is claimed too
-            yield from _set_paths(below, plain, keys)
+            yield from _iter_set_paths(below, plain, keys)
         elif isinstance(plain, list) and not replaces and below and below.merge.items != "sequence":
             for item in plain:
                 name = get_identity(below, item)
@@ -138,7 +138,7 @@ class Claims:
         self._newest: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}
         self._below: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}  # at or below a path
         for step in steps:
-            for keys, claim in _claims_of(step):
+            for keys, claim in _iter_claims(step):
                 known = self._newest.get(keys)
                 place = -len(self._newest) if known is None else known[0][1]
                 ranked = self._newest[keys] = (step.number, place), claim
@@ -201,18 +201,18 @@ def revert_source(
     """
     back: list[tuple[PathKeys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
-        states = _states(steps, keys)
+        states = _list_states(steps, keys)
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
-    return _revert(steps[0].below, back)
+    return _make_revert(steps[0].below, back)
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
     """Return the revert of `value` at `path`, whoever set it; None if it has another value."""
     keys = parse_path(path)
 
-    states = _states(steps, keys)
+    states = _list_states(steps, keys)
     if states[-1].value != value:
         return None
 
@@ -222,17 +222,17 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
     if states[-1].value == value:  # unchanged since the beginning
         states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
 
-    return _revert(steps[0].below, [(keys, states[-1])])
+    return _make_revert(steps[0].below, [(keys, states[-1])])
 
 
-def _states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
+def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
     # The successive values of `keys`, without reverted ones. A change without a claim keeps the
     # owner.
-    states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
+    states = [_State(UNCLAIMED, _read_value(steps[0].after, keys))]
 
     for step in steps[1:]:
-        claims = [claim for path, claim in _claims_of(step) if paths_overlap(keys, path)]
-        value = _value(step.after, keys)
+        claims = [claim for path, claim in _iter_claims(step) if paths_overlap(keys, path)]
+        value = _read_value(step.after, keys)
         if not claims and value == states[-1].value:
             continue
         owner = claims[0] if claims else states[-1].owner
@@ -245,7 +245,7 @@ def _states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
     return states
 
 
-def _value(partial: Partial, keys: PathKeys) -> JsonValue:
+def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
     *above, key = keys
     node = node_at(above)
     if not isinstance(key, Element) or node is None or node.kind != "list":
@@ -255,7 +255,7 @@ def _value(partial: Partial, keys: PathKeys) -> JsonValue:
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
 
 
-def _claims_of(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
+def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
     # A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
     # leave half a model.
     claims = step.delta.claims if step.delta is not None else {}
@@ -269,14 +269,14 @@ def _claims_of(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
                 yield above, claim
 
 
-def _revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
+def _make_revert(below: Partial, back: Iterable[tuple[PathKeys, _State]]) -> Revert:
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
     uncovers: set[str] = set()
 
     for keys, state in back:
         claims[format_path(keys)] = state.owner
-        if state.value == _value(below, keys):
+        if state.value == _read_value(below, keys):
             uncovers.add(format_path(keys))
         elif state.value is not None:
             node = node_at(keys) or JSON

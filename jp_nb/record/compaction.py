@@ -175,7 +175,7 @@ def make_replacements(
         if treatment.without_reasoning:
             found |= {e.position: () for e in events if is_reasoning(e.entry)}
         if treatment.tool_calls is not None:
-            found |= _tool_calls(events, treatment.tool_calls)
+            found |= _replace_tool_calls(events, treatment.tool_calls)
 
     return found
 
@@ -235,7 +235,7 @@ def _select_per_turn(newest: Iterable[Compaction], count: int) -> list[Compactio
     return selected
 
 
-def _tool_calls(
+def _replace_tool_calls(
     events: Sequence[TurnEvent], policy: ToolCallPolicy
 ) -> dict[int, tuple[Entry, ...]]:
     found: dict[int, tuple[Entry, ...]] = {}

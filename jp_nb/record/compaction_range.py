@@ -71,16 +71,16 @@ class CompactionBounds:
         `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
         """
         if last.kind in ("turn", "duration"):
-            end = self._given_last(last)
+            end = self._find_last_turn(last)
         else:  # a number of kept turns
             end = self._last - int(last.amount)
 
         if first.kind != "duration":
-            return self._range(self._first(first), end)
+            return self._clip_range(self._find_first_turn(first), end)
 
         opened = next(filter(None, self._began), None)
-        begun = None if opened is None else self._turn_at(opened, first.amount)
-        return None if begun is None else self._range(begun + 1, end)
+        begun = None if opened is None else self._find_turn_at(opened, first.amount)
+        return None if begun is None else self._clip_range(begun + 1, end)
 
     def between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
@@ -94,16 +94,16 @@ class CompactionBounds:
         end = kept.last if kept is not None else self._end
 
         if first is not None and first.kind == "duration":
-            begun = self._turn_at(self._now, -first.amount)
+            begun = self._find_turn_at(self._now, -first.amount)
             begin = 0 if begun is None else begun + 1
         elif first is not None:
-            begin = self._first(first)
+            begin = self._find_first_turn(first)
 
         if last is None:
-            return self._range(begin, end)
-        return self._range(begin, self._given_last(last))
+            return self._clip_range(begin, end)
+        return self._clip_range(begin, self._find_last_turn(last))
 
-    def _range(self, first: int, last: int | None) -> TurnRange | None:
+    def _clip_range(self, first: int, last: int | None) -> TurnRange | None:
         if last is None:
             return None
         last = min(last, self._end)
@@ -111,15 +111,15 @@ class CompactionBounds:
 
     # --- one end -----------------------------------------------------------------------------
 
-    def _given_last(self, bound: TurnBound) -> int | None:
+    def _find_last_turn(self, bound: TurnBound) -> int | None:
         if bound.kind == "duration":
-            return self._turn_at(self._now, -bound.amount)
+            return self._find_turn_at(self._now, -bound.amount)
         if bound.kind == "last":
-            return self._first(bound)
+            return self._find_first_turn(bound)
         back = bound.kind == "from_end"
         return self._last - int(bound.amount) if back else int(bound.amount)
 
-    def _first(self, bound: TurnBound) -> int:
+    def _find_first_turn(self, bound: TurnBound) -> int:
         match bound.kind:
             case "last":
                 ends = (placed.effective.to_turn for placed in self._active)
@@ -129,7 +129,7 @@ class CompactionBounds:
             case _:
                 return int(bound.amount)
 
-    def _turn_at(self, moment: datetime, seconds: float) -> int | None:
+    def _find_turn_at(self, moment: datetime, seconds: float) -> int | None:
         try:
             moment += timedelta(seconds=seconds)
         except OverflowError:  # outside of the range of dates

@@ -87,10 +87,10 @@ def select_changes_before_first_turn(stream: ConversationStream) -> tuple[Config
 
 def select_changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the effective changes for the next turn."""
-    return tuple(delta for _, delta in _since_last_turn(stream))
+    return tuple(delta for _, delta in _list_since_last_turn(stream))
 
 
-def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
+def _list_since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
     entries = chain.from_iterable(turn.entries for turn in stream.turns())
     made = sum(isinstance(entry, ConfigDelta) for entry in entries)
     return [
@@ -109,13 +109,13 @@ def select_changes_for_rerun(
     turn, without the last `options` of them, before the `skipped` turns, and since the last turn.
     Changes by tools, and changes for other later turns, are not copied.
     """
-    ahead = _ahead_of(stream, number) if number else []
+    ahead = _list_ahead_of(stream, number) if number else []
     ahead = ahead[: max(len(ahead) - options, 0)]
-    later = chain.from_iterable(_ahead_of(stream, turn) for turn in skipped)
-    return [*ahead, *later, *_since_last_turn(stream)]
+    later = chain.from_iterable(_list_ahead_of(stream, turn) for turn in skipped)
+    return [*ahead, *later, *_list_since_last_turn(stream)]
 
 
-def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
+def _list_ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
     start = 0
     for turn in stream.turns():
         ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))

@@ -112,10 +112,10 @@ class Provenance:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
         calls = read_proposed_by(self.delta) if self.delta is not None else ()
-        return [call for call in calls if _proposes(call, keys)]
+        return [call for call in calls if _is_proposed_by(call, keys)]
 
 
-def _proposes(call: ProposedBy, keys: Sequence[str]) -> bool:
+def _is_proposed_by(call: ProposedBy, keys: Sequence[str]) -> bool:
     # An untrusted record may have invalid paths.
     paths = filter(None, map(try_parse_path, call.paths))
     return any(paths_overlap(path, keys) for path in paths)
@@ -274,7 +274,7 @@ class Projection:
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
             if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
-                base = self._without_model(base)
+                base = self._remove_model(base)
 
         return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
@@ -311,7 +311,7 @@ class Projection:
 
         after = apply_change(last.after, change, last.defaults, last.below)
         if untrusted and not self._may_select(last.after, after):
-            change = self._without_model(change)
+            change = self._remove_model(change)
             after = apply_change(last.after, change, last.defaults, last.below)
 
         return replace(unchanged, change=change, after=after)
@@ -332,7 +332,7 @@ class Projection:
         model = get_path(after, MODEL_PATH)
         return model == get_path(before, MODEL_PATH) or names_remote_model(model)
 
-    def _without_model(self, change: Change) -> Change:
+    def _remove_model(self, change: Change) -> Change:
         self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
         unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
         return Change(unset_path(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
@@ -382,7 +382,7 @@ class Projection:
 
     def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
-        found = tuple(_provider(step.after) for step in self._fold())
+        found = tuple(_read_provider(step.after) for step in self._fold())
         return found if self._trusted else UntrustedProviders(found)
 
     @property
@@ -449,7 +449,7 @@ def select_steps_since_reset(steps: Sequence[Step]) -> list[Step]:
     return [step for step in steps[start:] if not step.is_reverted]
 
 
-def _provider(partial: Partial) -> str:
+def _read_provider(partial: Partial) -> str:
     found = get_path(partial, MODEL_PATH)
     if isinstance(found, str):
         try:

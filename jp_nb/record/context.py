@@ -123,15 +123,15 @@ class RequestContext:
 
     def note_contents(self, attachments: Iterable[Attachment]) -> None:
         """Note the contents of the current `attachments`, and forget those that are not needed."""
-        for mark in self.contents.keys() - self._sent_attachments().keys():
+        for mark in self.contents.keys() - self._list_sent_attachments().keys():
             del self.contents[mark]
         self.contents.update((mark_attachment(each), each) for each in attachments)
 
     def missing_attachments(self) -> list[AttachmentMark]:
         """Return the attachments of earlier requests that this kernel has not read."""
-        return [mark for mark in self._sent_attachments() if mark not in self.contents]
+        return [mark for mark in self._list_sent_attachments() if mark not in self.contents]
 
-    def _sent_attachments(self) -> dict[AttachmentMark, None]:
+    def _list_sent_attachments(self) -> dict[AttachmentMark, None]:
         # Most heads have the same attachments as the one before.
         lists = {id(head.attachments): head.attachments for _, head in self.heads}
         return dict.fromkeys(chain.from_iterable(lists.values()))
@@ -171,7 +171,7 @@ class RequestContext:
         `images` are those of the conversation. `host` is that of its turn, if the entry has none.
         """
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
-            self.items.append(self._with_images(entry, provider, images))
+            self.items.append(self._make_item_with_images(entry, provider, images))
         elif isinstance(entry, VISIBLE):
             own_host = entry.metadata.get(HOST)
             if isinstance(own_host, str):
@@ -179,7 +179,7 @@ class RequestContext:
             item = ContextItem(entry, provider, is_bound=is_bound, host=host, is_vouched=is_vouched)
             self.items.append(item)
 
-    def _with_images(
+    def _make_item_with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
     ) -> ContextItem:
         shown = images.images_of(entry)

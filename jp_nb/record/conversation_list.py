@@ -217,7 +217,7 @@ def make_title(text: str) -> str:
     return f"{line[:MAX_TITLE_CHARS].rpartition(' ')[0] or line[:MAX_TITLE_CHARS]} …"
 
 
-def _first_request(entry: JsonValue) -> str:
+def _read_first_request(entry: JsonValue) -> str:
     for event in get_events(entry):
         match event:
             case {"type": "chat_request", "content": str(content)}:
@@ -237,9 +237,10 @@ def _read_info(
         and isinstance(as_object(entry).get("base_config", {}), dict)
     )
 
+    title = _read_text(head.get("title")) or make_title(first or _read_first_request(entry))
     return ConversationInfo(
         name,
-        title=_read_text(head.get("title")) or make_title(first or _first_request(entry)) or None,
+        title=title or None,
         turns=turns,
         made=_read_text(head.get("made")),
         parent=_read_text(parent.get("id")),

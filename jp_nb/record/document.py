@@ -191,7 +191,7 @@ class Document:
             number = value["broken"]
             raise StorageError("a segment is missing or was changed", place=f"jp.{number}")
 
-        conversation = _expect(value, "conversation", dict)
+        conversation = _get_of_type(value, "conversation", dict)
         if not isinstance(conversation.get("id"), str) or not conversation["id"]:
             raise StorageError("expected the conversation's id", place="jp.conversation.id")
 
@@ -199,12 +199,12 @@ class Document:
             ConversationStream(
                 conversation,
                 clock=clock,
-                base_config=_expect(value, "base_config", dict),
-                raw=_expect(value, "events", list),
+                base_config=_get_of_type(value, "base_config", dict),
+                raw=_get_of_type(value, "events", list),
                 new_id=new_id,
                 tolerant=tolerant,
             ),
-            list(_expect(value, "others", list)),
+            list(_get_of_type(value, "others", list)),
             {key: item for key, item in value.items() if key not in _OURS},
         )
 
@@ -239,7 +239,7 @@ class NewerVersionError(StorageError):
     """The record is in a newer or segmented form, so it is read-only."""
 
 
-def _expect(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
+def _get_of_type(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
     found = value.get(key, kind())
     if not isinstance(found, kind):
         wanted = "an object" if kind is dict else "a list"

@@ -55,16 +55,16 @@ class Entry(BaseModel):
         if self.is_type_first:
             raw = {"type": self.type, "timestamp": self.timestamp}
 
-        for name, key, default in _stored_fields(type(self)):
+        for name, key, default in _list_stored_fields(type(self)):
             if (value := getattr(self, name)) != default:
-                raw[key] = _plain(value)
+                raw[key] = _make_plain(value)
 
         for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
-                raw[name] = _plain(value)
+                raw[name] = _make_plain(value)
 
         if self.metadata:
-            raw["metadata"] = _plain(self.metadata)
+            raw["metadata"] = _make_plain(self.metadata)
         return raw
 
     def stamped(self, timestamp: str) -> Self:
@@ -80,7 +80,7 @@ _ALWAYS_STORED: Final = object()
 
 
 @cache
-def _stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
+def _list_stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
     """Return the name, the key, and the default, which is not stored, of the fields of `kind`."""
     found = []
 
@@ -108,17 +108,17 @@ class Part(BaseModel):
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if field.is_required() or value != field.default:
-                raw[name] = _plain(value)
-        return raw | {name: _plain(value) for name, value in (self.model_extra or {}).items()}
+                raw[name] = _make_plain(value)
+        return raw | {name: _make_plain(value) for name, value in (self.model_extra or {}).items()}
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     if isinstance(value, str):  # most fields
         return value
     if isinstance(value, Part):
         return value.to_raw()
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_make_plain(item) for item in value]
     return copy_json(value) if isinstance(value, dict | list) else value
 
 
@@ -494,7 +494,7 @@ NON_CONFIG_KEYS = frozenset(
 
 
 @cache
-def _unknown() -> Unknown:  # one shared view: making one builds pydantic's validator
+def _get_unknown() -> Unknown:  # one shared view: making one builds pydantic's validator
     return Unknown()
 
 
@@ -515,7 +515,7 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
 
     # A change with an unknown operation cannot be applied.
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
-        return _unknown()
+        return _get_unknown()
 
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
@@ -524,7 +524,7 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     payload = {key: value for key, value in raw.items() if key not in LINKS}
 
     if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
-        payload["content"] = _text_of(content)
+        payload["content"] = _join_texts(content)
     elif model is InquiryResponse:
         payload = normalize_response(payload)
     elif model is ConfigDelta or model is Compaction:
@@ -560,12 +560,12 @@ def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
             payload["delta"] = {key: payload.pop(key) for key in keys}
 
 
-def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
+def _join_texts(content: list[JsonValue] | dict[str, JsonValue]) -> str:
     # The content may be a list of parts or a reference.
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(map(_text_of_part, parts))
+    return "\n".join(map(_read_text, parts))
 
 
-def _text_of_part(part: JsonValue) -> str:
+def _read_text(part: JsonValue) -> str:
     text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)

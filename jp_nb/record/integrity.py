@@ -148,7 +148,7 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     If the last turn `resumes`, its tool calls without a response stay open.
     """
     # Providers accept no response before the first request.
-    first = _first_request(items) or 0
+    first = _find_first_request(items) or 0
     before = [x for x in items[:first] if isinstance(x.entry, TurnStart) or not x.is_event]
     kept: list[Item] = []
     turn: list[Item] = []  # ids may repeat in a later turn, so each turn is paired separately
@@ -167,10 +167,10 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
     kept[end:] = [item for item in kept[end:] if not isinstance(item.entry, TurnStart)]
 
-    return _one_turn_start_first(kept)
+    return _put_one_turn_start_first(kept)
 
 
-def _first_request(items: Sequence[Item]) -> int | None:
+def _find_first_request(items: Sequence[Item]) -> int | None:
     return next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
 
 
@@ -220,11 +220,11 @@ def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> b
     return False
 
 
-def _one_turn_start_first(items: list[Item]) -> list[Item]:
+def _put_one_turn_start_first(items: list[Item]) -> list[Item]:
     if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
         return items
 
-    request = _first_request(items)
+    request = _find_first_request(items)
     starts = [i for i, item in enumerate(items[:request]) if isinstance(item.entry, TurnStart)]
 
     if starts:

@@ -185,7 +185,7 @@ def find_interrupted_turn(
 
     calls = tuple(list_open_calls(stream, progress))
     is_silent = is_unanswered(turn)
-    numbers = _reverted_changes(stream) if is_silent else []
+    numbers = _list_reverted_changes(stream) if is_silent else []
     own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
     finished = _find_finished_calls(turn) if calls else []
 
@@ -210,7 +210,7 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
 
-def _reverted_changes(stream: ConversationStream) -> list[int]:
+def _list_reverted_changes(stream: ConversationStream) -> list[int]:
     """Return the numbers of the changes that the mark of the last turn reverts."""
     number = len(stream.deltas)
 

@@ -51,11 +51,11 @@ def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> 
     (2**53 + 1 becomes 2**53), and the content of an entry never changes otherwise.
     """
     return len(events) >= len(beginning) and all(
-        _identity(a) == _identity(b) for a, b in zip(events, beginning, strict=False)
+        _make_identity(a) == _make_identity(b) for a, b in zip(events, beginning, strict=False)
     )
 
 
-def _identity(event: JsonValue) -> list[JsonValue]:
+def _make_identity(event: JsonValue) -> list[JsonValue]:
     if not isinstance(event, dict):
         return []
     return [event.get(key) for key in ("type", "timestamp", "id")]
@@ -73,11 +73,11 @@ def contains_conversation(entry: JsonValue, other: JsonValue) -> bool:
 
 def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Return the conversations of `entries` that no conversation of `document` covers."""
-    known = set(chain.from_iterable(map(_beginnings, get_conversations(document))))
-    return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
+    known = set(chain.from_iterable(map(_iter_beginnings, get_conversations(document))))
+    return [entry for entry in entries if deque(_iter_beginnings(entry), 1).pop() not in known]
 
 
-def _beginnings(entry: JsonValue) -> Iterator[bytes]:
+def _iter_beginnings(entry: JsonValue) -> Iterator[bytes]:
     """Yield a digest of each beginning of the conversation `entry`, the whole conversation last.
 
     Two conversations with a common digest have the same beginning. An untrusted notebook may have
@@ -85,18 +85,18 @@ def _beginnings(entry: JsonValue) -> Iterator[bytes]:
     """
     identifier = get_conversation_id(entry)
     if not identifier:
-        yield _digest(entry)
+        yield _compute_digest(entry)
         return
 
-    so_far = _digest(identifier)
+    so_far = _compute_digest(identifier)
     yield so_far
 
     for event in get_events(entry):
-        so_far = sha256(so_far + _digest(_identity(event))).digest()
+        so_far = sha256(so_far + _compute_digest(_make_identity(event))).digest()
         yield so_far
 
 
-def _digest(value: JsonValue) -> bytes:
+def _compute_digest(value: JsonValue) -> bytes:
     return sha256(canonical_json(value).encode("ascii")).digest()
 
 
@@ -118,7 +118,7 @@ def merge_records(
             return stored
         case "damaged":
             lost: list[JsonValue] = [] if stored in get_others(carried) else [stored]
-            return _with_others(carried, lost)
+            return _add_others(carried, lost)
 
     assert isinstance(stored, dict)
     seen_counts = seen or {}
@@ -135,7 +135,7 @@ def merge_records(
     # A later release may add keys without a new version.
     unknown_keys = {key: item for key, item in stored.items() if key not in DOCUMENT_KEYS}
 
-    return _with_others(unknown_keys | carried, kept)
+    return _add_others(unknown_keys | carried, kept)
 
 
 def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonValue]) -> bool:
@@ -164,7 +164,7 @@ def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
     return isinstance(length, int) and length >= len(get_events(entry))
 
 
-def _with_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
+def _add_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
     return {**document, "others": get_others(document) + added} if added else document
 
 
@@ -278,8 +278,8 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     reports both.
     """
     merged = read_segments(metadata) if RECORD_KEY in metadata else None
-    for _, state in _carriers(metadata):
-        if (document := _document(state)) is not None:
+    for _, state in _iter_carriers(metadata):
+        if (document := _read_document(state)) is not None:
             seen = state.get("seen")
             seen_counts = seen if isinstance(seen, dict) else None
             merged = merge_records(merged, document, seen_counts)
@@ -288,7 +288,7 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
 
 def find_unreadable_carriers(metadata: Mapping[str, Any]) -> list[JsonValue]:
     """Return the states of damaged carriers, which `lift_carrier` does not move."""
-    return [state for _, state in _carriers(metadata) if _document(state) is None]
+    return [state for _, state in _iter_carriers(metadata) if _read_document(state) is None]
 
 
 def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
@@ -300,7 +300,7 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     if RECORD_KEY in metadata and find_shape(read_segments(metadata)) == "newer":
         return False
 
-    found = [key for key, state in _carriers(metadata) if _document(state) is not None]
+    found = [key for key, state in _iter_carriers(metadata) if _read_document(state) is not None]
     if not found:
         return False
 
@@ -317,7 +317,7 @@ def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
     return True
 
 
-def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
+def _iter_carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
     value: Any = metadata
     for key in (WIDGETS, WIDGET_STATE, "state"):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -332,7 +332,7 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
             yield str(key), state
 
 
-def _document(state: JsonObject) -> JsonObject | None:
+def _read_document(state: JsonObject) -> JsonObject | None:
     head = state.get("jp")
     if not isinstance(head, dict):
         return None

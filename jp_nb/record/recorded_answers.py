@@ -40,13 +40,13 @@ class _Formatter:
     def __init__(self, answer_type: JsonValue) -> None:
         kind = as_object(answer_type)
         self._labels: dict[str, str] = {}
-        for option in _objects(kind.get("options")):
+        for option in _list_objects(kind.get("options")):
             label = option.get("label")
             if isinstance(label, str) and label.strip() and "value" in option:
                 # As JSON: `true` and 1 are different values.
                 self._labels[sorted_json(option["value"])] = label
 
-        self._fields = {str(field.get("id")): field for field in _objects(kind.get("fields"))}
+        self._fields = {str(field.get("id")): field for field in _list_objects(kind.get("fields"))}
         self._is_form = kind.get("type") == "form" or isinstance(kind.get("fields"), list)
         self._yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
         self._no_answer = CONFIRMED_ANSWER if self._is_form and kind.get("fields") == [] else EMPTY
@@ -82,7 +82,7 @@ class _Formatter:
         return f"{title}: {_Formatter(field.get('answer_type')).format(answer, levels)}"
 
 
-def _objects(value: JsonValue) -> list[JsonObject]:
+def _list_objects(value: JsonValue) -> list[JsonObject]:
     if not isinstance(value, list):
         return []
     return [each for each in value if isinstance(each, dict)]

@@ -69,7 +69,7 @@ def restore_shape(raw: JsonObject) -> JsonObject:
 
 def _find_shapes(values: Mapping[str, JsonValue]) -> JsonObject:
     return {
-        name: _empty_texts(value)
+        name: _remove_texts(value)
         for name, value in values.items()
         if not is_deeper(value, MAX_STORED_LEVELS - 2) and not _is_preserved(value)
     }
@@ -94,14 +94,14 @@ def _is_preserved(value: JsonValue) -> bool:
     return True
 
 
-def _empty_texts(value: JsonValue) -> JsonValue:
+def _remove_texts(value: JsonValue) -> JsonValue:
     match value:
         case str():
             return ""
         case list():
-            return [_empty_texts(each) for each in value]
+            return [_remove_texts(each) for each in value]
         case dict():
-            return {key: _empty_texts(each) for key, each in value.items()}
+            return {key: _remove_texts(each) for key, each in value.items()}
     return value
 
 

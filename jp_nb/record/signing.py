@@ -98,7 +98,7 @@ class Signer:
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def digest(self) -> bytes:
-        """Return the hash without the key: the result of `_digest_of`."""
+        """Return the hash without the key: the result of `_compute_digest`."""
         return self._hash.digest()
 
     def _add_lines(self, *values: Any) -> None:
@@ -111,7 +111,7 @@ def _encode_lines(*values: Any) -> bytes:
     return "".join(f"{canonical_json(value)}\n" for value in values).encode("ascii")
 
 
-def _digest_of(stream: ConversationStream) -> bytes:
+def _compute_digest(stream: ConversationStream) -> bytes:
     lines = _encode_lines(_PURPOSE, stream.id, stream.base_config, *stream.raw)
     return sha256(lines).digest()
 
@@ -257,7 +257,7 @@ class Trust:
                 if signer is not None and signer.is_current(left):
                     self._left_states.add(signer.digest())
                 else:
-                    self._left_states.add(_digest_of(left))
+                    self._left_states.add(_compute_digest(left))
 
         self._adopt(is_local=is_local)
         self.sign()
@@ -306,7 +306,7 @@ class Trust:
 
     def _find_untrusted_reason(self) -> str | None:
         try:
-            if self._left_states and (found := _digest_of(self._stream)) in self._left_states:
+            if self._left_states and (found := _compute_digest(self._stream)) in self._left_states:
                 self._left_states.discard(found)
                 return None  # it is as trusted as when this process left it
 

@@ -345,7 +345,7 @@ class ConversationStream:
         for entry in entries:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             self._add_id(None)
-            self._keep(self._linked(stamped, len(self.raw)), stamped)
+            self._keep(self._add_links(stamped, len(self.raw)), stamped)
             self._made_here.add(self.event_id(len(self.raw) - 1))
 
         if self.on_change is not None:
@@ -359,7 +359,7 @@ class ConversationStream:
             moment = self._clock.at(len(self.raw), last)
         return format_timestamp(moment)
 
-    def _linked(self, entry: Entry, index: int) -> RawEntry:
+    def _add_links(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self.event_id(index)}
         # A request without a unique stored id cannot be referenced.
         if entry.type in LINKABLE and self._request and self._index_of(self._request) is not None:
@@ -488,5 +488,5 @@ class ConversationStream:
         self._ids = [item.event_id for item in items]
         self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
         for index, (entry, raw, _) in enumerate(items):
-            stored = self._linked(entry, index) if raw is None else raw
+            stored = self._add_links(entry, index) if raw is None else raw
             self._keep(stored, entry)

@@ -236,12 +236,12 @@ class Turn:
     @property
     def request(self) -> str:
         """Text of the request."""
-        return "\n\n".join(x.content for x in self._parts(TurnText) if x.by_person)
+        return "\n\n".join(x.content for x in self._select_parts(TurnText) if x.by_person)
 
     @property
     def text(self) -> str:
         """Full text of the model's answer."""
-        return "\n\n".join(x.content for x in self._parts(TurnText) if not x.by_person)
+        return "\n\n".join(x.content for x in self._select_parts(TurnText) if not x.by_person)
 
     @property
     def data(self) -> Any:
@@ -255,7 +255,7 @@ class Turn:
     @property
     def json(self) -> JsonValue:
         """The structured answer as JSON, as the model returned it; None if there is none."""
-        found = self._parts(StructuredData)
+        found = self._select_parts(StructuredData)
         return found[-1].data if found else None
 
     @property
@@ -264,19 +264,19 @@ class Turn:
 
         Each has `name`, `arguments`, `content`, `is_error`, `images`, and `id`.
         """
-        return self._parts(ToolCall)
+        return self._select_parts(ToolCall)
 
     @property
     def inquiries(self) -> tuple[Inquiry, ...]:
         """The questions, in order. Each has `question`, `answer`, `outcome`, and `channel`."""
-        return self._parts(Inquiry)
+        return self._select_parts(Inquiry)
 
     @property
     def config_changes(self) -> tuple[ConfigChange, ...]:
         """The configuration changes. Each has `delta` and `unsets`."""
-        return self._parts(ConfigChange)
+        return self._select_parts(ConfigChange)
 
-    def _parts(self, kind: type[TurnPartT]) -> tuple[TurnPartT, ...]:
+    def _select_parts(self, kind: type[TurnPartT]) -> tuple[TurnPartT, ...]:
         return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
@@ -368,7 +368,7 @@ class _Reader:
                 self.parts.append(RejectedAnswer(content))
             case ChatRequest(content=content):
                 self._began = True
-                shown = self._shown_by(entry)
+                shown = self._find_images(entry)
                 self.images_of_request += shown.images
                 text = "\n".join([content, *shown.notes])
                 by = read_recorded_by(entry.metadata)
@@ -398,7 +398,7 @@ class _Reader:
             case ConfigDelta():
                 self._add_change(entry)
 
-    def _shown_by(self, entry: Entry) -> EntryImages:
+    def _find_images(self, entry: Entry) -> EntryImages:
         return NO_ENTRY_IMAGES if self._images is None else self._images.images_of(entry)
 
     def _add_change(self, entry: ConfigDelta) -> None:
@@ -428,7 +428,7 @@ class _Reader:
 
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
         asked = self.parts[place]
-        shown = self._shown_by(entry)
+        shown = self._find_images(entry)
 
         assert isinstance(asked, ToolCall)
 
