@@ -12,7 +12,7 @@ from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record import turn_view
 from jp_nb.record.change_marks import ProposedBy
-from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import KNOWN
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
@@ -71,6 +71,7 @@ REQUEST_VALUES: Mapping[str, type[Any]] = {
     "key_reference": provider.KeyReference,
     "context_item": ContextItem,
     "request_context": RequestContext,
+    "head_position": HeadPosition,
 }
 
 DISPLAY_EVENTS: Mapping[str, type[Any]] = {

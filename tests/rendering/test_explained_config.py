@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
-from tests.kit.records import new_event
+from tests.kit.records import new_event, record_value
+from tests.support.entries import proposal_metadata
 from tests.support.sessions import Notebook
 
-FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
-STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")
-GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
+FORM = record_value("proposal", "change_model", "call_1", ("user.name",), "person", "form")
+STDIN = record_value("proposal", "rename", "call_2", ("assistant.name",), "person", "stdin")
+GRANT = record_value("proposal", "tidy", "call_3", ("user.name",), "grant")
 
 
-def change_in_turn(notebook: Notebook, *calls: ProposedBy, **fields: Any) -> None:
+def change_in_turn(notebook: Notebook, *calls: Any, **fields: Any) -> None:
     """Add a change by tools to the last turn, as the agent does."""
     stream = notebook.session.document.conversation
     paths = [path for call in calls for path in call.paths]
     claims: Any = dict.fromkeys(paths)
     stream.append(
-        new_event("config_delta", claims=claims, metadata=make_proposal_metadata(calls), **fields)
+        new_event("config_delta", claims=claims, metadata=proposal_metadata(calls), **fields)
     )
 
 

@@ -8,11 +8,11 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.rendering.prompt_text import PromptSummary, format_without_form, summarize_prompt
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answer_type, form_end, new_prompt, unavailable
 from tests.kit.questions import answered as kit_answered
 from tests.kit.questions import not_answered as kit_not_answered
+from tests.kit.renderings import render
 
 STORES = [
     jp.Option(value="pg", label="Postgres"),
@@ -43,7 +43,7 @@ def not_answered(end: Any) -> Any:
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
 def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
     ends = (answered("rd"), answered({"selected": ["SQLite", "pg"], "custom": "files"}))
-    record = summarize_prompt(FORM, form_end((*ends, answered("because"), answered(3))))
+    record = render("prompt", FORM, form_end((*ends, answered("because"), answered(3))))
     assert record.plain == (
         "Assistant (asked by tool ask)\n"
         "Which store? → Redis\n"
@@ -83,12 +83,14 @@ def test_every_outcome_has_its_own_text() -> None:
     found = {}
     for words, end in ends.items():
         if is_kind(end, "unavailable"):
-            record = summarize_prompt(
-                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), end
+            record = render(
+                "prompt", new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), end
             )
         else:
-            record = summarize_prompt(
-                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), form_end((end,))
+            record = render(
+                "prompt",
+                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)),
+                form_end((end,)),
             )
         found[words] = record.plain.split("\n")[0].partition(" → ")[2]
     assert found == {w: w + (" (left blank on purpose)" if w == '""' else "") for w in ends}
@@ -96,7 +98,7 @@ def test_every_outcome_has_its_own_text() -> None:
 
 def test_outcome_of_a_whole_form_is_shown_for_each_question() -> None:
     for end, text in [("cancelled",) * 2, ("interrupted",) * 2, ("timed_out", "timed out")]:
-        record = summarize_prompt(FORM, not_answered(end))
+        record = render("prompt", FORM, not_answered(end))
         assert record.plain.count(f"→ {text}") == 4
         assert "◉" not in record.plain
         assert "☑" not in record.plain
@@ -104,7 +106,7 @@ def test_outcome_of_a_whole_form_is_shown_for_each_question() -> None:
 
 @pytest.mark.req("RPI-86")
 def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
-    assert format_without_form(FORM) == (
+    assert render("prompt_without_form", FORM) == (
         "Assistant (asked by tool ask)\n"
         "1. Which store?\n    ○ Postgres\n    ○ Redis\n    ○ SQLite\n"
         "2. Which extras?\n    ☐ Postgres\n    ☐ Redis\n    ☐ SQLite\n"
@@ -112,7 +114,7 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
         "4. How many?\n"
         "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
-    assert format_without_form(new_prompt("question_prompt", ONE)).split("\n")[:2] == [
+    assert render("prompt_without_form", new_prompt("question_prompt", ONE)).split("\n")[:2] == [
         "Which store?",
         "    ○ Postgres",
     ]
@@ -120,26 +122,29 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
 
 def test_single_choice_among_plain_values_is_one_line() -> None:
     bare = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["a", "b"]))
-    assert summarize_prompt(bare, answered("b")) == PromptSummary("Which? → b", "Which? → **b**")
+    chosen = render("prompt", bare, answered("b"))
+    assert (chosen.plain, chosen.markdown) == ("Which? → b", "Which? → **b**")
     worded = new_prompt("question_prompt", jp.Question.select("q", "Which?", STORES))
-    assert "    ○ Postgres\n    ◉ Redis" in summarize_prompt(worded, answered("rd")).plain
-    kept = summarize_prompt(worded, kit_answered("rd", "form", remember=True)).plain
+    assert "    ○ Postgres\n    ◉ Redis" in render("prompt", worded, answered("rd")).plain
+    kept = render("prompt", worded, kit_answered("rd", "form", remember=True)).plain
     assert kept.startswith("Which? → Redis, for this turn\n")
-    labelled = summarize_prompt(new_prompt("question_prompt", ONE), answered("rd")).plain
+    labelled = render("prompt", new_prompt("question_prompt", ONE), answered("rd")).plain
     assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
 
 
 @pytest.mark.req("RPI-35", "RPI-85")
 def test_custom_text_keeps_its_lines() -> None:
     own = "first\n  second\n\n- third"
-    record = summarize_prompt(
-        new_prompt("question_prompt", MANY), answered({"selected": ["pg"], "custom": own})
+    record = render(
+        "prompt", new_prompt("question_prompt", MANY), answered({"selected": ["pg"], "custom": own})
     )
     assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
     assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
     assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
-    prose = summarize_prompt(
-        new_prompt("form_prompt", (new_prompt("question_prompt", WHY),)), form_end((answered(own),))
+    prose = render(
+        "prompt",
+        new_prompt("form_prompt", (new_prompt("question_prompt", WHY),)),
+        form_end((answered(own),)),
     )
     assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
 
@@ -153,7 +158,7 @@ def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
         ),
     )
     answer: JsonValue = {"count": 3, "extras": ["rd"], "key": "hunter2"}
-    record = summarize_prompt(page, answered(answer))
+    record = render("prompt", page, answered(answer))
     assert "hunter2" not in record.plain + record.markdown
     assert record.plain.split("\n") == [
         "Set it up → 3 of 4 fields",
@@ -182,18 +187,18 @@ def test_choice_among_many_options_shows_the_picks_and_their_number(
     ]
     for question, answer, words in rows:
         with subtests.test(answer=answer):
-            record = summarize_prompt(new_prompt("question_prompt", question), answered(answer))
+            record = render("prompt", new_prompt("question_prompt", question), answered(answer))
             assert record.plain == f"Which? → {words}"
             assert record.markdown.count("column_") == record.plain.count("column_")
 
-    with_own = summarize_prompt(new_prompt("question_prompt", many), answered(own)).plain
+    with_own = render("prompt", new_prompt("question_prompt", many), answered(own)).plain
     assert with_own.split("\n") == ['Which? → column_3, "mine", 1 of 60', "    ✎ mine"]
 
 
 @pytest.mark.req("RPI-84", "RPI-89")
 def test_options_of_an_open_form_are_listed_up_to_a_number() -> None:
     many = jp.Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
-    lines = format_without_form(new_prompt("question_prompt", many)).split("\n")
+    lines = render("prompt_without_form", new_prompt("question_prompt", many)).split("\n")
     assert sum("☐" in line for line in lines) == 20
     assert lines[-2] == "    … 980 more options"
 
@@ -203,9 +208,9 @@ def test_question_without_an_answer_leaves_no_options(subtests: pytest.Subtests)
         with subtests.test(end=end):
             for question in (ONE, MANY):
                 page = new_prompt("question_prompt", question)
-                single = summarize_prompt(page, not_answered(end))
-                paged = summarize_prompt(
-                    new_prompt("form_prompt", (page,)), form_end((not_answered(end),))
+                single = render("prompt", page, not_answered(end))
+                paged = render(
+                    "prompt", new_prompt("form_prompt", (page,)), form_end((not_answered(end),))
                 )
                 assert "\n" not in single.plain + single.markdown
                 assert "\n" not in paged.plain + paged.markdown

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.rendering.markdown import make_code_block, make_code_span, sanitize_markdown
+from tests.kit.texts import write_text
 from tests.rendering.markdown_readers import (
     HTML,
     dangers,
     markdowns,
     renderings,
 )
+
+
+def sanitize(text: str, **options: Any) -> str:
+    return write_text("markdown", text, **options)
 
 
 @given(markdowns, markdowns, st.booleans())
@@ -40,13 +46,13 @@ def test_no_text_becomes_html_or_a_link_to_code(one: str, two: str, ours: bool) 
 
 
 def assert_safe(one: str, two: str, ours: bool) -> None:
-    pieces = [sanitize_markdown(one)]
+    pieces = [sanitize(one)]
     if ours:
         pieces += [
-            make_code_span(f"f({HTML} ` $$ \\\\] {HTML})"),
-            make_code_block(f"{HTML}\n```\n$$\n{HTML}"),
+            write_text("code_span", f"f({HTML} ` $$ \\\\] {HTML})"),
+            write_text("code_block", f"{HTML}\n```\n$$\n{HTML}"),
         ]
-    pieces.append(sanitize_markdown(two))
+    pieces.append(sanitize(two))
     assert dangers("\n\n".join(pieces)) == []
 
 
@@ -55,7 +61,7 @@ def assert_safe(one: str, two: str, ours: bool) -> None:
 @example("- ~~~ `x`")
 def test_text_does_not_affect_what_follows_it(text: str) -> None:
     marker = "The line after it."
-    for html in renderings(f"{sanitize_markdown(text)}\n\n---\n\n{marker}"):
+    for html in renderings(f"{write_text('markdown', text)}\n\n---\n\n{marker}"):
         assert f"<p>{marker}</p>" in html
 
 
@@ -74,7 +80,7 @@ def test_harmless_markdown_is_unchanged(subtests: pytest.Subtests) -> None:
         "1. Run:\n   ```sh\n   ls\n   ```\n2. Then:\n\n```python\na < b\n```",
     ]:
         with subtests.test(text=text):
-            assert sanitize_markdown(text) == text
+            assert sanitize(text) == text
 
 
 def test_dangerous_markdown_is_escaped(subtests: pytest.Subtests) -> None:
@@ -92,14 +98,14 @@ def test_dangerous_markdown_is_escaped(subtests: pytest.Subtests) -> None:
         ("a\u2028b\x1b[31m", "a\nb"),
     ]:
         with subtests.test(text=text):
-            assert sanitize_markdown(text) == safe
+            assert sanitize(text) == safe
 
 
 @given(st.text(alphabet="`~\n <>$\\ab|", max_size=30))
 def test_code_spans_and_blocks_contain_any_text(text: str) -> None:
     marker = "The line after it."
-    for piece in (make_code_span(text), make_code_block(text)):
-        assert "\n" not in make_code_span(text)
+    for piece in (write_text("code_span", text), write_text("code_block", text)):
+        assert "\n" not in write_text("code_span", text)
         for html in renderings(f"{piece}\n\n{marker}"):
             assert f"<p>{marker}</p>" in html
             assert "<pre" in html or "<code" in html
@@ -107,7 +113,7 @@ def test_code_spans_and_blocks_contain_any_text(text: str) -> None:
 
 def test_long_line_of_backticks_is_escaped_in_linear_time() -> None:
     text = "\\` `a` " * 20_000
-    assert len(sanitize_markdown(text)) >= len(text)
+    assert len(sanitize(text)) >= len(text)
 
 
 IMAGE = "https://x.org/p.png?d=1"
@@ -131,7 +137,7 @@ def test_image_becomes_a_link(subtests: pytest.Subtests) -> None:
         ("![x](https://x.org/a_(b).png)", "(image) [x](https://x.org/a_(b).png)"),
     ]:  # fmt: skip
         with subtests.test(text=text):
-            assert sanitize_markdown(text) == safe
+            assert sanitize(text) == safe
             assert dangers(safe) == []
 
 
@@ -139,7 +145,7 @@ def test_image_of_an_allowed_host_is_unchanged() -> None:
     hosts = {"x.org", "localhost:8080"}
     for url in (IMAGE, "HTTP://X.ORG", "http://localhost:8080/a"):
         for text in (f"![plot]({url})", f"[![plot]({url})](https://y.org)"):
-            assert sanitize_markdown(text, image_hosts=hosts) == text
+            assert sanitize(text, image_hosts=hosts) == text
 
 
 def test_similar_host_is_not_allowed(subtests: pytest.Subtests) -> None:
@@ -160,13 +166,15 @@ def test_similar_host_is_not_allowed(subtests: pytest.Subtests) -> None:
         "https://evil.x.org/",
     ]:
         with subtests.test(url=url):
-            shown = sanitize_markdown(f"![plot]({url})", image_hosts={"x.org", "localhost:8080"})
+            shown = write_text(
+                "markdown", f"![plot]({url})", image_hosts={"x.org", "localhost:8080"}
+            )
             assert dangers(shown) == []
 
 
 @given(markdowns)
 def test_text_with_allowed_hosts_is_safe(text: str) -> None:
-    assert dangers(sanitize_markdown(text, image_hosts={"allowed.org"})) == []
+    assert dangers(sanitize(text, image_hosts={"allowed.org"})) == []
 
 
 @pytest.mark.parametrize("fence", ["```mermaid", "~~~ Mermaid x", "``` \\mermaid", "- ```mermaid"])
@@ -175,6 +183,6 @@ def test_diagram_is_shown_as_code(fence: str) -> None:
     indentation = "  " if fence.startswith("-") else ""
     closing = fence.lstrip("- ")[:3]
     text = f"{fence}\n{indentation}</pre>{HTML}\n{indentation}{closing}"
-    shown = sanitize_markdown(text)
+    shown = sanitize(text)
     assert dangers(shown) == []
     assert "mermaid" in shown.lower()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
+from tests.kit.renderings import render
 
 
 def test_code_blocks_are_found_with_their_exact_text(subtests: pytest.Subtests) -> None:
@@ -33,22 +33,22 @@ def test_code_blocks_are_found_with_their_exact_text(subtests: pytest.Subtests) 
         ("```\n\u202ex\u200b \n```", [("", "\u202ex\u200b ")]),
     ]:
         with subtests.test(text=text):
-            assert find_code_blocks(text) == [CodeBlock(*block) for block in blocks]
+            assert render("code_blocks", text) == blocks
 
 
 @given(st.text(alphabet="`~> -1.\n\tx", max_size=60))
 def test_blocks_of_any_text_contain_only_its_characters(text: str) -> None:
-    for block in find_code_blocks(text):
-        assert block.text.replace("\n", "").strip("> \t") == "" or set(block.text) & set(text)
+    for _, code in render("code_blocks", text):
+        assert code.replace("\n", "").strip("> \t") == "" or set(code) & set(text)
 
 
 @given(st.text(max_size=80).filter(lambda x: "\r" not in x and "`" not in x))
 def test_fenced_text_is_found_unchanged(text: str) -> None:
-    assert find_code_blocks(f"a\n```python\n{text}\n```\nb") == [CodeBlock("python", text)]
+    assert render("code_blocks", f"a\n```python\n{text}\n```\nb") == [("python", text)]
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("line", ["`" * 50, "> " * 50, "- " * 50, "```", "~~~ x", "1. ", " "])
 def test_hostile_text_is_searched_in_linear_time(line: str) -> None:
-    find_code_blocks(line * 20_000)
-    find_code_blocks(f"{line}\n" * 100_000)
+    render("code_blocks", line * 20_000)
+    render("code_blocks", f"{line}\n" * 100_000)

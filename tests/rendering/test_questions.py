@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,19 +12,16 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompt_text import summarize_prompt
-from jp_nb.rendering.question_text import (
-    format_card_lines,
-    format_outcome,
-    make_question_card,
-    render_card,
-)
 from jp_nb.rendering.transcript import Transcript
 from tests.kit.questions import answered as kit_answered
 from tests.kit.questions import new_prompt
+from tests.kit.records import record_value
+from tests.kit.renderings import render
 from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import dangers
+
+question_outcome = partial(record_value, "question_outcome")
+"""The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 STORES = [
     jp.Option(value="pg", label="Postgres"),
@@ -38,9 +36,7 @@ def answered(value: JsonValue, *marks: Any) -> Any:
     return kit_answered(value, "form", marks=frozenset(marks))
 
 
-def shown(
-    question: jp.Question, outcome: QuestionOutcome, answer: JsonValue = None
-) -> dict[str, str]:
+def shown(question: jp.Question, outcome: Any, answer: JsonValue = None) -> dict[str, str]:
     transcript = Transcript()
     transcript.add(display_event("question_ends", "c", "ask", question, outcome, answer))
     return transcript.parts[-1].bundle()
@@ -54,12 +50,12 @@ def test_labels_and_custom_texts_are_safe() -> None:
     )
     answer: JsonValue = {"selected": [1], "custom": evil}
     for markdown in (
-        summarize_prompt(new_prompt("question_prompt", question), answered(answer)).markdown,
-        shown(question, QuestionOutcome("answered"), answer)["text/markdown"],
+        render("prompt", new_prompt("question_prompt", question), answered(answer)).markdown,
+        shown(question, question_outcome("answered"), answer)["text/markdown"],
     ):
         assert dangers(markdown) == []
         assert "\u202e" not in markdown
-    plain = summarize_prompt(new_prompt("question_prompt", question), answered(answer)).plain
+    plain = render("prompt", new_prompt("question_prompt", question), answered(answer)).plain
     assert [line[:5] for line in plain.split("\n")[1:]] == ["    ☑", "    │", "    │"]
 
 
@@ -68,7 +64,7 @@ def test_labels_and_custom_texts_are_safe() -> None:
 
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-88")
 def test_turn_shows_all_options_and_the_answer_in_the_order_of_selection() -> None:
-    bundle = shown(MANY, QuestionOutcome("answered", "form"), ["rd", "pg"])
+    bundle = shown(MANY, question_outcome("answered", "form"), ["rd", "pg"])
     assert bundle["text/plain"] == (
         "? Which extras? → Redis, Postgres\n    ☑ Postgres\n    ☑ Redis\n    ☐ SQLite"
     )
@@ -79,11 +75,11 @@ def test_turn_shows_all_options_and_the_answer_in_the_order_of_selection() -> No
 
 @pytest.mark.req("RPI-34", "HB-1")
 def test_turn_distinguishes_the_outcomes() -> None:
-    auto = QuestionOutcome("answered", marks=frozenset({"auto"}))
-    rows: list[tuple[QuestionOutcome, JsonValue, str]] = [
-        (QuestionOutcome("answered"), [], "→ none of these"),
-        (QuestionOutcome("declined"), None, "— not answered"),
-        (QuestionOutcome("cancelled"), None, "— no answer: cancelled"),
+    auto = question_outcome("answered", marks=frozenset({"auto"}))
+    rows: list[tuple[Any, JsonValue, str]] = [
+        (question_outcome("answered"), [], "→ none of these"),
+        (question_outcome("declined"), None, "— not answered"),
+        (question_outcome("cancelled"), None, "— no answer: cancelled"),
         (auto, ["pg"], "→ Postgres (chosen automatically)"),
     ]
     for outcome, answer, text in rows:
@@ -93,7 +89,7 @@ def test_turn_distinguishes_the_outcomes() -> None:
 
 
 def test_options_of_a_question_that_was_never_shown_are_not_listed() -> None:
-    text = shown(ONE, QuestionOutcome("unavailable"))["text/plain"]
+    text = shown(ONE, question_outcome("unavailable"))["text/plain"]
     assert text == "? Which store? — no answer: no user was available"
 
 
@@ -120,10 +116,10 @@ ANSWERS = JSON | st.fixed_dictionaries({"selected": JSON, "custom": JSON})
 @example({"type": "select"}, {"selected": [], "custom": None}, True)
 @example({"type": "form", "fields": []}, {}, True)
 def test_any_json_in_a_record_has_a_card(kind: Any, answer: Any, answered: bool) -> None:
-    card = make_question_card(kind, answer, answered=answered)
-    assert bool(card.words) is answered
-    assert dangers(render_card(card)) == []
-    assert not any("\n" in line for line in format_card_lines(card))
+    card = render("question_card", kind, answer, answered=answered)
+    assert bool(card["words"]) is answered
+    assert dangers(card["markdown"]) == []
+    assert not any("\n" in line for line in card["lines"])
 
 
 @pytest.mark.req("RPI-84", "RPI-90")
@@ -146,8 +142,8 @@ def test_readable_parts_of_a_damaged_record_are_shown(subtests: pytest.Subtests)
     ]  # fmt: skip
     for kind, answer, lines in rows:
         with subtests.test(kind=kind):
-            card = make_question_card(kind, answer, answered=True)
-            assert [card.words, *format_card_lines(card)] == lines
+            card = render("question_card", kind, answer)
+            assert [card["words"], *card["lines"]] == lines
 
 
 @given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | ONE_LINE)
@@ -156,20 +152,20 @@ def test_text_of_a_valid_answer_is_that_of_its_type(
 ) -> None:
     picked = values[:count]
     answer: JsonValue = picked if own is None else {"selected": picked, "custom": own}
-    card = make_question_card(MANY.answer_type.to_record(), answer, answered=True)
-    assert card.words == MANY.answer_type.format_answer(answer)
+    card = render("question_card", MANY.answer_type.to_record(), answer)
+    assert card["words"] == MANY.answer_type.format_answer(answer)
 
 
 @pytest.mark.parametrize(
     ("outcome", "shown"),
     [
-        (QuestionOutcome("answered", "answers"), "→ Yes (answers file)"),
-        (QuestionOutcome("declined", "answers"), "— not answered (answers file)"),
-        (QuestionOutcome("declined", "form", by="Ada"), "— not answered (by Ada)"),
-        (QuestionOutcome("timed_out", "form"), "— no answer: timed out"),
+        (question_outcome("answered", "answers"), "→ Yes (answers file)"),
+        (question_outcome("declined", "answers"), "— not answered (answers file)"),
+        (question_outcome("declined", "form", by="Ada"), "— not answered (by Ada)"),
+        (question_outcome("timed_out", "form"), "— no answer: timed out"),
     ],
 )
 def test_outcome_names_its_source_unless_the_user_answered_a_prompt(
-    outcome: QuestionOutcome, shown: str
+    outcome: Any, shown: str
 ) -> None:
-    assert format_outcome(outcome, "Yes") == shown
+    assert render("question_outcome", outcome, "Yes") == shown

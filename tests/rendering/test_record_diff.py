@@ -8,10 +8,8 @@ from unicodedata import category
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
-from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.record_diff import ComparedRecord, diff_records
+from tests.kit.hosts import open_document
+from tests.kit.renderings import render
 from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.record_strategies import damaged, json_values, records, texts
 
@@ -19,10 +17,12 @@ UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ENTRIES = records | st.lists(damaged, max_size=3)
 
 
-def compared(events: list[Any], title: str = "", others: Any = ()) -> ComparedRecord:
-    head = {"id": "x", "title": title}
-    stream = ConversationStream(head, clock=utc_now, raw=events, tolerant=True)
-    return ComparedRecord.of(Document(stream, list(others)))
+def compared(events: list[Any], title: str = "", others: Any = ()) -> Any:
+    head = {"id": "jp-c1", "made": "live", "title": title}
+    stored: Any = {"version": 1, "conversation": head, "base_config": {}, "events": events}
+    document = open_document(stored, tolerant=True)
+    document.others = list(others)
+    return render("compared_record", document)
 
 
 @example(one=[START, ASKED, called(), result(), SAID], two=[START, ASKED], title="", others=[])
@@ -32,8 +32,8 @@ def test_any_two_records_can_be_compared(
 ) -> None:
     before = compared(one, title, others)
     after = compared(two, title)
-    assert diff_records(before, before) == []
-    found = diff_records(before, after)
+    assert render("record_difference", before, before) == []
+    found = render("record_difference", before, after)
     assert not {category(char) for line in found for char in line} & UNSEEN
     assert bool(found) is (before != after)
-    assert bool(diff_records(after, before)) is bool(found)
+    assert bool(render("record_difference", after, before)) is bool(found)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jp_nb.rendering.report import make_note, make_table
+from tests.kit.renderings import render
 from tests.rendering.reports import HOSTILE, rendered
 
 
 def test_hostile_text_in_a_table_stays_in_its_cell() -> None:
-    markdown = make_table(("path", "value"), [("assistant.name", HOSTILE)]).markdown
+    markdown = render("table", ("path", "value"), [("assistant.name", HOSTILE)]).markdown
     row = markdown.splitlines()[-1]
     assert row.replace("\\|", "").count("|") == 3
     assert "\x1b" not in markdown
@@ -17,10 +17,10 @@ def test_hostile_text_in_a_table_stays_in_its_cell() -> None:
 
 def test_only_commands_of_a_note_become_code() -> None:
     text = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
-    assert rendered(make_note(text).markdown).strip() == (
+    assert rendered(render("note", text).markdown).strip() == (
         "<p><em>4 less; <code>%jp compact --undo</code> takes *that* back, "
         "`&lt;b&gt;` and `%jp log\x00` are text</em></p>"
     )
-    formula = rendered(make_note("$a `%jp undo` b$").markdown)
+    formula = rendered(render("note", "$a `%jp undo` b$").markdown)
     assert "<code>$a `%jp undo` b$</code>" in formula
-    assert "<img" not in rendered(make_note(f"`%jp log` {HOSTILE}").markdown)
+    assert "<img" not in rendered(render("note", f"`%jp log` {HOSTILE}").markdown)

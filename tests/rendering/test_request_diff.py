@@ -9,17 +9,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.providers import create_provider
-from jp_nb.record.context import HeadPosition
-from jp_nb.rendering.request_text import (
-    TracedRequest,
-    describe_shared_prefix,
-    render_request,
-    render_request_difference,
-)
-from jp_nb.rendering.text_diff import compare_values
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
 from tests.kit.records import new_event
+from tests.kit.renderings import render, trace_request
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -35,7 +28,6 @@ from tests.support.loopback import LoopbackServer, Reply
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
-NEAR = {"base_url": "http://127.0.0.1:1"}
 DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": ("anthropic", {}),
     "chat": ("openai", {}),
@@ -45,11 +37,9 @@ DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def traced(request: Any, name: str = "0.1", dialect: str = "chat") -> TracedRequest:
-    provider_name, settings = DIALECTS[dialect]
-    provider = create_provider(provider_name, NEAR | settings)
-    sent = provider.preview(request)
-    return TracedRequest(name, provider_name, request, sent, ("exact request",))
+def traced(request: Any, name: str = "0.1", dialect: str = "chat") -> Any:
+    provider, settings = DIALECTS[dialect]
+    return trace_request(request, provider, name=name, **settings)
 
 
 def test_difference_of_two_requests_is_listed_part_by_part() -> None:
@@ -65,7 +55,7 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         attachments=(request_value("attachment", "a.md", "text/plain", "A"),),
         tool_choice="none",
     )
-    text = render_request_difference(traced(before), traced(after, "1.1")).text
+    text = render("request_difference", traced(before), traced(after, "1.1")).text
     for part in (
         "request 0.1 → request 1.1",
         'model: "openai/test-model" → "openai/other"',
@@ -98,7 +88,7 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
     for before, after, shared in rows:
         one = traced(ask(user("Hello world."), **before))
         other = traced(ask(user("Hello world."), answer("Hi."), **after))
-        assert describe_shared_prefix(one, other).endswith(shared)
+        assert render("shared_prefix", one, other).endswith(shared)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -110,9 +100,9 @@ def test_appended_changes_are_messages(dialect: str) -> None:
     third = replace(second, system=("Be long.", "Be kind."))
     context = first.context
     context.note_contents([notes])
-    context.heads.append(HeadPosition(1, first.head))
+    context.heads.append(request_value("head_position", 1, first.head))
     before = traced(replace(second, context=context.until(3)), dialect=dialect)
-    context.heads.append(HeadPosition(3, second.head))
+    context.heads.append(request_value("head_position", 3, second.head))
     after = traced(third, "1.1", dialect)
     assert [message.role for message in after.messages] == [
         *("user", "assistant", "user"),
@@ -121,10 +111,10 @@ def test_appended_changes_are_messages(dialect: str) -> None:
     ]
     assert after.shown.system == ("Be short.",)
     assert not after.shown.attachments
-    text = render_request_difference(before, after).text
+    text = render("request_difference", before, after).text
     assert "messages: 6 identical, then 0 in 0.1 and 3 in 1.1" in text
     assert "shared prefix for a prompt cache: all of request 0.1" in text
-    report = render_request(after).text
+    report = render("request", after).text
     for row in (
         "4  attachment notes.md (appended)  Notes.",
         "5  instructions (appended)         These instructions replace all earlier ones: Be long.",
@@ -138,8 +128,8 @@ def test_appended_changes_are_messages(dialect: str) -> None:
 def test_content_of_requests_in_different_forms_is_compared() -> None:
     requests = [ask(*TALK[: 1 + 2 * n], system=("s",), tools=(WEATHER,)) for n in range(2)]
     for dialect in DIALECTS:
-        text = render_request_difference(
-            traced(requests[0]), traced(requests[1], "1.1", dialect)
+        text = render(
+            "request_difference", traced(requests[0]), traced(requests[1], "1.1", dialect)
         ).text
         assert "messages: 1 identical, then 0 in 0.1 and 2 in 1.1" in text
         assert "removed" not in text
@@ -149,13 +139,15 @@ def test_content_of_requests_in_different_forms_is_compared() -> None:
 
 def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None:
     request = ask(user("Hello."), answer("Hi."), user("More."), tools=(WEATHER, TODAY))
-    request.context.heads.append(HeadPosition(1, replace(request.head, tools=(WEATHER,))))
+    request.context.heads.append(
+        request_value("head_position", 1, replace(request.head, tools=(WEATHER,)))
+    )
     one = traced(request)
     other = traced(request, "1.1", "anthropic")
     assert "today" in str(one.shown.tools)
     assert "today" not in str(other.shown.tools)
-    assert "today" not in render_request_difference(one, other).text
-    assert render_request_difference(one, one).text.splitlines()[2] == "no differences"
+    assert "today" not in render("request_difference", one, other).text
+    assert render("request_difference", one, one).text.splitlines()[2] == "no differences"
 
 
 async def test_line_about_the_shared_beginning_agrees_with_the_notice(
@@ -172,18 +164,18 @@ async def test_line_about_the_shared_beginning_agrees_with_the_notice(
         await collect(provider, one)
         loss = (await collect(provider, other))[0]
         sent = [
-            TracedRequest(name, "anthropic", each, provider.preview(each), ())
+            trace_request(each, "anthropic", name=name, sent=provider.preview(each))
             for name, each in (("0.1", one), ("1.1", other))
         ]
         await provider.aclose()
     assert is_kind(loss, "prefix_loss")
-    assert describe_shared_prefix(*sent).endswith(
+    assert render("shared_prefix", *sent).endswith(
         f"{loss.kept} % of request 0.1; then {loss.part} differs"
     )
 
 
 def test_messages_with_different_images_differ() -> None:
-    def with_image(content: bytes) -> TracedRequest:
+    def with_image(content: bytes) -> Any:
         item = request_value(
             "context_item",
             new_event("tool_call_response", id="c", content="", is_error=False),
@@ -192,8 +184,8 @@ def test_messages_with_different_images_differ() -> None:
         )
         return traced(request_value("model_request", "m", request_value("request_context", [item])))
 
-    same = render_request_difference(with_image(b"1"), with_image(b"1")).text
-    other = render_request_difference(with_image(b"1"), with_image(b"2")).text
+    same = render("request_difference", with_image(b"1"), with_image(b"1")).text
+    other = render("request_difference", with_image(b"1"), with_image(b"2")).text
     assert "no differences" in same
     assert "messages: 0 identical" in other
 
@@ -201,7 +193,7 @@ def test_messages_with_different_images_differ() -> None:
 def test_long_difference_has_at_most_the_given_number_of_lines() -> None:
     old = "\n".join(f"old {n}" for n in range(30))
     new = "\n".join(f"new {n}" for n in range(30))
-    whole = compare_values("x", old, new, limit=1000)[1]
-    assert compare_values("x", old, new, limit=len(whole))[1] == whole
-    shown = compare_values("x", old, new, limit=10)[1]
+    whole = render("value_difference", old, new, limit=1000)
+    assert render("value_difference", old, new, limit=len(whole)) == whole
+    shown = render("value_difference", old, new, limit=10)
     assert shown == [*whole[:9], f"⟨… {len(whole) - 9} more lines⟩"]

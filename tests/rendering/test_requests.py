@@ -10,26 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.agent.token_estimates import estimate_image_tokens, estimate_text_tokens
-from jp_nb.providers import create_provider
-from jp_nb.record.context import build_context
-from jp_nb.rendering.request_text import TracedRequest, render_request, render_request_difference
 from tests.kit.models import request_value
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
+from tests.kit.renderings import render, trace_request
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
 from tests.support.entries import new_stream
 from tests.support.record_strategies import json_values, records
 
-SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
+
+def png(width: int, height: int) -> bytes:
+    """Return the beginning of an image of this size."""
+    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size + b"\x08\2"
+
+
+PNG = png(640, 480) + b"\0" * 31_000
+NOT_SENT = request_value("sent_request", "POST", "http://h", {}, b"{}")
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
-
-
-def traced(request: Any) -> TracedRequest:
-    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
-    return TracedRequest("0.1", "openai", request, provider.preview(request), ("exact request",))
 
 
 def test_report_has_all_parts_with_their_tokens() -> None:
@@ -53,8 +53,8 @@ def test_report_has_all_parts_with_their_tokens() -> None:
             (jp.Image("image/png", PNG, "figure 1"),),
         )
     )
-    shown = traced(request)
-    text = render_request(shown).text
+    shown = trace_request(request)
+    text = render("request", shown).text
     for line in (
         "request 0.1 · openai/test-model · exact request",
         "sent to          POST http://127.0.0.1:1/v1/chat/completions",
@@ -72,29 +72,34 @@ def test_report_has_all_parts_with_their_tokens() -> None:
     ):
         assert line in text, text
     assert shown.estimated_tokens["attachments"] == 100 + 2 + 410 + 2
-    assert "iVBOR" not in text + render_request(shown, full=True).text
+    assert "iVBOR" not in text + render("request", shown, full=True).text
     assert f"about {sum(shown.estimated_tokens.values()):,} tokens" in text
 
 
 def test_tokens_are_estimated_from_bytes_and_pixels() -> None:
     for text, tokens in [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]:
-        assert estimate_text_tokens(text) == tokens
-    sizes: list[tuple[tuple[int, int] | None, int]] = [
-        ((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600),
-        (None, 1_600),
-    ]  # fmt: skip
-    for size, tokens in sizes:
-        assert estimate_image_tokens(size) == tokens
+        shown = trace_request(ask(user("Hi"), system=(text,)), sent=NOT_SENT)
+        assert shown.estimated_tokens["system"] == tokens
+
+    name_tokens = 2
+    for image, tokens in [
+        (png(640, 480), 410),
+        (png(1, 1), 1),
+        (png(3_136, 784), 820),
+        (png(20_000, 20_000), 1_600),
+        (b"of unknown size", 1_600),
+    ]:
+        attached = request_value("attachment", "sky.png", "image/png", image)
+        shown = trace_request(ask(user("Hi"), attachments=(attached,)), sent=NOT_SENT)
+        assert shown.estimated_tokens["attachments"] == name_tokens + tokens
 
 
 def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
-    plain = traced(ask(user("Hi")))
-    counted = TracedRequest(
-        *(plain.name, plain.provider, plain.request, plain.sent, plain.remarks),
-        ({}, {"usage": {"input_tokens": 1234, "output_tokens": 5}}),
-    )
-    assert "the provider counted" not in render_request(plain).text
-    assert "tokens (messages 1); the provider counted 1,234" in render_request(counted).text
+    plain = trace_request(ask(user("Hi")))
+    usage = {"usage": {"input_tokens": 1234, "output_tokens": 5}}
+    counted = trace_request(plain.request, answer=({}, usage))
+    assert "the provider counted" not in render("request", plain).text
+    assert "tokens (messages 1); the provider counted 1,234" in render("request", counted).text
 
 
 # --- hostile, secret and huge content ------------------------------------------------------------
@@ -115,8 +120,8 @@ def test_hostile_text_is_shown_as_text(full: bool) -> None:
     )
     other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
     for report in (
-        render_request(traced(request), full=full),
-        render_request_difference(traced(request), traced(other)),
+        render("request", trace_request(request), full=full),
+        render("request_difference", trace_request(request), trace_request(other)),
     ):
         assert dangers(report.markdown) == []
         for shown in (report.markdown, report.text):
@@ -126,33 +131,33 @@ def test_hostile_text_is_shown_as_text(full: bool) -> None:
 @given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
 def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> None:
     request = ask(*(user(text) for text in texts), system=tuple(texts))
-    assert dangers(render_request(traced(request), full=full).markdown) == []
+    assert dangers(render("request", trace_request(request), full=full).markdown) == []
 
 
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
 def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
-    thread = build_context(new_stream(*raw), ("openai",), in_turn=True)
+    context = RecordView(new_stream(*raw)).context(("openai",), in_turn=True)
     tools = (request_value("tool_definition", "t", "", schema), TODAY)
-    request = request_value("model_request", "m", thread, tools=tools, schema=schema)
+    request = request_value("model_request", "m", context, tools=tools, schema=schema)
     sent = request_value("sent_request", "POST", "http://h", {}, json.dumps({"x": schema}).encode())
-    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
-    before = traced(ask(user("Hi")))
-    assert render_request(shown, full=full).text
-    assert render_request_difference(before, shown).text
-    assert "no differences" in render_request_difference(shown, shown).text
+    shown = trace_request(request, sent=sent)
+    before = trace_request(ask(user("Hi")))
+    assert render("request", shown, full=full).text
+    assert render("request_difference", before, shown).text
+    assert "no differences" in render("request_difference", shown, shown).text
 
 
 def test_huge_conversation_has_a_short_report() -> None:
     entries = [user("x" * 5_000) for _ in range(2_000)]
     request = ask(*entries, system=("y" * 20_000,) * 100, tools=(TODAY,) * 300)
-    shown = traced(request)
-    report = render_request(shown)
+    shown = trace_request(request)
+    report = render("request", shown)
     assert len(report.text) < 60_000
     assert len(report.markdown) < 60_000
     assert "… 1,985 messages not shown" in report.text
     assert "… and 60 more" in report.text
     assert "Show the full texts: `%jp request 0.1 --full`" in report.text
-    full = render_request(shown, full=True)
+    full = render("request", shown, full=True)
     assert "1999 · user" in full.text
     assert "not shown" not in full.text
 
@@ -160,9 +165,6 @@ def test_huge_conversation_has_a_short_report() -> None:
 def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "k-0123456789abcdef0123"
     monkeypatch.setenv("REPORT_KEY", key)
-    provider = create_provider(
-        "openai", {"base_url": "http://127.0.0.1:1", "api_key_env": "REPORT_KEY"}
-    )
     request = ask(
         *(user(key), answer(key), called("c", key, x=key), result("c", key)),
         system=(key,),
@@ -173,14 +175,13 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
         schema={"title": key},
         tool_choice=f"tool:{key}",
     )
-    sent = provider.preview(request)
-    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
-    other = traced(ask(user("Hi")))
+    shown = trace_request(request, api_key_env="REPORT_KEY")
+    other = trace_request(ask(user("Hi")))
     for report in (
-        render_request(shown),
-        render_request(shown, full=True),
-        render_request_difference(shown, other),
-        render_request_difference(other, shown),
+        render("request", shown),
+        render("request", shown, full=True),
+        render("request_difference", shown, other),
+        render("request_difference", other, shown),
     ):
         assert key not in report.text + report.markdown
 
@@ -188,7 +189,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
 def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
     sent = request_value("sent_request", "POST", "http://h", {}, json.dumps(body).encode())
-    shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("exact request",))
-    assert "hush" not in render_request(shown).text
+    shown = trace_request(ask(user("Hi")), "x", sent=sent)
+    assert "hush" not in render("request", shown).text
     assert shown.body["password"] == "(set, not shown)"
     assert shown.body["temperature"] == 1

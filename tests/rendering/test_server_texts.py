@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,14 +11,17 @@ import pytest
 import jp_nb as jp
 from jp_nb.mcp.elicitations import make_question
 from jp_nb.mcp.results import read_result
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.rendering.transcript import Transcript
 from tests.kit.questions import answered as kit_answered
 from tests.kit.questions import form_end, new_prompt
+from tests.kit.records import record_value
+from tests.kit.renderings import render
 from tests.kit.screens import display_event
 from tests.kit.servers import server_value
 from tests.rendering.markdown_readers import dangers, renderings
+
+question_outcome = partial(record_value, "question_outcome")
+"""The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 HOSTILE = (
     "<script>alert(1)</script> <img src=x onerror=x> [map](https://evil.example) "
@@ -60,19 +64,21 @@ def assert_not_live(markdown: str) -> None:
 
 @pytest.mark.req("R-MCP-62")
 def test_question_and_answer_are_text() -> None:
-    answered = QuestionOutcome("answered", "form")
+    answered = question_outcome("answered", "form")
     answer: Any = {"a": HOSTILE, "b": HOSTILE}
     ends = display_event(
         "question_ends", "c", "t", question(), outcome=answered, answer=answer, label="books asks"
     )
     assert_not_live(shown(ends))
-    assert_not_live(shown(replace(ends, outcome=QuestionOutcome("cancelled", "form"), answer=None)))
+    assert_not_live(
+        shown(replace(ends, outcome=question_outcome("cancelled", "form"), answer=None))
+    )
     prompt = new_prompt(
         "form_prompt",
         (new_prompt("question_prompt", question(), label="books asks"),),
         declines=True,
     )
-    assert_not_live(summarize_prompt(prompt, form_end((kit_answered(answer, "form"),))).markdown)
+    assert_not_live(render("prompt", prompt, form_end((kit_answered(answer, "form"),))).markdown)
 
 
 @pytest.mark.req("R-MCP-62")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.status import Waiting
+from tests.kit.records import record_value
 from tests.kit.screens import display_event
+
+question_outcome = partial(record_value, "question_outcome")
+"""The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 MODEL = display_event("waits", "model", "anthropic/opus")
 
@@ -92,7 +96,14 @@ def test_queued_questions_are_counted_until_they_end() -> None:
     assert line_at(
         3.0,
         *waits,
-        display_event("question_ends", "b", "rename", asked, QuestionOutcome("answered"), True),
+        display_event(
+            "question_ends",
+            "b",
+            "rename",
+            asked,
+            question_outcome("answered"),
+            True,
+        ),
     ).startswith("Waiting for look · ")
     assert line_at(3.0, quiet, answer) == "Waiting for your answer to a question from rename · 3 s"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jp_nb.rendering.tables import render_model_table
 from tests.kit.models import request_value
+from tests.kit.renderings import render
 from tests.rendering.markdown_readers import dangers
 
 MAX_TABLE_ROWS = 50
@@ -23,7 +23,7 @@ def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> Non
     listed = request_value(
         "model_list", (OLD, GONE, NEW, request_value("model_info", "mine", created=0.0))
     )
-    shown = render_model_table(listed, "p", current="old", aliases={"mine": ["fast", "f"]})
+    shown = render("model_table", listed, "p", current="old", aliases={"mine": ["fast", "f"]})
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
     head, first, second, *_ = shown.text.splitlines()
     assert head.split() == ["model", "name", "context", "tools", "ends", "used", "as"]
@@ -34,8 +34,8 @@ def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> Non
 
 def test_empty_columns_are_omitted() -> None:
     assert (
-        render_model_table(
-            request_value("model_list", (request_value("model_info", "m"),)), "p"
+        render(
+            "model_table", request_value("model_list", (request_value("model_info", "m"),)), "p"
         ).text.splitlines()[0]
         == "model"
     )
@@ -43,17 +43,17 @@ def test_empty_columns_are_omitted() -> None:
 
 def test_models_are_searched_by_id_and_name() -> None:
     listed = request_value("model_list", (NEW, OLD, GONE))
-    assert ids(render_model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
-    none = render_model_table(listed, "p", words=["o", "zz"]).text
+    assert ids(render("model_table", listed, "p", words=["EW o"]).text) == ["p/new"]
+    none = render("model_table", listed, "p", words=["o", "zz"]).text
     assert "None of the 3 models of p matches 'o zz'." in none
-    assert "p lists no models." in render_model_table(request_value("model_list"), "p").text
+    assert "p lists no models." in render("model_table", request_value("model_list"), "p").text
 
 
 def test_long_list_is_cut_with_a_hint_to_search() -> None:
     many = request_value(
         "model_list", tuple(request_value("model_info", f"m{n}") for n in range(400)), is_cut=True
     )
-    shown = render_model_table(many, "p").text
+    shown = render("model_table", many, "p").text
     assert len(ids(shown)) == MAX_TABLE_ROWS
     assert (
         "350 are not shown: search with `%jp models p WORD`; the list of the provider was truncated"
@@ -63,7 +63,8 @@ def test_long_list_is_cut_with_a_hint_to_search() -> None:
 
 def test_hostile_name_from_a_server_is_shown_as_text() -> None:
     name = "<img src=x onerror=alert(1)>|[a](javascript:x)`\u202e\x1b[31m"
-    shown = render_model_table(
+    shown = render(
+        "model_table",
         request_value(
             "model_list", (request_value("model_info", name, name, parameters=name, ends=name),)
         ),

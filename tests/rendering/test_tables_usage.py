@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.clock import utc_now
-from jp_nb.record.document import Document
 from jp_nb.record.token_usage import read_usage
-from jp_nb.rendering.status import format_tokens
-from jp_nb.rendering.tables import render_input_changes, render_usage
+from tests.kit.hosts import open_document
 from tests.kit.models import model_event
+from tests.kit.renderings import render
 from tests.rendering.markdown_readers import dangers
 from tests.support.entries import ASKED, SAID, START, raw
 
@@ -25,14 +23,14 @@ def took(model: str = "p/m", **counts: Any) -> dict[str, Any]:
     return raw("chat_response", message="a", metadata={"usage": {"model": model, **counts}})
 
 
-def document(*events: dict[str, Any], others: Any = (), **head: Any) -> Document:
+def document(*events: dict[str, Any], others: Any = (), **head: Any) -> Any:
     conversation = {"id": "jp-c2", "made": "live", **head}
     value: dict[str, Any] = {
         "conversation": conversation,
         "base_config": {},
         "events": list(events),
     }
-    return Document.load({"version": 1, **value, "others": list(others)}, clock=utc_now)
+    return open_document({"version": 1, **value, "others": list(others)})
 
 
 def rows(text: str) -> list[list[str]]:
@@ -47,7 +45,7 @@ def test_requests_and_models_are_listed_with_the_cache_share() -> None:
     first = took(input_tokens=400, cache_write_tokens=400, output_tokens=8)
     one = took(input_tokens=600, cache_read_tokens=350, cache_write_tokens=250, output_tokens=12)
     two = took("p/small", input_tokens=500, output_tokens=5)
-    shown = render_usage(document(START, ASKED, first, one, START, ASKED, SAID, two), 10)
+    shown = render("usage", document(START, ASKED, first, one, START, ASKED, SAID, two), 10)
     assert [row for row in cells(shown.text) if row] == [
         ["turn", "request", "model", "in", "from cache", "into cache", "out", "reasoning"],
         ["1", "q", "p/m", "400", "-", "400", "8", "-"],
@@ -62,15 +60,15 @@ def test_requests_and_models_are_listed_with_the_cache_share() -> None:
 
 def test_only_the_last_turns_are_listed_but_all_are_counted() -> None:
     turn = (START, ASKED, took(input_tokens=10))
-    shown = render_usage(document(*turn * 5), 2).text
+    shown = render("usage", document(*turn * 5), 2).text
     assert [row[0] for row in cells(shown)[1:3]] == ["4", "5"]
     assert ["p/m", "5", "50", "-", "-", "-", "-", "-"] in cells(shown)
     assert "Only the last 2 of 5 turns are listed; the totals include all turns." in shown
 
 
 def test_conversation_without_usage_has_a_notice() -> None:
-    assert render_usage(document(START, ASKED, SAID), 10).text == NO_TOKENS_REPORTED
-    assert render_usage(document(), 10).text == NO_TOKENS_REPORTED
+    assert render("usage", document(START, ASKED, SAID), 10).text == NO_TOKENS_REPORTED
+    assert render("usage", document(), 10).text == NO_TOKENS_REPORTED
 
 
 def test_turns_shared_by_branches_are_counted_once() -> None:
@@ -79,10 +77,10 @@ def test_turns_shared_by_branches_are_counted_once() -> None:
     left = [START, ASKED, {**took(input_tokens=30), "event_id": "ccccccc"}]
     parent = {"conversation": {"id": "jp-c1"}, "base_config": {}, "events": [*common, *left]}
     made = document(*common, *own, others=[parent], parent={"id": "jp-c1", "turn": 0})
-    shown = render_usage(made, 10).text
+    shown = render("usage", made, 10).text
     assert f"All conversations of this notebook: 137 tokens in; {COUNTED_ONCE}." in shown
     assert "Turn 1 was copied from jp-c1: used once, and listed in both conversations." in shown
-    alone = render_usage(document(*common, others=[{**parent, "events": common}]), 10).text
+    alone = render("usage", document(*common, others=[{**parent, "events": common}]), 10).text
     assert "All conversations" not in alone
 
 
@@ -98,14 +96,14 @@ def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
         with subtests.test(usage=usage):
             entry = raw("chat_response", message="a", metadata={"usage": usage})
             other = {"conversation": 3, "events": [entry, 7, None]}
-            render_usage(document(START, ASKED, entry, others=[other, 5]), 10)
+            render("usage", document(START, ASKED, entry, others=[other, 5]), 10)
             total = sum((one.tokens for one in read_usage({"usage": usage})), model_event("usage"))
             assert total in (model_event("usage"), model_event("usage", 3))
 
 
 def test_hostile_name_of_a_model_is_shown_as_text() -> None:
     evil = took("<img src=x onerror=alert(1)>\u202e|`[a](javascript:x)\x1b[31m", input_tokens=1)
-    shown = render_usage(document(START, ASKED, evil), 10)
+    shown = render("usage", document(START, ASKED, evil), 10)
     assert not dangers(shown.markdown)
     assert "\x1b" not in shown.text + shown.markdown
     assert "\u202e" not in shown.text + shown.markdown
@@ -113,17 +111,17 @@ def test_hostile_name_of_a_model_is_shown_as_text() -> None:
 
 def test_number_of_listed_models_is_limited() -> None:
     many = [took(f"p/{n}", input_tokens=n) for n in range(3000)]
-    shown = render_usage(document(START, ASKED, *many), 10).text
+    shown = render("usage", document(START, ASKED, *many), 10).text
     assert len(shown.splitlines()) < 2 * MAX_TABLE_ROWS + 10
     assert f"{3000 - MAX_TABLE_ROWS} more" in shown
     assert "4,498,500" in shown
 
 
 def test_tokens_line_has_the_known_counts() -> None:
-    assert format_tokens(12_300, 480) == "12,300 tokens in, 480 out"
-    assert format_tokens(12_300, None) == "12,300 tokens in"
-    assert format_tokens(None, 480) == "480 tokens out"
-    assert format_tokens(None, None) == ""
+    assert render("token_counts", 12_300, 480) == "12,300 tokens in, 480 out"
+    assert render("token_counts", 12_300, None) == "12,300 tokens in"
+    assert render("token_counts", None, 480) == "480 tokens out"
+    assert render("token_counts", None, None) == ""
 
 
 def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored() -> None:
@@ -137,7 +135,7 @@ def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored()
     strange = [
         raw("chat_response", message="a", metadata={"input_changes": each}) for each in hostile
     ]
-    shown = render_input_changes(document(START, ASKED, entry, *strange, START, ASKED, SAID), 10)
+    shown = render("input_changes", document(START, ASKED, entry, *strange, START, ASKED, SAID), 10)
     assert cells(shown.text)[1:5] == [
         ["1", "q", "3", "no", "<b>new</b>"],
         ["2", "no", "the model cannot read those of another model"],
@@ -145,4 +143,4 @@ def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored()
         ["1", "yes", "something before them changed"],
     ]
     assert not dangers(shown.markdown)
-    assert ALL_USED in render_input_changes(document(START, ASKED, SAID), 10).text
+    assert ALL_USED in render("input_changes", document(START, ASKED, SAID), 10).text

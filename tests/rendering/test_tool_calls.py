@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.question_route import format_no_user_error
-from jp_nb.rendering.transcript import render_call
+from tests.kit.renderings import render
 from tests.kit.screens import display_event
 from tests.support.images import figure
 
@@ -20,7 +19,7 @@ def called(content: str = "", *, error: bool = False, **more: Any) -> tuple[str,
     shown = {key: more.pop(key) for key in ("parameters", "formatted") if key in more}
     begins = display_event("tool_begins", "c", "t", ARGUMENTS, **shown)
     ends = display_event("tool_ends", "c", "t", content, error, 1.25, **more)
-    return render_call(begins, ends).text, render_call(begins, ends).markdown
+    return render("call", begins, ends).text, render("call", begins, ends).markdown
 
 
 @pytest.mark.parametrize(
@@ -47,8 +46,8 @@ def test_call_with_empty_arguments_has_no_block() -> None:
     begins = display_event(
         "tool_begins", "c", "t", {"none": None, "empty": {}, "list": []}, parameters="json"
     )
-    assert render_call(begins, None).text == "⚙ t …"
-    assert render_call(begins, None).markdown == "⚙ `t` …"
+    assert render("call", begins, None).text == "⚙ t …"
+    assert render("call", begins, None).markdown == "⚙ `t` …"
 
 
 def test_number_of_shown_lines_of_a_result_is_limited() -> None:
@@ -90,11 +89,15 @@ def test_declined_call_has_its_own_mark_and_the_reason() -> None:
 
 
 def test_line_of_a_call_that_had_no_user_names_no_terminal() -> None:
-    assert called(format_no_user_error("t"), error=True)[0].endswith(
+    no_user = (
+        "cannot run because no interactive terminal is available. Do not retry this tool call in "
+        "this turn; continue without user input or explain what information is missing."
+    )
+    assert called(f"t {no_user}", error=True)[0].endswith(
         "— no user is available to answer its question. Configure the answer, or give it in an "
         "answers file."
     )
-    assert "terminal" in called(format_no_user_error("other"), error=True)[0]
+    assert "terminal" in called(f"other {no_user}", error=True)[0]
 
 
 def test_long_lines_are_cut() -> None:
@@ -141,8 +144,9 @@ def with_images(*images: Any, omitted: tuple[str, ...] = ()) -> str:
         "tool_ends", "c", "plot", "why", False, 0.04, images=images, omitted_images=omitted
     )
     begins = display_event("tool_begins", "c", "plot", {})
-    assert "![x]" not in render_call(begins, ends).markdown
-    return render_call(begins, ends).text
+    assert "![x]" not in render("call", begins, ends).markdown
+    text: str = render("call", begins, ends).text
+    return text
 
 
 def test_line_of_a_call_counts_the_images_that_the_model_sees() -> None:

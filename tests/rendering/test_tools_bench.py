@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering.tool_text import render_call_outcome
 from jp_nb.toolkit.processes import ProcessRun
-from jp_nb.values.base import Description
+from tests.kit.records import record_value
+from tests.kit.renderings import render
 from tests.support.images import figure
 
 
 def report_text(content: str = "done", *, timed: bool = False, **outcome: Any) -> str:
-    return render_call_outcome(jp.CallOutcome("t", {}, content, **outcome), timed=timed).text
+    outcome_of_call = jp.CallOutcome("t", {}, content, **outcome)
+    text: str = render("call_outcome", outcome_of_call, timed=timed).text
+    return text
 
 
 def test_content_for_the_model_is_counted_and_shown() -> None:
@@ -66,8 +68,8 @@ def test_end_of_each_process_is_shown() -> None:
 
 
 def test_escape_sequences_of_a_tool_are_removed() -> None:
-    report = render_call_outcome(
-        jp.CallOutcome("t", {}, "\x1b[31mred\u202e\n```\n<b>"), timed=False
+    report = render(
+        "call_outcome", jp.CallOutcome("t", {}, "\x1b[31mred\u202e\n```\n<b>"), timed=False
     )
     for text in (report.text, report.markdown):
         assert "\x1b" not in text
@@ -76,8 +78,10 @@ def test_escape_sequences_of_a_tool_are_removed() -> None:
 
 
 def test_call_without_images_names_none() -> None:
-    assert "images" not in repr(ToolCall("c", "plot", {}))
-    assert "figure 1, image/png 4×3" in repr(ToolCall("c", "plot", {}, images=(figure(),)))
+    assert "images" not in repr(record_value("tool_call", "c", "plot", {}))
+    assert "figure 1, image/png 4×3" in repr(
+        record_value("tool_call", "c", "plot", {}, images=(figure(),))
+    )
 
 
 def test_image_has_the_same_name_in_every_report() -> None:
@@ -86,9 +90,9 @@ def test_image_has_the_same_name_in_every_report() -> None:
     assert repr(image) == f"<{words}>"
     assert (
         words
-        in render_call_outcome(
-            jp.CallOutcome("plot", {}, "Here.", images=(image,)), timed=False
+        in render(
+            "call_outcome", jp.CallOutcome("plot", {}, "Here.", images=(image,)), timed=False
         ).text
     )
-    assert f"[image: {words}]" in repr(Description("Here.", (image,)))
+    assert f"[image: {words}]" in repr(replace(jp.describe(7), images=(image,)))
     assert repr(jp.Image("image/gif", image.content)) == "<image/gif 4×3, 11 B>"

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 import jp_nb as jp
-from jp_nb.record.turn_view import ToolCall
-from jp_nb.rendering.tool_text import find_call_source
+from tests.kit.records import record_value
+from tests.kit.renderings import render
 from tests.kit.tools import new_tool
 
 
@@ -45,7 +45,9 @@ TOOLS = {f.__name__: new_tool(f) for f in (weather, dated, greet, later)}
 
 def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | None = None) -> str:
     known = {"jp": jp, **TOOLS} if namespace is None else namespace
-    return find_call_source(ToolCall("c1", name, arguments), TOOLS.get(name), known)
+    call = record_value("tool_call", "c1", name, arguments)
+    written: str = render("call_source", call, TOOLS.get(name), known)
+    return written
 
 
 def test_call_is_written_as_python(subtests: pytest.Subtests) -> None:
@@ -89,6 +91,7 @@ def test_long_call_has_one_line_for_each_argument() -> None:
 
 
 def test_failed_call_has_a_comment_with_the_error() -> None:
-    failed = ToolCall("c", "weather", {"city": "x"}, "KeyError: '\x1b[31mx\u202e'\nmore", True)
-    written = find_call_source(failed, TOOLS["weather"], TOOLS)
+    error = "KeyError: '\x1b[31mx\u202e'\nmore"
+    failed = record_value("tool_call", "c", "weather", {"city": "x"}, error, True)
+    written = render("call_source", failed, TOOLS["weather"], TOOLS)
     assert written == "# failed: KeyError: 'x⟨U+202E⟩'\nweather(city='x')"

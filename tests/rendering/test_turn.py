@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 
 import jp_nb as jp
-from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.transcript import Transcript
 from tests.kit.questions import new_prompt
+from tests.kit.records import record_value
 from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
+
+question_outcome = partial(record_value, "question_outcome")
+"""The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 MAX_FOLDED_CHARS = 10_000
 MAX_FOLDED_LINES = 200
@@ -53,8 +57,8 @@ def result_of(content: str, *, error: bool = False, **more: Any) -> dict[str, st
     return folded(display_event("tool_begins", "c", "t", {}), ends).parts[-1].bundle()
 
 
-YES = QuestionOutcome("answered")
-SECRET = QuestionOutcome("answered", is_secret=True)
+YES = question_outcome("answered")
+SECRET = question_outcome("answered", is_secret=True)
 
 
 def question(**fields: Any) -> Any:
@@ -137,7 +141,7 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
     transcript = folded(
         *text("Let me", " look."),
         *tool(),
-        question(outcome=QuestionOutcome("answered", "form"), answer=True, label="Ops"),
+        question(outcome=question_outcome("answered", "form"), answer=True, label="Ops"),
         *tool(error=True),
         display_event("notice", "⚠ cut off"),
         display_event("waits", "model", "⚠ retrying"),
@@ -207,16 +211,16 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
-        ({"outcome": QuestionOutcome("answered", "configured"), "answer": False},
+        ({"outcome": question_outcome("answered", "configured"), "answer": False},
          "→ No (configured)"),
         ({"answer": ""}, "→ (empty)"),
         ({"outcome": SECRET}, "→ (secret)"),
-        ({"outcome": QuestionOutcome("timed_out")}, "— no answer: timed out"),
-        ({"outcome": QuestionOutcome("cancelled")}, "— no answer: cancelled"),
-        ({"outcome": QuestionOutcome("unavailable")}, "no user was available"),
-        ({"outcome": QuestionOutcome("denied")}, "only a user may answer"),
-        ({"outcome": QuestionOutcome("invalid")}, "does not fit"),
-        ({"outcome": QuestionOutcome("cancelled", unexpected="from_the_future")},
+        ({"outcome": question_outcome("timed_out")}, "— no answer: timed out"),
+        ({"outcome": question_outcome("cancelled")}, "— no answer: cancelled"),
+        ({"outcome": question_outcome("unavailable")}, "no user was available"),
+        ({"outcome": question_outcome("denied")}, "only a user may answer"),
+        ({"outcome": question_outcome("invalid")}, "does not fit"),
+        ({"outcome": question_outcome("cancelled", unexpected="from_the_future")},
          "from_the_future"),
     ]  # fmt: skip
     for fields, expected in rows:

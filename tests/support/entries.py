@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,6 +47,16 @@ def closed(inquiry_id: str = "a.q.1") -> dict[str, Any]:
 
 CHANGED = raw("config_delta", delta={"user": {"name": "Ada"}})
 STRANGE = {"type": "hologram", "x": 1}
+
+
+def proposal_metadata(calls: Iterable[Any]) -> dict[str, Any]:
+    """Return the metadata of a change that these calls proposed: `record_value("proposal", …)`."""
+    stored = []
+    for call in calls:
+        fields = {name: value for name, value in asdict(call).items() if value is not None}
+        stored.append(fields | {"paths": list(call.paths)})
+
+    return {"proposed_by": stored}
 
 
 def open_inquiries(stream: ConversationStream) -> list[str]:

@@ -1,0 +1,95 @@
+"""Text for the user: tables, prompts, calls, logs, requests, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jp_nb.providers import create_provider
+from jp_nb.rendering import (
+    log,
+    prompt_text,
+    question_text,
+    record_diff,
+    report,
+    request_text,
+    status,
+    tables,
+    text_diff,
+    tool_text,
+    transcript,
+)
+from jp_nb.rendering.code_blocks import find_code_blocks
+
+
+def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
+    card = question_text.make_question_card(answer_type, answer, answered=answered)
+    return {
+        "words": card.words,
+        "lines": question_text.format_card_lines(card),
+        "markdown": question_text.render_card(card),
+    }
+
+
+def _list_code(markdown: str) -> list[tuple[str, str]]:
+    return [(block.language, block.text) for block in find_code_blocks(markdown)]
+
+
+def _compare_values(old: Any, new: Any, *, limit: int) -> list[str]:
+    return text_diff.compare_values("x", old, new, limit=limit)[1]
+
+
+RENDERINGS: Mapping[str, Callable[..., Any]] = {
+    "note": report.make_note,
+    "table": report.make_table,
+    "model_table": tables.render_model_table,
+    "usage": tables.render_usage,
+    "input_changes": tables.render_input_changes,
+    "token_counts": status.format_tokens,
+    "prompt": prompt_text.summarize_prompt,
+    "prompt_without_form": prompt_text.format_without_form,
+    "question_card": _show_card,
+    "question_outcome": question_text.format_outcome,
+    "change": text_diff.diff_change,
+    "value_difference": _compare_values,
+    "code_blocks": _list_code,
+    "call": transcript.render_call,
+    "call_outcome": tool_text.render_call_outcome,
+    "call_source": tool_text.find_call_source,
+    "log": log.render_log,
+    "proposing_tools": log.format_proposing_tools,
+    "compared_record": record_diff.ComparedRecord.of,
+    "record_difference": record_diff.diff_records,
+    "request": request_text.render_request,
+    "request_difference": request_text.render_request_difference,
+    "shared_prefix": request_text.describe_shared_prefix,
+}
+
+
+def render(what: str, /, *values: Any, **options: Any) -> Any:
+    """Return what the user reads: `render("usage", document, 10).text`.
+
+    Reports and prompts have a text and Markdown; the others are texts or lists of lines.
+    """
+    return RENDERINGS[what](*values, **options)
+
+
+def trace_request(
+    request: Any,
+    provider: str = "openai",
+    *,
+    name: str = "0.1",
+    sent: Any = None,
+    answer: tuple[Mapping[str, Any], ...] = (),
+    **settings: Any,
+) -> Any:
+    """Return the request `name` to a provider, for `render("request", …)`.
+
+    It is sent in the form `sent`, or in that of the provider with these `settings`.
+    """
+    if sent is None:
+        at_home = {"base_url": "http://127.0.0.1:1", **settings}
+        sent = create_provider(provider, at_home).preview(request)
+
+    remarks = ("exact request",)
+    return request_text.TracedRequest(name, provider, request, sent, remarks, answer)
