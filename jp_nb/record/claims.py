@@ -127,6 +127,13 @@ def _is_union(node: SchemaNode | None) -> bool:
     return node is not None and node.table is not None and node.takes_any_text
 
 
+class _RankedClaim(NamedTuple):
+    """A stored claim. The higher rank is newer: the number of its step, then the order of paths."""
+
+    rank: tuple[int, int]
+    claim: JsonValue
+
+
 class Claims:
     """The current owners of paths, from all steps since the last reset.
 
@@ -134,49 +141,55 @@ class Claims:
     """
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
-        # A claim has the number of its step, then the order of the paths.
-        self._newest: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}
-        self._below: dict[PathKeys, tuple[tuple[int, int], JsonValue]] = {}  # at or below a path
+        self._newest: dict[PathKeys, _RankedClaim] = {}
+        self._below: dict[PathKeys, _RankedClaim] = {}  # the newest one at or below a path
         for step in steps:
             for keys, claim in _iter_claims(step):
-                known = self._newest.get(keys)
-                place = -len(self._newest) if known is None else known[0][1]
-                ranked = self._newest[keys] = (step.number, place), claim
-                for length in range(len(keys) + 1):
-                    newest = self._below.setdefault(keys[:length], ranked)
-                    if newest[0] <= ranked[0]:
-                        self._below[keys[:length]] = ranked
+                self._add(step.number, keys, claim)
+
         self._unclaimed = [parse_path(path) for path in unclaimed]
+
+    def _add(self, step: int, keys: PathKeys, claim: JsonValue) -> None:
+        known = self._newest.get(keys)
+        place = -len(self._newest) if known is None else known.rank[1]
+        ranked = _RankedClaim((step, place), claim)
+        self._newest[keys] = ranked
+
+        for length in range(len(keys) + 1):
+            above = keys[:length]
+            if above not in self._below or self._below[above].rank <= ranked.rank:
+                self._below[above] = ranked
 
     def owned_by(self, hashes: frozenset[str]) -> list[PathKeys]:
         """Return the paths whose newest claim is by one of `hashes`."""
-        return [
-            keys
-            for keys, (_, claim) in self._newest.items()
-            if hashes & read_hashes(claim) and hashes & read_hashes(self.owner(keys))
-        ]
+        claimed = [keys for keys, each in self._newest.items() if hashes & read_hashes(each.claim)]
+        return [keys for keys in claimed if hashes & read_hashes(self.owner(keys))]
 
     def owner(self, keys: PathKeys) -> JsonValue:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
+
         above = (keys[:length] for length in range(len(keys)))
         found = [self._newest[path] for path in above if path in self._newest]
-        found += [self._below[keys]] if keys in self._below else []
-        return max(found, key=lambda claim: claim[0])[1] if found else None
+        if keys in self._below:
+            found.append(self._below[keys])
+
+        if not found:
+            return None
+        return max(found, key=lambda each: each.rank).claim
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
         """Return True if all `claims` apply already."""
-        for keys, claim in ((parse_path(path), claim) for path, claim in claims.items()):
-            owner = self.owner(keys)
-            newest = self._newest.get(keys)
-            is_held = owner == claim and newest is not None and newest[1] == claim
-            if not read_hashes(claim):
-                is_held = not read_hashes(owner)
-            if not is_held:
-                return False
+        return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
 
-        return True
+    def _holds(self, keys: PathKeys, claim: JsonValue) -> bool:
+        owner = self.owner(keys)
+        if not read_hashes(claim):
+            return not read_hashes(owner)
+
+        newest = self._newest.get(keys)
+        return owner == claim and newest is not None and newest.claim == claim
 
 
 class Revert(NamedTuple):
@@ -202,9 +215,12 @@ def revert_source(
     back: list[tuple[PathKeys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _list_states(steps, keys)
+
         while len(states) > 1 and hashes & read_hashes(states[-1].owner):
             states.pop()
+
         back.append((keys, states[-1]))
+
     return _make_revert(steps[0].below, back)
 
 
@@ -235,6 +251,7 @@ def _list_states(steps: Sequence[Step], keys: PathKeys) -> list[_State]:
         value = _read_value(step.after, keys)
         if not claims and value == states[-1].value:
             continue
+
         owner = claims[0] if claims else states[-1].owner
         state = _State(owner, value)
         if format_path(keys) in step.change.unsets and state in states:
@@ -250,6 +267,7 @@ def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
     node = node_at(above)
     if not isinstance(key, Element) or node is None or node.kind != "list":
         return get_path(partial, keys)  # type: ignore[no-any-return]
+
     found = get_path(partial, tuple(above))
     items = found if isinstance(found, list) else []
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
@@ -261,10 +279,12 @@ def _iter_claims(step: Step) -> Iterator[tuple[PathKeys, JsonValue]]:
     claims = step.delta.claims if step.delta is not None else {}
 
     for path, claim in claims.items():
-        if (keys := try_parse_path(path)) is None:
+        keys = try_parse_path(path)
+        if keys is None:
             continue
+
         yield keys, claim
-        for above in (keys[:i] for i in range(1, len(keys))):
+        for above in (keys[:length] for length in range(1, len(keys))):
             if _is_union(node_at(above)) and format_path(above) not in claims:
                 yield above, claim
 
