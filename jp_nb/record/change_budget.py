@@ -31,17 +31,26 @@ class Budget:
         for path in unsets:
             if self.left < 0:
                 break
-            self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
-            value: Any = now
-            for key in try_parse_path(path) or ():  # all that contains it is copied
-                if not isinstance(value, Mapping):
-                    break
-                self.left -= len(value)
-                value = value.get(key)
-            if isinstance(value, list) or _is_list(value):
-                self._spend_value(value)
+            self._spend_unset(now, path)
 
         self._spend_value(delta)
+        self._spend_merge(now, delta)
+        return self.left >= 0
+
+    def _spend_unset(self, now: Mapping[str, Any], path: object) -> None:
+        self.left -= UNSET_UNITS + len(str(path)) // CHARS_PER_UNIT
+
+        value: Any = now
+        for key in try_parse_path(path) or ():  # all that contains it is copied
+            if not isinstance(value, Mapping):
+                break
+            self.left -= len(value)
+            value = value.get(key)
+
+        if isinstance(value, list) or _is_list(value):
+            self._spend_value(value)
+
+    def _spend_merge(self, now: Mapping[str, Any], delta: Any) -> None:
         pending: list[tuple[Any, Any]] = [(now, delta)]
 
         while pending and self.left >= 0:
@@ -51,8 +60,6 @@ class Budget:
                 pending += [(value[key], inner) for key, inner in over.items() if key in value]
             else:
                 self._spend_value(value)
-
-        return self.left >= 0
 
     def _spend_value(self, value: Any) -> None:
         pending = [value]

@@ -48,16 +48,19 @@ class ChangedPaths:
         self._inside: dict[PathKeys, int] = {}
         self._reverted: dict[PathKeys, int] = {}
 
-        start = 1 + max((n for n, step in enumerate(steps) if step.is_reset), default=NEVER)
+        resets = (number for number, step in enumerate(steps) if step.is_reset)
+        start = 1 + max(resets, default=NEVER)
 
         for number, step in enumerate(steps[start:]):
             delta = step.change.delta
             uncovers = step.change.uncovers
             leaves = [keys for keys, _ in iter_leaves(delta)]
             unsets = [parse_path(path) for path in step.change.unsets if path not in uncovers]
+
             self._values |= dict.fromkeys(leaves, (number, delta))
             self._unset |= dict.fromkeys(unsets, number)
             self._reverted |= dict.fromkeys(map(parse_path, uncovers), number)
+
             for keys in (*leaves, *unsets):
                 self._inside |= {keys[:length]: number for length in range(1, len(keys) + 1)}
 
@@ -66,10 +69,12 @@ class ChangedPaths:
         keys = parse_path(path)
         changed = self._inside.get(keys, NEVER)
         reverted = self._reverted.get(keys, NEVER)
+
         for above in (keys[:length] for length in range(1, len(keys))):
             number, delta = self._values.get(above, (NEVER, {}))
             if number > changed and get_path(delta, path) is not None:  # an item of a list
                 changed = number
+
             changed = max(changed, self._unset.get(above, NEVER))
             reverted = max(reverted, self._reverted.get(above, NEVER))
 
@@ -78,11 +83,10 @@ class ChangedPaths:
 
 def select_changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the effective changes before the first turn."""
-    start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
-    before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
-    return tuple(
-        delta for number, delta in select_effective_deltas(stream.deltas) if number < before
-    )
+    before = takewhile(lambda entry: not isinstance(entry, TurnStart), stream.entries)
+    count = sum(isinstance(entry, ConfigDelta) for entry in before)
+    effective = select_effective_deltas(stream.deltas)
+    return tuple(delta for number, delta in effective if number < count)
 
 
 def select_changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
@@ -92,12 +96,9 @@ def select_changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDe
 
 def _list_since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
     entries = chain.from_iterable(turn.entries for turn in stream.turns())
-    made = sum(isinstance(entry, ConfigDelta) for entry in entries)
-    return [
-        (number, delta)
-        for number, delta in select_effective_deltas(stream.deltas)
-        if number >= made
-    ]
+    count = sum(isinstance(entry, ConfigDelta) for entry in entries)
+    effective = select_effective_deltas(stream.deltas)
+    return [(number, delta) for number, delta in effective if number >= count]
 
 
 def select_changes_for_rerun(
@@ -121,7 +122,9 @@ def _list_ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, C
         ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
         if turn.number == number:
             end = start + len(ahead)
-            return [x for x in select_effective_deltas(stream.deltas) if start <= x[0] < end]
+            effective = select_effective_deltas(stream.deltas)
+            return [(index, delta) for index, delta in effective if start <= index < end]
+
         start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
 
     return []
