@@ -11,9 +11,8 @@ from typing import Any
 import pexpect
 import pytest
 
-from jp_nb.notebook.display.console import PrintedTurn
-from jp_nb.session.cell_loop import CellLoop
 from tests.kit.screens import display_event
+from tests.kit.turn_screen import print_turn
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -56,36 +55,28 @@ def folder(tmp_path: Path) -> Path:
 # --- what is printed -------------------------------------------------------------------------
 
 
-def printed(capsys: pytest.CaptureFixture[str], *events: Any, **options: Any) -> str:
-    printer = PrintedTurn(CellLoop(), **options)
-    for event in events:
-        printer.apply(event)
-    printer.end_line()
-    return capsys.readouterr().out
+def printed(*events: Any, **options: bool) -> str:
+    """Return the text that is printed for all events."""
+    return "".join(print_turn(*events, **options))
 
 
-def test_text_is_printed_in_pieces_and_tools_as_they_begin_and_end(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    printer = PrintedTurn(CellLoop())
-    printer.apply(display_event("show_text", "message", "\nLet me"))
-    assert capsys.readouterr().out == "Let me"
-    printer.apply(display_event("show_text", "message", " look."))
-    assert capsys.readouterr().out == " look."
-    printer.apply(display_event("tool_begins", "c", "look", {"place": "Delft"}))
-    assert capsys.readouterr().out == '\n⚙ look(place="Delft") …\n'
-    printer.apply(display_event("tool_ends", "c", "look", "fine", False, 1.0))
-    assert capsys.readouterr().out == '✓ look(place="Delft")\n'
+def test_text_is_printed_in_pieces_and_tools_as_they_begin_and_end() -> None:
+    assert print_turn(
+        display_event("show_text", "message", "\nLet me"),
+        display_event("show_text", "message", " look."),
+        display_event("tool_begins", "c", "look", {"place": "Delft"}),
+        display_event("tool_ends", "c", "look", "fine", False, 1.0),
+    ) == ["Let me", " look.", '\n⚙ look(place="Delft") …\n', '✓ look(place="Delft")\n', ""]
 
 
-def test_arguments_below_a_call_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_below_a_call_are_printed_once() -> None:
     begins = display_event("tool_begins", "c", "look", {"place": "Delft"}, parameters="json")
     ends = display_event("tool_ends", "c", "look", "a\nb", False, 1.0, result_lines=None)
-    text = printed(capsys, begins, begins, ends)
+    text = printed(begins, begins, ends)
     assert text == '⚙ look …\n    {\n      "place": "Delft"\n    }\n✓ look\n    a\n    b\n'
 
 
-def test_reasoning_and_hidden_tools_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reasoning_and_hidden_tools_are_not_printed() -> None:
     events: list[Any] = [
         display_event("show_text", "reasoning", "hm"),
         display_event("end_of_text"),
@@ -95,22 +86,21 @@ def test_reasoning_and_hidden_tools_are_not_printed(capsys: pytest.CaptureFixtur
         display_event("tool_ends", "c", "look", "", False, 1.0, hidden=True),
         display_event("waits", "model", "anthropic/opus"),
     ]
-    assert printed(capsys, *events) == ""
-    assert printed(capsys, display_event("tool_begins", "c", "look", {}), show_tools=False) == ""
+    assert printed(*events) == ""
+    assert printed(display_event("tool_begins", "c", "look", {}), show_tools=False) == ""
 
 
-def test_structured_data_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_structured_data_is_printed_at_once() -> None:
     pieces: list[Any] = [
         display_event("show_text", "structured", '{"a":'),
         display_event("show_text", "structured", " 1}"),
         display_event("end_of_text"),
     ]
-    assert printed(capsys, *pieces) == '{\n  "a": 1\n}\n'
+    assert printed(*pieces) == '{\n  "a": 1\n}\n'
 
 
-def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_retries_interrupts_and_notices_are_lines() -> None:
     text = printed(
-        capsys,
         display_event("show_text", "message", "So"),
         display_event("waits", "model", "x/y: 429 rate limit, attempt 2 of 5", until=0.0),
         display_event("interrupt_received"),
@@ -128,11 +118,10 @@ def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_no_escape_is_printed_wherever_a_chunk_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_escape_is_printed_wherever_a_chunk_ends() -> None:
     evil = "a\x1b]0;title\x07b\r\nc\x1b[2Jd\x9b31me\u202ef\x00"
     for cut in range(1, len(evil)):
         text = printed(
-            capsys,
             display_event("show_text", "message", evil[:cut]),
             display_event("show_text", "message", evil[cut:]),
         )

@@ -8,111 +8,32 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.notebook.display.turn_display import TurnDisplay
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.cell_loop import CellLoop
 from tests.kit.screens import display_event
+from tests.kit.turn_screen import TurnScreen
 from tests.support.images import figure, pdf
 
 ONE = figure("one", shade=1)
 TWO = figure("two", shade=2)
+IMAGES = {ONE.text: "<one>", TWO.text: "<two>"}
 
 
-class CellOutput:
-    """The outputs of a cell, in the order in which they were first shown, as a page keeps them."""
+def texts_of(screen: TurnScreen) -> list[str]:
+    """Return the text of each output that is not empty, or the name of its image."""
+    texts = []
+    for bundle in screen.outputs.values():
+        text = bundle.get("text/plain", "")
+        if "image/png" in bundle:
+            text = IMAGES[bundle["image/png"]]
+        texts.append(text)
 
-    def __init__(self) -> None:
-        self.shown: dict[object, str] = {}
-        self.final: dict[object, bool] = {}
-
-    def new_output(self) -> Any:
-        key = object()
-
-        def publish(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-            assert update == (key in self.shown)
-            self.shown[key] = bundle.get("text/plain", "")
-            self.final[key] = final
-            if "image/png" in bundle:
-                self.shown[key] = {ONE.text: "<one>", TWO.text: "<two>"}[bundle["image/png"]]
-
-        return publish
-
-    def prints(self, text: str) -> None:
-        self.shown[object()] = text
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for text in self.shown.values() if text]
+    return [text for text in texts if text]
 
 
-class Tools:
-    """Replaces `ToolOutput`: functions print or show a figure on request."""
-
-    watches = False
-    function_has_image = False
-
-    def __init__(self, cell: CellOutput, *, live: bool) -> None:
-        self.cell = cell
-        self.live = live
-        self.held: list[Callable[[], None]] = []
-        self.seen = False
-
-    def prints(self, text: str, *, pictured: bool = False) -> None:
-        self.seen = True
-        self.function_has_image = pictured
-        if self.live:
-            self.cell.prints(text)
-        else:
-            self.held.append(lambda: self.cell.prints(text))
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def function_begins(self) -> None:
-        self.seen = self.function_has_image = False
-
-    def function_ends(self) -> bool:
-        return self.seen
-
-    def function_has_output(self) -> bool:
-        return False
-
-    def others_have_output(self) -> bool:
-        return False
-
-    def take(self, *, of_function: bool) -> list[Any]:
-        taken, self.held = (self.held, []) if of_function else ([], self.held)
-        return taken
-
-
-class Turn:
-    """A turn in a cell, updated after each event if it is live."""
-
-    def __init__(self, *, live: bool, transcript: Transcript | None = None) -> None:
-        self.cell = CellOutput()
-        self.live = live
-        self.tools = Tools(self.cell, live=live)
-        tools: Any = self.tools
-        self.display = TurnDisplay(
-            transcript or Transcript(), CellLoop(), self.cell.new_output, tools=tools, live=live
-        )
-
-    def sees(self, *events: Any) -> None:
-        for event in events:
-            self.display(event)
-            if self.live:
-                self.display._update()
-
-    def runs(self, call: str, text: str, *, pictured: bool = False) -> None:
-        self.sees(display_event("function_begins", call, "t"))
-        self.tools.prints(text, pictured=pictured)
-        self.sees(display_event("function_ends", call))
-
-    def end(self) -> list[str]:
-        self.display.finish()
-        assert all(self.cell.final.values())
-        return self.cell.texts
+def end_of(screen: TurnScreen) -> list[str]:
+    """End the turn. Return the text of each output."""
+    parts = {name for name in screen.finish() if name.startswith("part")}
+    assert screen.final == parts
+    return texts_of(screen)
 
 
 def begins(call: str, *, hidden: bool = False) -> Any:
@@ -129,76 +50,97 @@ def shown_text(text: str) -> Any:
     return display_event("show_text", "message", text)
 
 
+OpenScreen = Callable[..., TurnScreen]
+
+
+@pytest.fixture
+def open_screen(monkeypatch: pytest.MonkeyPatch) -> OpenScreen:
+    def start(**options: bool) -> TurnScreen:
+        return TurnScreen(monkeypatch, **options)
+
+    return start
+
+
 both = pytest.mark.parametrize("live", [True, False])
 
 
 @both
-def test_images_are_below_the_calls_of_their_batch_and_above_the_next_text(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(shown_text("Look."), begins("a"), begins("b"), ends("a", ONE))
-    assert "<one>" not in turn.cell.texts  # the line of the other call still changes
-    turn.sees(ends("b", TWO), shown_text("Seen."))
-    lines = "Look.\n✓ a() · 1 image\n✓ b() · 1 image"
-    assert turn.end() == [lines, "<one>", "<two>", "Seen."]
-
-
-def test_live_images_are_shown_at_once() -> None:
-    turn = Turn(live=True)
-    turn.sees(begins("a"), ends("a", ONE))
-    assert turn.cell.texts[-1] == "<one>"
-
-
-@both
-def test_images_are_below_the_prints_of_the_function(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a"))
-    turn.runs("a", "(printed)")
-    turn.sees(ends("a", ONE), shown_text("Seen."))
-    assert turn.end() == ["✓ a() · 1 image", "(printed)", "<one>", "Seen."]
-
-
-@both
-def test_pdf_is_named_and_not_embedded(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a"), ends("a", ONE, pdf()), shown_text("Seen."))
-    assert turn.end() == ["✓ a() · 1 image · 1 PDF", "<one>", f"[PDF: {pdf().words}]", "Seen."]
-
-
-@both
-def test_status_line_moves_below_an_image(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a"))
-    turn.runs("a", "(printed)")
+def test_images_are_below_the_calls_of_their_batch_and_above_the_next_text(
+    open_screen: OpenScreen, live: bool
+) -> None:
+    turn = open_screen(live=live)
+    turn.show(shown_text("Look."), begins("a"), begins("b"), ends("a", ONE))
     if live:
-        turn.display._outputs.show_all(status="(waits)", queue_line="", tools_run=False)
-    turn.sees(ends("a", ONE, TWO))
-    turn.sees(shown_text("Seen."))
-    assert turn.end() == ["✓ a() · 2 images", "(printed)", "<one>", "<two>", "Seen."]
+        turn.update()
+    assert "<one>" not in texts_of(turn)  # the line of the other call still changes
+    turn.show(ends("b", TWO), shown_text("Seen."))
+    lines = "Look.\n✓ a() · 1 image\n✓ b() · 1 image"
+    assert end_of(turn) == [lines, "<one>", "<two>", "Seen."]
+
+
+def test_live_images_are_shown_at_once(open_screen: OpenScreen) -> None:
+    turn = open_screen(live=True)
+    turn.show(begins("a"), ends("a", ONE))
+    turn.update()
+    assert texts_of(turn)[-1] == "<one>"
 
 
 @both
-def test_images_are_not_repeated_after_a_function_that_showed_one(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a"))
-    turn.runs("a", "(a figure)", pictured=True)
-    turn.sees(ends("a", ONE), begins("b"), ends("b", TWO))
-    shown = turn.end()
+def test_images_are_below_the_prints_of_the_function(open_screen: OpenScreen, live: bool) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a"))
+    turn.run_function("a", prints="(printed)")
+    turn.show(ends("a", ONE), shown_text("Seen."))
+    assert end_of(turn) == ["✓ a() · 1 image", "(printed)", "<one>", "Seen."]
+
+
+@both
+def test_pdf_is_named_and_not_embedded(open_screen: OpenScreen, live: bool) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a"), ends("a", ONE, pdf()), shown_text("Seen."))
+    assert end_of(turn) == ["✓ a() · 1 image · 1 PDF", "<one>", f"[PDF: {pdf().words}]", "Seen."]
+
+
+@both
+def test_status_line_moves_below_an_image(open_screen: OpenScreen, live: bool) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a"))
+    turn.run_function("a", prints="(printed)")
+    if live:
+        turn.update(after=1)
+        turn.show(display_event("waits", "model", "openai/m"))
+        turn.update(after=1)
+        assert "openai/m" in str(turn.outputs)
+    turn.show(ends("a", ONE, TWO))
+    turn.show(shown_text("Seen."))
+    assert end_of(turn) == ["✓ a() · 2 images", "(printed)", "<one>", "<two>", "Seen."]
+
+
+@both
+def test_images_are_not_repeated_after_a_function_that_showed_one(
+    open_screen: OpenScreen, live: bool
+) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a"))
+    turn.run_function("a", prints="(a figure)", has_image=True)
+    turn.show(ends("a", ONE), begins("b"), ends("b", TWO))
+    shown = end_of(turn)
     assert "<one>" not in shown
     assert shown[-1] == "<two>"
 
 
 @both
-def test_images_of_hidden_calls_are_not_shown(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a", hidden=True), ends("a", ONE, hidden=True), shown_text("Seen."))
-    assert turn.end() == ["Seen."]
-    silent = Turn(live=live, transcript=Transcript(show_tools=False))
-    silent.sees(begins("a"), ends("a", ONE), shown_text("Seen."))
-    assert silent.end() == ["Seen."]
+def test_images_of_hidden_calls_are_not_shown(open_screen: OpenScreen, live: bool) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a", hidden=True), ends("a", ONE, hidden=True), shown_text("Seen."))
+    assert end_of(turn) == ["Seen."]
+    silent = open_screen(live=live, show_tools=False)
+    silent.show(begins("a"), ends("a", ONE), shown_text("Seen."))
+    assert end_of(silent) == ["Seen."]
 
 
 @both
-def test_interrupted_turn_shows_its_images(live: bool) -> None:
-    turn = Turn(live=live)
-    turn.sees(begins("a"), begins("b"), ends("a", ONE))
-    assert turn.end()[-1] == "<one>"
+def test_interrupted_turn_shows_its_images(open_screen: OpenScreen, live: bool) -> None:
+    turn = open_screen(live=live)
+    turn.show(begins("a"), begins("b"), ends("a", ONE))
+    assert end_of(turn)[-1] == "<one>"
