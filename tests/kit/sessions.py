@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,10 +11,10 @@ from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
-from jp_nb.session.error_request import ErrorRequest
-from jp_nb.session.host import LastError
+from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
+from jp_nb.session.structured import AnswerForm, read_answer_form
 from jp_nb.toolkit.python import REGISTRY
 
 
@@ -70,19 +70,17 @@ def find_request(session: Any, name: str | None = None) -> dict[str, Any]:
     return {"name": found.name, "body": body, "changes": changes, "remarks": found.remarks}
 
 
-def describe_error(
-    error: BaseException,
-    labels: Mapping[str, str] | None = None,
-    *,
-    cell: str | None = None,
-    names: Mapping[str, Any] | None = None,
-    question: str = "",
-    max_chars: int = 20_000,
-) -> str:
-    """Return the text that `%jp why` sends about `error`.
+def read_schema(schema: object, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON schema that `-s` makes of a type, of a mapping, or of one of the `names`."""
+    return read_answer_form(schema, names or {}).schema
 
-    `labels` has the label of each cell by the name of its file, `cell` the source that the user
-    wrote, and `names` the variables of the notebook.
+
+def check_answer(schema: dict[str, Any], responses: Sequence[Any], *, text: str = "") -> None:
+    """Check the answer of a turn with these `responses` of the model and this `text`.
+
+    Raises:
+        AnswerError: There is none, or it does not fit `schema`.
     """
-    last = LastError(error, (labels or {}).get, cell)
-    return ErrorRequest(last, names or {}).write(question, room=max_chars)
+    reader = AnswerReader(AnswerForm(schema))
+    reader.check(responses)
+    reader.raise_problem(text=text)

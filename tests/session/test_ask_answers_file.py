@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.answers import SessionAnswers
-from jp_nb.storage.config_files import ConfigFiles
-from tests.kit.kinds import is_kind
+from tests.kit.sessions import current_session
+from tests.support.sessions import AskedNotebook
 
 LOGIN = {
     "id": "login",
@@ -25,23 +24,31 @@ LOGIN = {
 
 
 def test_errors_of_a_prepared_form_contain_no_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    bare_folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     rows: list[tuple[str, str]] = [
         ('{ pin = { env = "PIN" } }', ": `name`: "),
         ('{ pin = { env = "PIN" }, nmae = "Ada" }', ": `nmae`: unknown field"),
         ('{ pin = { env = "PIN" }, name = 5 }', ": `name`: expected a string"),
-        ('"all of it"', ""),
+        ('"all of it"', "."),
     ]
-    for said, why in rows:
-        with subtests.test(said=said):
-            monkeypatch.setenv("PIN", "sesame-open")
-            (tmp_path / "a.toml").write_text(f"[questions.enter]\nlogin = {said}\n")
-            answers = SessionAnswers()
-            answers.load("a.toml", ConfigFiles(tmp_path))
-            found = answers.answer("enter", jp.Question.model_validate(LOGIN))
-            assert is_kind(found, "invalid_answer")
-            begin = "a.toml, line 2: the answer to 'login' does not fit"
-            assert found.why.startswith(begin + why)
-            assert why or found.why == begin
-            assert "sesame" not in found.why
+    file = bare_folder / "a.toml"
+    monkeypatch.setenv("PIN", "sesame-open")
+    monkeypatch.setenv("JP_NB_ANSWERS", str(file))
+    notebook = AskedNotebook(bare_folder, headless=True)
+
+    with current_session(notebook.session):
+
+        @jp.tool(run="unattended")
+        def enter() -> jp.NeedsInput:
+            return jp.NeedsInput(jp.Question.model_validate(LOGIN))
+
+        for said, why in rows:
+            with subtests.test(said=said):
+                file.write_text(f"[questions.enter]\nlogin = {said}\n")
+                call = notebook.call("enter")
+                assert call.is_error
+                assert f"a.toml, line 2: the answer to 'login' does not fit{why}" in call.content
+                assert "sesame" not in call.content
+                assert "sesame" not in str(notebook.stored)
+    notebook.session.close()

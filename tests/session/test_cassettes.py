@@ -1,62 +1,93 @@
-"""The current cassette, without a notebook around it."""
+"""The current cassette of a session: its path, and what it does not contain."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.cassettes import Cassettes, hide_key
-from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.loopback import LoopbackServer
+from tests.support.sessions import Notebook
 
 KEY = "sk-test-0123456789abcdef0123"
 
 
-@pytest.fixture(autouse=True)
-def _no_cassette_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MODE", "PATH", "TOOLS"):
-        monkeypatch.delenv(f"JP_CFG_PROVIDERS__CASSETTE__{name}", raising=False)
+@pytest.fixture
+def cassettes_of(bare_folder: Path) -> Iterator[Callable[[Path | None], Any]]:
+    """Return the cassettes of a session for the notebook at a path; None: it has no path."""
+    opened: list[Session] = []
+
+    def open_cassettes(notebook: Path | None) -> Any:
+        opened.append(Session(FakeHost(home=FakeHome(notebook))))
+        return opened[-1].active.cassettes
+
+    yield open_cassettes
+    for session in opened:
+        session.close()
+
+
+Open = Callable[[Path | None], Any]
 
 
 def test_cassette_needs_a_path_if_the_notebook_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bare_folder: Path, cassettes_of: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cassettes = Cassettes(ConfigFiles(tmp_path), None)
+    cassettes = cassettes_of(None)
     assert cassettes.active is None
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "record")
     with pytest.raises(jp.ConfigError, match="the name of this notebook is unknown") as raised:
         _ = cassettes.active
     assert raised.value.path == "providers.cassette.path"
-    assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"
+    assert cassettes.choose("record", "a.jsonl").path == bare_folder / "a.jsonl"
 
 
-def test_default_cassette_is_next_to_the_notebook(tmp_path: Path) -> None:
-    cassettes = Cassettes(ConfigFiles(tmp_path), tmp_path / "my talk.v2.ipynb")
+def test_default_cassette_is_next_to_the_notebook(bare_folder: Path, cassettes_of: Open) -> None:
+    cassettes = cassettes_of(bare_folder / "my talk.v2.ipynb")
     found = cassettes.choose("record")
-    assert found.path == tmp_path / "my talk.v2.cassette.jsonl"
+    assert found.path == bare_folder / "my talk.v2.cassette.jsonl"
     assert cassettes.format_path(found.path) == "my talk.v2.cassette.jsonl"
 
 
 def test_path_is_relative_to_the_folder_of_the_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bare_folder: Path, cassettes_of: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "../tapes/a.jsonl")
     monkeypatch.chdir("/")
-    cassettes = Cassettes(ConfigFiles(tmp_path / "notes"), None)
-    assert cassettes.choose("record").path == tmp_path / "tapes" / "a.jsonl"
+    (bare_folder / "notes").mkdir()
+    cassettes = cassettes_of(bare_folder / "notes" / "nb.ipynb")
+    assert cassettes.choose("record").path == bare_folder / "tapes" / "a.jsonl"
 
 
-def test_tilde_with_an_unknown_user_is_a_folder_name(tmp_path: Path) -> None:
-    found = Cassettes(ConfigFiles(tmp_path), None).choose("record", "~nobody-of-this-name/a.jsonl")
-    assert found.path == tmp_path / "~nobody-of-this-name" / "a.jsonl"
+def test_tilde_with_an_unknown_user_is_a_folder_name(bare_folder: Path, cassettes_of: Open) -> None:
+    found = cassettes_of(None).choose("record", "~nobody-of-this-name/a.jsonl")
+    assert found.path == bare_folder / "~nobody-of-this-name" / "a.jsonl"
 
 
-def test_current_key_is_hidden_in_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = hide_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
-    monkeypatch.delenv("A_KEY", raising=False)
-    assert hide(f"{KEY} sesame") == f"{KEY} (secret)"
-    monkeypatch.setenv("A_KEY", KEY)
-    assert hide(f"{KEY} sesame") == "[key] (secret)"
-    monkeypatch.setenv("A_KEY", "none")  # a word, as for local servers
-    assert hide("none of it") == "none of it"
+@pytest.mark.parametrize(
+    ("value", "said", "recorded"),
+    [
+        (KEY, f"It is {KEY}.", "[key]."),
+        ("none", "It is none.", "It is none."),  # a word, as for local servers
+    ],
+)
+def test_current_key_is_hidden_in_recordings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str, recorded: str
+) -> None:
+    monkeypatch.setenv("A_KEY", value)
+    notebook = Notebook(folder)
+    notebook.jp("cassette record a.jsonl")
+    notebook.jp("config providers.llm.openai.api_key_env=A_KEY")
+    with LoopbackServer([said]) as server:
+        notebook.jp(f"config providers.llm.openai.base_url={server.url}")
+        notebook.ask("Which key?", model="openai/m")
+    notebook.session.close()
+    lines = [json.loads(line) for line in (folder / "a.jsonl").read_text().splitlines()]
+    text = "".join(line["text"] for line in lines if line.get("event") == "text")
+    assert text.endswith(recorded)
+    assert KEY not in text

@@ -15,8 +15,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.notebook.completion import complete_line
-from jp_nb.notebook.completion_names import Names
+from tests.kit.completions import complete
 from tests.support.sessions import Notebook, bare_folder, configure, write
 from tests.support.tiers import mostly_deep
 
@@ -182,7 +181,7 @@ def use_everything(folder: Path) -> None:
             with time_limit(), suppress(jp.JpNbError):
                 notebook.ask("Hello.", model=model)
         with time_limit():
-            complete_line("%jp config -c ", Names(notebook.session))
+            complete("%jp config -c |", notebook.session)
     finally:
         with time_limit():
             notebook.session.close()

@@ -3,36 +3,73 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jp_nb.session.error_request import ErrorRequest, names_in
-from jp_nb.session.host import LastError
+from jp_nb.session.session import Session
+from tests.kit.hosts import host_value
+from tests.kit.sessions import directive
+from tests.support.fake_host import FakeHost
+from tests.support.sessions import run_line
 
 KEY = "sk-" + "a1b2c3d4" * 4
 
 
-def run_failing_cell(code: str, **namespace: Any) -> tuple[LastError, dict[str, Any]]:
-    """Run `code` as the cell `Cell In[1]`; return its error and its variables."""
+def fail_in_cell(code: str, names: dict[str, Any]) -> tuple[BaseException, str]:
+    """Run `code`, which fails, with these variables. Return its error and the name of its file."""
     file = f"<cell {abs(hash(code))}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
-    namespace["__name__"] = "__main__"
+    names["__name__"] = "__main__"
     try:
-        exec(compile(code, file, "exec"), namespace)
+        exec(compile(code, file, "exec"), names)
     except BaseException as exc:
-        exc = exc.with_traceback(
-            exc.__traceback__ and exc.__traceback__.tb_next
-        )  # without the frame of this module
-        label = {file: "Cell In[1]"}.get
-        return LastError(exc, label, code), namespace
+        outer = exc.__traceback__ and exc.__traceback__.tb_next
+        return exc.with_traceback(outer), file  # without the frame of this module
     raise AssertionError("it did not fail")
 
 
-def request(code: str, question: str = "", *, room: int = 20_000, **namespace: Any) -> str:
-    error, names = run_failing_cell(code, **namespace)
-    return ErrorRequest(error, names).write(question, room=room)
+def ask_why(
+    error: BaseException,
+    *,
+    question: str = "",
+    file: str = "",
+    cell: str | None = None,
+    room: int = 20_000,
+    names: Mapping[str, Any] | None = None,
+) -> str:
+    """Run `%jp why` after `error`; return the request to the model.
+
+    The error comes from `Cell In[1]`, whose code is in `file`. The user wrote `cell`.
+    """
+    host = FakeHost()
+    host.failed = host_value("last_error", error, {file: "Cell In[1]"}.get, cell)
+    host.namespace.update(names or {})
+    session = Session(host)
+    settings = directive("cfg", f"interpolation.max_chars={room}")
+    session.configure(settings, model="scripted/talk")
+    run_line(session, f"why {question}")
+    session.close()
+
+    [request] = session.document.conversation.requests
+    content: str = request.content
+    return content
+
+
+def request(code: str, question: str = "", *, room: int = 20_000, **names: Any) -> str:
+    """Return the request about a cell with this `code`, which fails."""
+    error, file = fail_in_cell(code, names)
+    return ask_why(error, question=question, file=file, cell=code, room=room, names=names)
+
+
+@pytest.fixture(autouse=True)
+def _welcome(bare_folder: Path) -> None:
+    """A folder of its own, with a model that answers each request."""
+    (bare_folder / "talk.toml").write_text('[[replies]]\ntext = "I see."\n')
 
 
 def test_request_shows_cell_calls_and_values_of_the_failing_line() -> None:
@@ -144,13 +181,12 @@ def test_leading_blank_lines_do_not_shift_line_numbers() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         exec(compile(made, "<made>", "exec"))
     error = caught.value.with_traceback(caught.tb.tb_next)
-    last = LastError(error, {"<made>": "Cell In[1]"}.get, "\n\n%magic\n1 / 0")
-    said = ErrorRequest(last, {}).write(room=20_000)
+    said = ask_why(error, file="<made>", cell="\n\n%magic\n1 / 0")
     assert "Cell In[1], which failed at line 2 ---\n  1 %magic\n→ 2 1 / 0\n---" in said
 
 
 def messages(error: BaseException) -> list[str]:
-    said = ErrorRequest(LastError(error, lambda _: None), {}).write(room=20_000)
+    said = ask_why(error)
     return [line for line in said.split("\n") if line.startswith("ValueError: ")]
 
 
@@ -227,12 +263,16 @@ def test_users_question_replaces_the_default_one() -> None:
 def test_names_are_found_in_statements_and_fragments(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, list[str]]] = [
         ("y = x.z + f(a[b])", ["y", "x", "f", "a", "b"]),
-        ("    if x > y:", ["x", "y"]),
-        ("for a in b", ["a", "b"]),
-        ("return g(n)", ["g", "n"]),
-        ("print(f'{deep}')", ["print", "deep"]),
-        ("x = 'not (closed", ["x"]),
+        ("if x > y:\n    pass", ["x", "y"]),
+        ("for a in b:\n    pass", ["a", "b"]),
+        ("while g(n):\n    pass", ["g", "n"]),
+        ("print(f'{deep}', x.z)", ["deep", "x"]),
+        ("x.z('not (closed', [\n1])", ["x"]),
     ]
     for code, names in rows:
         with subtests.test(code=code):
-            assert names_in(code) == names
+            values_of: dict[str, Any] = dict.fromkeys("abfgnxy", object())
+            said = request(code, **values_of, deep=1)
+            values = said.partition("values of the names in the failed lines")[2]
+            found = re.findall(r"^(\w+) \(Cell In\[1\], line 1\): ", values, re.MULTILINE)
+            assert found == names

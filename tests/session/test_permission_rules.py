@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.kept_rules import PermissionRules
-from jp_nb.storage.permission_rules_file import NotebookRules, get_permission_rules_path
-from jp_nb.storage.trust import revoke_consent
 from tests.support.fakes import yes
 from tests.support.sessions import AskedNotebook, bare_folder
 
@@ -45,6 +43,10 @@ def folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def rules_path() -> Path:
+    return Path(os.environ["XDG_DATA_HOME"]) / "jp" / "permission-rules.json"
+
+
 def keep(notebook: AskedNotebook, scope: str, path: str = "a.txt") -> None:
     notebook.ends += [yes("always"), yes(scope)]
     notebook.call("save", path=path)
@@ -75,7 +77,7 @@ def test_rule_of_a_session_ends_with_the_kernel(folder: Path, seen: list[str]) -
     first = AskedNotebook(folder)
     keep(first, "session")
     assert not is_asked(first)
-    assert not get_permission_rules_path().exists()
+    assert not rules_path().exists()
     first.session.close()
     assert is_asked(AskedNotebook(folder, stored=first.stored))
 
@@ -110,8 +112,10 @@ def test_record_of_a_stranger_at_the_same_path_gets_no_permission(
 
     strange = AskedNotebook(folder, stored=stored)
     assert not strange.session.active.trust.trusted
-    assert PermissionRules(strange.session.active).scopes == ("session",)
     assert is_asked(strange)
+    keep(strange, "session")
+    [*_, scopes] = strange.person.asked
+    assert "notebook" not in [action.value for action in scopes.actions]
 
 
 def test_settings_of_a_stranger_set_no_rules(folder: Path, seen: list[str]) -> None:
@@ -163,7 +167,7 @@ def test_rules_are_listed_with_their_origin_and_can_be_removed(
 def test_damaged_rules_permit_nothing(folder: Path, seen: list[str]) -> None:
     notebook = AskedNotebook(folder)
     keep(notebook, "notebook")
-    path = get_permission_rules_path()
+    path = rules_path()
     good = json.loads(path.read_text())
     [(name, [rule])] = good["notebooks"].items()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -189,36 +193,39 @@ def test_damaged_rules_permit_nothing(folder: Path, seen: list[str]) -> None:
 def test_rules_of_another_user_are_ignored(folder: Path, seen: list[str]) -> None:
     notebook = AskedNotebook(folder)
     keep(notebook, "notebook")
-    get_permission_rules_path().unlink()
-    get_permission_rules_path().mkdir()
+    rules_path().unlink()
+    rules_path().mkdir()
     assert is_asked(notebook)
     assert any("permission-rules.json" in notice for notice in notebook.take_notices())
 
 
 def test_oldest_rules_are_forgotten(folder: Path, seen: list[str]) -> None:
     notebook = AskedNotebook(folder)
-    for number in range(2):
-        keep(notebook, "notebook", f"{number}.txt")
-    rules = NotebookRules(folder / "nb.ipynb", folder)
-    [first, second] = rules.load()
-    rules.add(first)
-    assert rules.load() == [second, first]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.storage.permission_rules_file.MAX_RULES", 2)
-        keep(notebook, "notebook", "2.txt")
-    assert [rule.when["path"] for rule in rules.load()] == ["0.txt", "2.txt"]
-    assert MAX_RULES > 2
+    keep(notebook, "notebook")
+    stored = json.loads(rules_path().read_text())
+    [(name, [rule])] = stored["notebooks"].items()
+    rules = [{**rule, "when": {"path": f"{number}.txt"}} for number in range(MAX_RULES)]
+    rules_path().write_text(json.dumps({**stored, "notebooks": {name: rules}}))
+
+    assert not is_asked(notebook, "0.txt")
+    keep(notebook, "notebook", "new.txt")
+    [kept] = json.loads(rules_path().read_text())["notebooks"].values()
+    newest = [f"{number}.txt" for number in range(1, MAX_RULES)]
+    assert [rule["when"]["path"] for rule in kept] == [*newest, "new.txt"]
+    assert is_asked(notebook, "0.txt")
 
 
-def test_withdrawn_consent_ends_the_rules(folder: Path, seen: list[str]) -> None:
+def test_withdrawn_consent_ends_the_rules(
+    folder: Path, seen: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     first = AskedNotebook(folder)
     keep(first, "notebook")
     first.session.active.revoke()
     assert is_asked(first)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.storage.permission_rules_file._load", _fail)
-        assert revoke_consent(folder)
 
-
-def _fail() -> None:
-    raise jp.StorageError("never read")
+    first.jp("trust --workspace --yes")
+    rules_path().unlink()
+    rules_path().mkdir()  # it cannot be read
+    capsys.readouterr()
+    first.jp("trust --workspace --revoke")
+    assert "need your consent again" in capsys.readouterr().out

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.rendering.prompt_text import format_question
-from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
-from tests.kit.records import new_event
 from tests.kit.sessions import directive
 from tests.session.killed_session import (
     NOTEBOOK,
@@ -23,6 +20,7 @@ from tests.session.killed_session import (
 )
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
+from tests.support.sessions import run_line
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
@@ -35,8 +33,12 @@ def open_session(folder: Path, *ends: Any, away: str | None = None, stored: Any 
 
 
 def resume(session: Session) -> jp_nb.Turn:
-    turn = TurnResumption(session).run()
+    """Run `%jp resume`, and return its turn."""
+    before = session.last_turn
+    run_line(session, "resume")
+    turn = session.last_turn
     assert turn is not None
+    assert turn is not before
     return turn
 
 
@@ -173,12 +175,14 @@ def test_notices_of_a_resumed_turn_are_shown_once_when_it_begins(killed_folder: 
     session.close()
 
 
-def test_declined_resume_can_be_repeated(killed_folder: Path) -> None:
+def test_declined_resume_can_be_repeated(
+    killed_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     forget_progress(killed_folder)
     session = open_session(killed_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
     before = list(session.document.conversation.raw)
-    with pytest.raises(jp_nb.PromptCancelled):
-        resume(session)
+    run_line(session, "resume")
+    assert capsys.readouterr().out == "jp_nb: the turn is unchanged\n"
     assert session.document.conversation.raw == before
     assert read_marks(killed_folder) == ["a"]
     assert resume(session).text.endswith("two")
@@ -222,7 +226,8 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
     assert len(session.document.conversation) == 0
     [told] = session.notices
     assert "has a conversation that is missing from this notebook: `%jp resume` restores" in told
-    assert TurnResumption(session).run() is None
+    run_line(session, "resume")
+    assert session.last_turn is None
     stream = session.document.conversation
     assert stream.id == head["conversation"]["id"]
     assert session.active.trust.trusted
@@ -236,12 +241,21 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
     session.close()
 
 
-def test_hostile_tool_name_hides_no_part_of_the_question() -> None:
-    call = new_event("tool_call_request", id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
-    prompt = resume_prompt(call, 1, 2, distrust="it is not signed")
-    shown = format_question(prompt)
-    assert shown.startswith("This notebook's history is not trusted (it is not signed)")
-    assert shown.endswith("(1 of 2). If it runs, it runs here, with your rights.")
+def test_hostile_tool_name_hides_no_part_of_the_refusal(clean_folder: Path) -> None:
+    name = "look\n\u202e" + "x" * 5000
+    stored = foreign_record(
+        {"type": "turn_start"},
+        {"type": "chat_request", "content": "First."},
+        {"type": "tool_call_request", "id": "c1", "name": name, "arguments": {}},
+    )
+    session = open_session(clean_folder, stored=stored)
+    with pytest.raises(jp_nb.UsageError) as refused:
+        run_line(session, "resume")
+    assert "\u202e" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+    assert str(refused.value).endswith("Without this call: ask something new instead")
+    session.close()
 
 
 @pytest.mark.parametrize("choice", ["run", "skip"])

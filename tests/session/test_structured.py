@@ -18,13 +18,11 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 import jp_nb
-from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
-from jp_nb.record.events import ChatResponse
-from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
-from jp_nb.session.structured import AnswerForm, is_schema_like, read_answer_form
-from tests.kit.kinds import is_kind
-from tests.kit.sessions import directive
+from tests.kit.completions import complete
+from tests.kit.kinds import is_kind, select_kind
+from tests.kit.records import new_event
+from tests.kit.sessions import check_answer, directive, read_schema
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -103,13 +101,13 @@ def test_types_and_mappings_become_schemas(subtests: pytest.Subtests) -> None:
         ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
     ]:
         with subtests.test(value=value):
-            assert read_answer_form("What", {"What": value}).schema == schema
-            assert read_answer_form(value, {}).schema == schema
+            assert read_schema("What", {"What": value}) == schema
+            assert read_schema(value) == schema
 
 
 def test_schema_is_an_independent_copy() -> None:
     mine: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
-    schema = read_answer_form("mine", {"mine": mine}).schema
+    schema = read_schema("mine", {"mine": mine})
     mine["properties"].clear()
     assert schema["properties"] == {"x": {"type": "string"}}
 
@@ -178,7 +176,7 @@ def test_invalid_schemas_are_errors_with_their_place(subtests: pytest.Subtests) 
     ]:
         with subtests.test(value=value):
             with pytest.raises(jp_nb.UsageError) as caught:
-                read_answer_form("What", {"What": value})
+                read_schema("What", {"What": value})
             assert message in str(caught.value)
             assert len(str(caught.value)) < 600
 
@@ -190,43 +188,44 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
         "default": {"$ref": "https://example.org"},
         "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
     }
-    assert read_answer_form(schema, {}).schema == schema
-    assert (
-        read_answer_form(Node, {}).schema["$ref"] == "#/$defs/Node"
-    )  # recursion with an end is valid
+    assert read_schema(schema) == schema
+    assert read_schema(Node)["$ref"] == "#/$defs/Node"  # recursion with an end is valid
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
     with pytest.raises(
         jp_nb.UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"
     ):
-        read_answer_form("Tripp", {"Trip": Trip})
+        read_schema("Tripp", {"Trip": Trip})
     with pytest.raises(
         jp_nb.UsageError, match="there is no 'Nope' in this notebook: define it first"
     ):
-        read_answer_form("Nope", {"Trip": Trip, "open": open, "note": 5})
+        read_schema("Nope", {"Trip": Trip, "open": open, "note": 5})
 
 
-def test_completion_offers_models_and_schemas_without_running_code() -> None:
+def test_completion_offers_models_and_schemas_without_running_code(bare_folder: Path) -> None:
     class Hostile:
         def __getattribute__(self, name: str) -> Any:
             raise AssertionError(name)
 
     offered: list[Any] = [Trip, Row, Point, list[Trip], Trip | None, Literal["a"], ANSWER]
-    assert [value for value in offered if not is_schema_like(value)] == []
-    others: list[Any] = [BaseModel, int, Hostile, {"a": 1}, {}, [ANSWER], "Trip", json]
-    assert [value for value in others if is_schema_like(value)] == []
-    assert not is_schema_like(Hostile())
+    others: list[Any] = [BaseModel, int, Hostile, Hostile(), {"a": 1}, {}, [ANSWER], "Trip", json]
+    names = {f"yes{number}": value for number, value in enumerate(offered)}
+    names |= {f"no{number}": value for number, value in enumerate(others)}
+
+    session = make_session(**names)
+    found = [text for _, text in complete("%%jp -s |", session)]
+    assert [text for text in found if text in names] == [*names][: len(offered)]
+    session.close()
 
 
-def check_answer(entries: list[ChatResponse], schema: dict[str, Any], *, text: str) -> None:
-    reader = AnswerReader(AnswerForm(schema))
-    reader.check(entries)
-    reader.raise_problem(text=text)
-
-
-def answer(data: Any) -> list[ChatResponse]:
-    return [ChatResponse(data={"first": 1}), ChatResponse(message="So."), ChatResponse(data=data)]
+def answer(data: Any) -> list[Any]:
+    """Return responses of which the last one is the structured answer `data`."""
+    return [
+        new_event("chat_response", data={"first": 1}),
+        new_event("chat_response", message="So."),
+        new_event("chat_response", data=data),
+    ]
 
 
 def test_last_answer_must_fit_the_schema(subtests: pytest.Subtests) -> None:
@@ -254,10 +253,10 @@ def test_last_answer_must_fit_the_schema(subtests: pytest.Subtests) -> None:
     for schema, data, message in rows:
         with subtests.test(schema=schema):
             if message is None:
-                check_answer(answer(data), schema, text="")
+                check_answer(schema, answer(data))
                 continue
             with pytest.raises(jp_nb.AnswerError) as caught:
-                check_answer(answer(data), schema, text="So.")
+                check_answer(schema, answer(data), text="So.")
             assert message in str(caught.value)
             assert len(str(caught.value)) < 900
             assert caught.value.data == data
@@ -265,15 +264,14 @@ def test_last_answer_must_fit_the_schema(subtests: pytest.Subtests) -> None:
 
 
 def test_missing_answer_is_an_error_with_the_text() -> None:
-    said = [ChatResponse(message="I would rather not.")]
-    assert jp_nb.AnswerError is jp_nb.AnswerError
+    said = [new_event("chat_response", message="I would rather not.")]
     with pytest.raises(
         jp_nb.AnswerError, match='no structured answer; its text is "I would'
     ) as caught:
-        check_answer(said, ANSWER, text="I would rather not.")
+        check_answer(ANSWER, said, text="I would rather not.")
     assert (caught.value.data, caught.value.text) == (None, "I would rather not.")
     with pytest.raises(jp_nb.AnswerError, match=r"no structured answer$"):
-        check_answer([ChatResponse(reasoning="Hm.")], {}, text="")
+        check_answer({}, [new_event("chat_response", reasoning="Hm.")])
 
 
 def test_deeply_nested_answer_is_an_error() -> None:
@@ -284,8 +282,9 @@ def test_deeply_nested_answer_is_an_error() -> None:
         "$ref": "#/$defs/A",
         "$defs": {"A": {"items": {"$ref": "#/$defs/A"}}},
     }
+    response = new_event("chat_response", data=1).model_copy(update={"data": data})
     with pytest.raises(jp_nb.AnswerError, match="nested less deeply"):
-        check_answer([ChatResponse.model_construct(data=data)], schema, text="")
+        check_answer(schema, [response])
 
 
 def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +292,7 @@ def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("urllib.request.urlopen", lambda *args, **_: fetched.append(args))
     schema = {"$ref": "http://127.0.0.1:9/a.json"}
     with pytest.raises(jp_nb.AnswerError, match="the schema does not define"):
-        check_answer(answer({}), schema, text="")
+        check_answer(schema, answer({}))
     assert not fetched
 
 
@@ -369,7 +368,7 @@ SERVERS = [
 def test_json_in_a_code_fence_is_the_answer(
     session: Session, provider: str, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = PROVIDER_CLASSES[provider]().api_key_env
+    key = getattr(session.config.providers.llm, provider).api_key_env
     if key is not None:
         monkeypatch.setenv(key, "sk-test-0123456789abcdef")
     fenced = f"```json\n{json.dumps(FULL)}\n```"
@@ -410,7 +409,8 @@ def test_tools_run_and_text_is_kept_separately(session: Session) -> None:
     assert [sent_schema(request) for request in server.requests] == [
         {**ANSWER, "additionalProperties": False}
     ] * 2
-    kinds = [e.kind for e in session.document.conversation.entries if isinstance(e, ChatResponse)]
+    responses = select_kind(session.document.conversation.entries, "chat_response")
+    kinds = [response.kind for response in responses]
     assert kinds == ["message", "structured"]
 
 
@@ -540,7 +540,7 @@ class Bounded(BaseModel):
 
 
 def test_infinite_default_of_a_type_is_not_in_the_schema() -> None:
-    schema: Any = read_answer_form(Bounded, {}).schema
+    schema: Any = read_schema(Bounded)
     assert schema["required"] == ["name"]
     json.dumps(schema, allow_nan=False)
     assert "default" not in json.dumps(schema)

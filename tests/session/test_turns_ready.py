@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
 from jp_nb.session.session import Session
 from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
@@ -21,9 +20,8 @@ from tests.support.notebook_runs import NOTEBOOKS
 @pytest.fixture
 def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session without configuration and keys."""
-    keys = {kind.model_fields["api_key_env"].default for kind in PROVIDER_CLASSES.values()}
     for name in os.environ:
-        if name.startswith("OPENAI_") or name in keys:
+        if name.startswith("OPENAI_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     return Session(FakeHost())
 
