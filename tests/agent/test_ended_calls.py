@@ -10,18 +10,17 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent import batch
-from jp_nb.toolkit.base import Tool
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import not_answered
+from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, until, yes
 
 CALL = reply(call("keep", "c1"))
 
 
-class Keeper(Tool):
+class Keeper:
     """A tool that keeps something for its next run.
 
     Attributes:
@@ -29,13 +28,15 @@ class Keeper(Tool):
         work: Makes the outcome of a run.
     """
 
-    schema: Mapping[str, JsonValue] = {"type": "object", "properties": {}}
-
     def __init__(self) -> None:
         self.happened: list[str] = []
         self.work: Callable[[jp.ToolContext], Any] = lambda context: jp.Success("kept")
+        self.tool = new_tool("keep")
+        self.tool.schema = {"type": "object", "properties": {}}
+        self.tool.run = self._run
+        self.tool.ended = self._end
 
-    async def run(
+    async def _run(
         self, arguments: Mapping[str, JsonValue], context: jp.ToolContext, cell: Any
     ) -> jp.Outcome:
         self.happened.append(f"run {context.call_id}")
@@ -45,7 +46,7 @@ class Keeper(Tool):
         result: jp.Outcome = outcome
         return result
 
-    def ended(self, call_id: str) -> None:
+    def _end(self, call_id: str) -> None:
         self.happened.append(f"end {call_id}")
 
 
@@ -57,7 +58,7 @@ def make_bench(keeper: Keeper, person: FakePrompter | None = None, *, run: str =
         [CALL, DONE],
         person=person or FakePrompter(),
         config=config,
-        executors={"local": {"keep": keeper}},
+        executors={"local": {"keep": keeper.tool}},
     )
 
 
@@ -153,7 +154,7 @@ async def test_cancellation_of_the_turn_ends_the_call() -> None:
 async def test_call_that_ignores_its_cancellation_has_ended_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch, "CLEANUP_GRACE_S", 0.02)
+    monkeypatch.setattr("jp_nb.agent.batch.CLEANUP_GRACE_S", 0.02)
     keeper = Keeper()
     released = asyncio.Event()
 
@@ -179,7 +180,7 @@ async def test_call_that_ignores_its_cancellation_has_ended_once(
 
 async def test_failed_release_does_not_lose_the_result() -> None:
     class Broken(Keeper):
-        def ended(self, call_id: str) -> None:
+        def _end(self, call_id: str) -> None:
             raise RuntimeError("stuck")
 
     bench = make_bench(Broken())

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.function_calls import as_outcome
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import failure
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
+from tests.support.fakes import InlineCell
 
 MAX_STRUCTURED_CHARS = 2_000_000
 MAX_STRUCTURED_ITEMS = 100_000
@@ -140,8 +140,9 @@ async def test_structured_value_at_its_limit_is_recorded(value: Any) -> None:
         (nested(300), "list of 1 item:\n[0] [[["),
     ],
 )
-def test_large_value_is_described(value: list[Any], begin: str) -> None:
-    outcome = as_outcome(value)
+async def test_large_value_is_described(value: list[Any], begin: str) -> None:
+    tool = new_tool(lambda: value, name="t")
+    outcome = await tool.run({}, jp.ToolContext("t"), InlineCell())
     assert isinstance(outcome, jp.Success)
     assert outcome.content.startswith(begin)
     assert len(outcome.content) < 60_000

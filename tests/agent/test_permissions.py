@@ -11,9 +11,9 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.agent.change_review import approval_prompt
-from jp_nb.rendering.prompt_text import format_asking_tool
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
+from tests.kit.consoles import prompt_texts
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, failure, new_prompt, not_answered, unavailable
 from tests.kit.tools import new_tool
@@ -202,7 +202,8 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
         yes("edit"), yes({"city": "Delft"}), yes("reason"), yes("No."), calls=2
     )
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
-    assert not any(map(format_asking_tool, bench.person.asked))  # the tool has not even begun
+    saved = [prompt_texts(prompt)["saved"] for prompt in bench.person.asked]
+    assert not any("asked by tool" in text for text in saved)  # the tool has not even begun
     contents = [r.content for r in bench.of("tool_call_response")]
     assert contents == ["rain in Delft", "Tool skipped by user: No."]
 

@@ -9,13 +9,11 @@ import pytest
 from pydantic import Field
 
 import jp_nb as jp
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.transcript import render_call
-from jp_nb.toolkit.parameters import TextArgument, text_arguments
 from tests.agent.turn_bench import call, reply, say
+from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, new_prompt
-from tests.kit.screens import display_event
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
@@ -119,10 +117,9 @@ async def test_code_of_a_skipped_call_is_shown() -> None:
     "text",
     ["```\n<b>x</b>\n````\n$a$", "\x1b[31mred\x1b]0;title\x07", "x" * 200_000, "a\n" * 60_000],
 )
-def test_hostile_code_stays_in_its_block(text: str) -> None:
-    begins = display_event(
-        "tool_begins", "c", "run", {"code": text}, texts=(TextArgument("code", "python"),)
-    )
+async def test_hostile_code_stays_in_its_block(text: str) -> None:
+    bench, _ = await run_with_decisions("run", {"code": text}, yes("run"))
+    begins = bench.shown_of("tool_begins")[-1]
     markdown = render_call(begins, None).markdown
     assert len(markdown) < 110_000
     fence = next(line for line in markdown.split("\n") if line.startswith("```"))
@@ -132,17 +129,16 @@ def test_hostile_code_stays_in_its_block(text: str) -> None:
 
 
 @pytest.mark.parametrize(("lines", "folded"), [(40, False), (41, True)])
-def test_long_code_is_folded(lines: int, folded: bool) -> None:
+async def test_long_code_is_folded(lines: int, folded: bool) -> None:
     text = "\n".join(["x"] * lines)
-    begins = display_event(
-        "tool_begins", "c", "run", {"code": text}, texts=(TextArgument("code", "python"),)
-    )
+    bench, _ = await run_with_decisions("run", {"code": text}, yes("run"))
+    begins = bench.shown_of("tool_begins")[-1]
     markdown = render_call(begins, None).markdown
     assert ("<details><summary>41 lines of python</summary>" in markdown) is folded
     assert render_call(begins, None).text.count("\n    x") == lines
 
 
-def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
+async def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str | None]] = [
         ("text/x-python", "python"),
         ("text/plain", "text"),
@@ -156,25 +152,24 @@ def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
     ]
     for media_type, language in rows:
         with subtests.test(media_type=media_type):
-            schema: Any = {"properties": {"a": {"contentMediaType": media_type}}}
-            found = text_arguments(schema, {"a": "x"})
-            assert [each.language for each in found] == ([] if language is None else [language])
-            assert text_arguments(schema, {"a": 1}) == ()
+            assert await read_languages(media_type, "x") == ([] if language is None else [language])
+            assert await read_languages(media_type, 1) == []
 
 
-class Lines:
-    """A console on which `lines` are typed."""
+async def read_languages(media_type: Any, argument: Any) -> list[str]:
+    """Return the languages of the text arguments of a call."""
+    extra: Any = {"contentMediaType": media_type}
 
-    def __init__(self, *lines: str) -> None:
-        self._lines = list(lines)
-        self.written: list[str] = []
+    def show(a: Annotated[Any, Field(json_schema_extra=extra)]) -> str:
+        return "shown"
 
-    def write(self, text: str) -> None:
-        self.written.append(text)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        self.written.append(prompt)
-        return self._lines.pop(0)
+    show.__annotations__["a"] = Annotated[Any, Field(json_schema_extra=extra)]
+    bench = TurnBench(
+        [reply(call("show", text=json.dumps({"a": argument}))), reply(say("Done."))],
+        tools=[new_tool(show)],
+    )
+    await bench.run()
+    return [each.language for each in bench.shown_of("tool_begins")[-1].texts]
 
 
 @pytest.mark.parametrize(
@@ -189,19 +184,15 @@ class Lines:
 )
 def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> None:
     question = jp.Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
-    console = Lines(*lines)
-    end = ask_on_stdin(
-        new_prompt("question_prompt", question, consents=True, is_code=True), console, "stdin"
-    )
+    console = ConsoleUser(*lines)
+    end = console.ask(new_prompt("question_prompt", question, consents=True, is_code=True))
     assert end == answered(text, "stdin")
-    assert console.written[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
+    assert console.shown[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
 
 
 def test_invisible_characters_are_spelled_on_stdin() -> None:
     question = jp.Question.text("arguments", "code:").with_default("a\u200b")
-    console = Lines("b⟨U+200B⟩", ".")
-    end: Any | Any | Any = ask_on_stdin(
-        new_prompt("question_prompt", question, consents=True, is_code=True), console, "stdin"
-    )
+    console = ConsoleUser("b⟨U+200B⟩", ".")
+    end = console.ask(new_prompt("question_prompt", question, consents=True, is_code=True))
     assert end == answered("b\u200b", "stdin")
-    assert "│ 1 a⟨U+200B⟩" in console.written
+    assert "│ 1 a⟨U+200B⟩" in console.shown

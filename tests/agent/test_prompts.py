@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session.answers import SessionAnswers
-from jp_nb.storage.config_files import ConfigFiles
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.questions import prompt_end
 from tests.kit.tools import new_tool
@@ -19,13 +17,6 @@ from tests.support.fakes import FakePrompter, for_tool, yes
 
 SURE = jp.Question.boolean("sure", "Sure?")
 GIVEN = prompt_end("given_answer", True, "a.toml, line 1")
-
-
-def answers(tmp_path: Path, text: str) -> SessionAnswers:
-    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
-    found = SessionAnswers()
-    found.load("a.toml", ConfigFiles(tmp_path))
-    return found
 
 
 def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> TurnBench:
@@ -45,7 +36,8 @@ def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config:
         person=person,
         config=for_tool("deploy", run="ask", result="ask", **config),
     )
-    bench.loop.turn.prepared = answers(tmp_path, text)
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    bench.use_answers("a.toml", tmp_path)
     return bench
 
 
@@ -107,12 +99,14 @@ async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> 
 
 
 def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
-    found = answers(tmp_path, "[questions.t]\nsure = true\n")
+    bench = TurnBench([])
+    (tmp_path / "a.toml").write_text("[questions.t]\nsure = true\n", encoding="utf-8")
+    found = bench.use_answers("a.toml", tmp_path)
     assert found.answer("t", SURE) == prompt_end("given_answer", True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
-    found.load("a.toml", ConfigFiles(tmp_path))
+    bench.use_answers("a.toml", tmp_path)
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
-    found.load(None, ConfigFiles(tmp_path))
+    bench.use_answers(None, tmp_path)
     assert found.answer("t", SURE) is None
     with pytest.raises(Exception, match=r"no such answers file\. .*--answers-template FILE`"):
-        found.load("b.toml", ConfigFiles(tmp_path))
+        bench.use_answers("b.toml", tmp_path)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.interrupted_turn import list_open_calls
 from tests.agent.turn_bench import BROKEN, DONE, call, make_result_tool, reply, say
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
@@ -417,6 +416,6 @@ async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> Non
 
     bench.loop.resolve = resolved
     with pytest.raises(jp.StorageError, match="damaged"):
-        await bench.loop.resume(list_open_calls(bench.stream, {}), [])
+        await bench.resume()
     [response] = bench.of("tool_call_response")
     assert response.content == RAN_BEFORE.format(NEVER_RAN)

@@ -8,18 +8,17 @@ from typing import Any
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.clock import DEFAULT_CLOCK, utc_now
-from jp_nb.record.events import InquiryQuestion, InquirySource
 from jp_nb.record.stream import ConversationStream
 from tests.kit.models import request_value
 from tests.kit.records import new_event
 
 CALLS = ("a", "b.c", "b")
-QUESTION = InquiryQuestion.model_validate({"text": "Which?", "answer_type": {"type": "text"}})
+QUESTION = {"text": "Which?", "answer_type": {"type": "text"}}
+SOURCE = {"source": "tool", "name": "look"}
 
 
 def asked(inquiry: str) -> Any:
-    source = InquirySource(source="tool", name="look")
-    return new_event("inquiry_request", id=inquiry, source=source, question=QUESTION)
+    return new_event("inquiry_request", id=inquiry, source=SOURCE, question=QUESTION)
 
 
 def ended(inquiry: str) -> Any:

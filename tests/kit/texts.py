@@ -9,6 +9,7 @@ from typing import Any
 from jp_nb import text
 from jp_nb.headless import files
 from jp_nb.rendering import markdown
+from jp_nb.toolkit import templates, web_address
 
 
 def _print_notebook(notebook: Any) -> str:
@@ -21,6 +22,13 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "plain": text.plain,
     "one_line": text.one_line,
     "exact": text.escape_invisible,
+    "spelled": text.spell_invisible,
+    "prose": text.spell_prose,
+    "object": lambda value: "\n".join(text.format_object(value)),
+    "edit_box": text.spell_editable,
+    "edited": text.unspell,
+    "template": lambda value, **variables: templates.render(value, variables),
+    "recorded_url": web_address.remove_details,
     "user_name": text.format_user_name,
     "in_markdown": text.escape_markdown,
     "markdown": markdown.sanitize_markdown,
@@ -35,7 +43,9 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
 def write_text(form: str, value: Any, **options: Any) -> str:
     """Return `value` in this form: `write_text("plain", text, limit=10)`.
 
-    The forms are `plain`, `one_line`, and `exact`; `in_markdown`, `code_span`, and `code_block` for
-    a text within Markdown; `markdown` for Markdown from a model; `terminal`.
+    The forms are `plain`, `one_line`, and `exact`; `spelled` and `prose`, with invisible characters
+    as code points; `object`, for the lines of a JSON object; `edit_box`, and `edited` for what the
+    user leaves there; `template`, with its variables; `recorded_url`; `in_markdown`, `code_span`,
+    and `code_block` for a text within Markdown; `markdown` for Markdown from a model; `terminal`.
     """
     return TEXT_FORMS[form](value, **options)

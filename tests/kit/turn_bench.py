@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
@@ -31,11 +32,13 @@ from jp_nb.config.tree.model_settings import Request as RequestConfig
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
+from jp_nb.record.interrupted_turn import list_open_calls
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import read_turn
 from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.answers import SessionAnswers
+from jp_nb.storage.config_files import ConfigFiles
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.models import EventProvider, request_value
 from tests.kit.records import new_event
@@ -191,6 +194,17 @@ class TurnBench:
 
     async def run(self, text: str = "Go.", images: Sequence[jp.Image] = ()) -> Any:
         return await self.loop.run(new_event("chat_request", content=text), images)
+
+    async def resume(self) -> Any:
+        """Continue the last turn of the record, and return its end."""
+        return await self.loop.resume(list_open_calls(self.stream, {}), [])
+
+    def use_answers(self, name: str | None, folder: Path) -> Any:
+        """Read the answers file `name` in `folder`, and return the prepared answers."""
+        answers = self.loop.turn.prepared
+        assert isinstance(answers, SessionAnswers)
+        answers.load(name, ConfigFiles(folder))
+        return answers
 
     # --- what came of it
 
