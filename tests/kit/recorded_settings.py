@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, get_path, iter_leaf_paths, merge_partials
 from jp_nb.config.schema import Element, format_path, parse_path
@@ -56,9 +57,10 @@ class RecordedSettings:
         """Return the settings that files and changes set."""
         return dict(self._projection.partial())
 
-    def leaves(self) -> dict[str, Any]:
-        """Return `table` by path, with each list as a whole."""
-        return dict(iter_leaf_paths(self._projection.partial()))
+    def with_authority(self) -> dict[str, Any]:
+        """Return the settings that an untrusted record may not set, by path."""
+        leaves = iter_leaf_paths(self._projection.partial())
+        return {path: value for path, value in leaves if has_authority(parse_path(path))}
 
     def stored_table(self) -> dict[str, Any]:
         """Return `table` in the form in which a file stores it."""

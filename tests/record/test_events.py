@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers.anthropic import AnthropicRendering
 from tests.interop.jp_directories import imported
 from tests.kit.kinds import select_kind
+from tests.kit.models import request_value
 from tests.kit.notebook_record import NotebookRecord
+from tests.kit.providers import new_provider, prepare_request
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event, parse_event
-from tests.providers.helpers import encode_messages
 from tests.support.entries import ASKED, SAID, START, new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -240,10 +240,10 @@ def b64(text: str) -> str:
 
 
 def rendered(stream: Any) -> str:
-    """Return the messages that a provider is sent."""
-    rendering = AnthropicRendering()
-    rendering.update(RecordView(stream).context())
-    return encode_messages(rendering).decode()
+    """Return the body of the request that a provider is sent."""
+    request = request_value("model_request", "m", RecordView(stream).context())
+    body, _ = prepare_request(new_provider("anthropic"), request)
+    return body.decode()
 
 
 @pytest.mark.req("R028-30")

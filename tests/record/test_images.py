@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record import context
 from tests.kit.kinds import is_kind
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
@@ -107,19 +106,19 @@ def test_damaged_image_does_not_hide_a_valid_copy() -> None:
     assert shown(stream) == [ONE, ONE]
 
 
-def test_number_and_size_of_images_in_a_request_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_number_and_size_of_images_in_a_request_are_bounded() -> None:
     many = turn(*[ONE] * MAX_ENTRY_IMAGES * 2, before=[kept(ONE)])
-    stream = new_stream(*many, *turn(ONE))
+    stream = new_stream(*many, *turn(ONE, TWO, before=[kept(TWO)]))
     assert len(shown(stream)) == MAX_ENTRY_IMAGES
     assert f"[{MAX_ENTRY_IMAGES} images omitted, because one entry shows at most" in text(stream)
+    assert "[1 image and 1 PDF omitted, because a conversation can show 100 images" in text(stream)
     assert "`%jp new`" in text(stream)
     assert text(stream).count("omitted") == 2  # of the first turn, and of the second
-    monkeypatch.setattr(context, "MAX_CONTEXT_IMAGE_BYTES", 3 * len(ONE.content))
-    assert len(shown(new_stream(*many))) == 3
-    both = turn(*[ONE] * 4, TWO, before=[kept(ONE), kept(TWO)])
-    assert "[1 image and 1 PDF omitted, because" in text(new_stream(*both))
+
+    large = figure(padding=3_500_000)  # five of them have less than 20 MB
+    stream = new_stream(*turn(*[large] * 7, TWO, before=[kept(large), kept(TWO)]))
+    assert shown(stream) == [*[large] * 5, TWO]
+    assert "[2 images omitted, because a conversation can show 100 images, 20 MB" in text(stream)
 
 
 # --- one entry each ------------------------------------------------------------------------------
