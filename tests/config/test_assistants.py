@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import merge_partials
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import ModelId, QuestionAssistant
-from jp_nb.config.validation import validate_config
 from jp_nb.session.background_assistants import build_inquiry_assistant, build_question_assistant
+from tests.kit.settings import merge_settings
+from tests.kit.tools import configured
 
 OWN: dict[str, Any] = {
     "name": "Tess",
@@ -37,23 +35,17 @@ OWN: dict[str, Any] = {
 RETRIES = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
 
 
-def config(override: Any = None, own: Any = None) -> AppConfig:
-    partial: dict[str, Any] = {"assistant": merge_plain(OWN, own or {})}
+def config(override: Any = None, own: Any = None) -> Any:
+    settings = merge_settings({"assistant": OWN}, {"assistant": own or {}}, plain=False)
     if override is not None:
-        partial["conversation"] = {"inquiry": {"assistant": override}}
-    return validate_config(partial)
+        settings["conversation"] = {"inquiry": {"assistant": override}}
+    return configured(settings)
 
 
-def merge_plain(base: Any, over: Any) -> Any:
-    return merge_partials({"assistant": base}, {"assistant": over})["assistant"]
-
-
-def question(override: Any) -> QuestionAssistant:
+def question(override: Any) -> Any:
     tool: Any = {"source": "python", "questions": {"q": {"target": override}}}
-    found = validate_config({"conversation": {"tools": {"t": tool}}})
-    target = found.conversation.tools["t"].questions["q"].target
-    assert isinstance(target, QuestionAssistant)
-    return target
+    found = configured({"conversation": {"tools": {"t": tool}}})
+    return found.conversation.tools["t"].questions["q"].target
 
 
 def changed(before: Any, after: Any) -> dict[str, Any]:
@@ -140,7 +132,7 @@ def test_question_overrides_the_inquiry_and_that_the_assistant() -> None:
     )
     found = build_question_assistant(base, question({"model": {"parameters": {"max_tokens": 9}}}))
     assert found.system_prompt == "Inquiry."
-    assert found.model.id == ModelId(provider="openai", name="small")
+    assert str(found.model.id) == "openai/small"
     parameters = found.model.parameters
     assert (parameters.max_tokens, parameters.temperature) == (9, 0.1)
     assert parameters.model_extra == {"seed": 7}

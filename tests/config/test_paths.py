@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config.schema import Element, format_path, look_up, parse_path
+from jp_nb.config.schema import format_path, parse_path
+from tests.kit.settings import setting, value_at
 from tests.support.record_strategies import json_values
 
 
@@ -57,7 +59,9 @@ def test_path_that_is_too_long_or_too_deep_is_refused_with_a_short_message(text:
 
 
 def test_index_is_written_in_ascii_digits() -> None:
-    assert look_up(["a"], ["\u00b2"]) is None
+    path = "conversation.tools.t.command.args"
+    assert value_at(setting(path, ["a", "b", "c"]), f"{path}.2") == "c"
+    assert value_at(setting(path, ["a", "b", "c"]), f"{path}.\u00b2") is None
 
 
 @given(
@@ -65,11 +69,15 @@ def test_index_is_written_in_ascii_digits() -> None:
     st.none() | json_values,
 )
 def test_any_keys_have_a_path_that_parses_to_them(keys: list[str], item: Any) -> None:
-    wanted: tuple[str, ...] = tuple(keys)
-    if item is not None:
-        wanted = (*wanted, Element(item))
-    read = parse_path(format_path(wanted))
-    assert read == wanted
-    if item is not None:
-        assert isinstance(read[-1], Element)
-        assert read[-1].json == item
+    path = format_path(keys)
+    assert parse_path(path) == tuple(keys)
+    if item is None:
+        return
+
+    # An item of a list is written as its JSON.
+    above = format_path(parse_path(path))
+    last: Any
+    *found, last = parse_path(f"{above}[{json.dumps(item)}]")
+    assert found == keys
+    assert last.json == item
+    assert parse_path(format_path([*found, last])) == (*keys, last)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from jp_nb.config.schema import SchemaNode, find_node
+from typing import Any
+
+from jp_nb.config.schema import find_node
 from tests.kit.settings import list_field_paths
 
 
-def _node(path: str) -> SchemaNode:
+def _node(path: str) -> Any:
     node = find_node(path)
     assert node is not None
     return node

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.server_risks import (
-    describe_command_risks,
-    describe_launcher,
-    describe_setting_risks,
-)
+from jp_nb.config.server_risks import describe_setting_risks
+
+
+def list_command_risks(command: str, arguments: list[str]) -> list[str]:
+    """Return the risks that the consent shows for the command and its arguments."""
+    return [
+        *describe_setting_risks(["command"], command),
+        *describe_setting_risks(["arguments"], [*arguments]),
+    ]
+
 
 LOADS = "changes which code the program loads"
 
@@ -65,7 +70,7 @@ def test_other_settings_have_no_mark() -> None:
     ],
 )
 def test_dangerous_command_is_marked(command: str, arguments: list[str], risk: str) -> None:
-    assert risk in describe_command_risks(command, arguments)
+    assert risk in list_command_risks(command, arguments)
 
 
 @pytest.mark.req("R-MCP-71")
@@ -79,13 +84,13 @@ def test_launcher_is_named_as_what_it_is() -> None:
         ("cmd", ["/c", "npx", "-y", "@books/mcp"], "npx"),
         ("sh", ["-c", "npx -y @books/mcp"], "npx"),
     ]:
-        text = describe_launcher(command, arguments)
+        (text,) = list_command_risks(command, arguments)
         assert text.startswith(f"`{word}` "), (command, arguments)
         assert "does not pin the server" in text
     for command in ("python", "node", "serve", "npxx", "./uvx-server"):
-        assert describe_launcher(command, ["npx.py", "x"]) == ""
+        assert list_command_risks(command, ["npx.py", "x"]) == []
 
 
 def test_search_takes_linear_time_in_hostile_arguments() -> None:
     for part in ("curl ", "eval ", "rm", "sudo", "curl |", "eval curl "):
-        list(describe_command_risks("sh", [part * 20_000]))
+        list_command_risks("sh", [part * 20_000])

@@ -22,7 +22,7 @@ from tests.kit.settings import (
     value_at,
     whole_settings,
 )
-from tests.kit.tools import configured, new_tool, offer_now
+from tests.kit.tools import configured, offer_now
 
 # --- fields ----------------------------------------------------------------------------------
 
@@ -208,16 +208,11 @@ def test_unset_half_of_enable_stays_unset() -> None:
 # --- wiring ----------------------------------------------------------------------------------
 
 
-def shout(text: str) -> str:
-    return text.upper()
-
-
 @pytest.mark.parametrize("where", ["shout", "*"])
 def test_tool_is_offered_with_its_own_modes_or_the_defaults(where: str) -> None:
-    tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
+    tools: dict[str, Any] = {"shout": {"source": "local", "command": "true"}, "*": {}}
     tools[where] |= {"run": "edit", "result": "edit"}
-    config = configured({"conversation": {"tools": tools}})
-    offered = offer_now(config, {"python": {"shout": new_tool(shout)}}).tools["shout"]
+    offered = offer_now(configured({"conversation": {"tools": tools}})).tools["shout"]
     assert (offered.run, offered.result, offered.format) == ("edit", "edit", "ask")
 
 
