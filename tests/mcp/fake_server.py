@@ -14,11 +14,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.mcp.calls import McpTool, ServerCalls
-from jp_nb.mcp.exchange import ServerError
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.servers import server_value
+from tests.kit.servers import server_tool, server_value
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter
 
@@ -119,10 +117,8 @@ class Asking:
         **ports: Any,
     ) -> None:
         self.server = FakeServer(*steps)
-        self.calls = ServerCalls()
-        self.tool = McpTool(
-            self.server, "trip", self.calls, schema={"type": "object", "properties": {}}
-        )
+        make_tool, self.calls = server_tool("trip")
+        self.tool = make_tool(self.server)
         self.person = FakePrompter(*ends, away=away)
         config: Any = interrupt_config()
         tool: dict[str, Any] = {"source": "local", "run": "unattended", **(settings or {})}
@@ -188,12 +184,12 @@ def result(text: str = "Done.", **more: Any) -> Any:
     return server_value("server_result", ({"type": "text", "text": text},), **more)
 
 
-def server_error(message: str, code: int = 0, data: JsonValue = None) -> ServerError:
+def server_error(message: str, code: int = 0, data: JsonValue = None) -> Any:
     """Return the error of a request."""
-    return ServerError("books", "trip", message, code=code, data=data)
+    return server_value("server_error", "books", "trip", message, code=code, data=data)
 
 
-def lost() -> ServerError:
+def lost() -> Any:
     """Return the error of a request whose answer was lost."""
     error = server_error("the connection to it was lost")
     error.is_lost = True

@@ -20,7 +20,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pytest
+
+import jp_nb as jp
 from jp_nb.mcp.connection import Connection
+from tests.kit.kinds import is_kind
 from tests.kit.servers import server_value
 from tests.mcp.scripted_server import Json, read_log
 
@@ -84,6 +88,17 @@ def scripted_http(folder: Path, **script: Any) -> Iterator[Scripted]:
             yield Scripted(server_value("http_launch", f"http://127.0.0.1:{port}/mcp"), log)
         finally:
             process.stdin.close()
+
+
+def start_fails(reason: str = "") -> pytest.RaisesExc[jp.JpNbError]:
+    """Expect that a server does not start, for a `reason` that matches."""
+    return pytest.raises(jp.JpNbError, match=f"did not start: .*{reason}")
+
+
+def error_of(caught: pytest.ExceptionInfo[jp.JpNbError]) -> Any:
+    """Return the error of a server, with the facts that its attributes have."""
+    assert is_kind(caught.value, "server_error", "server_not_started")
+    return caught.value
 
 
 @asynccontextmanager

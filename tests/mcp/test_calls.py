@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.permission_rules import SessionRules
-from jp_nb.agent.prompts import REFUSED_MARK
 from jp_nb.agent.turn_state import RecordedAnswer
-from jp_nb.mcp.progress import format_server_progress
 from tests.kit.kinds import is_kind
 from tests.kit.questions import answered, form_end, not_answered, unavailable
 from tests.kit.servers import server_value
@@ -41,7 +39,7 @@ STARTED_AGAIN = (
 DELFT: Any = {"city": "Delft"}
 ACCEPTED = server_value("server_answer", "accept", DELFT)
 CANCEL = server_value("server_answer", "cancel")
-DECLINED = not_answered("declined", "form", marks=REFUSED_MARK)
+DECLINED = not_answered("declined", "form", marks=frozenset({"refused"}))
 
 
 def old(*questions: Any) -> Any:
@@ -566,16 +564,24 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (server_value("server_progress", None, 3, None), "3"),
-        (server_value("server_progress", "reading", 3, 10), "3 of 10, 30%: reading"),
-        (server_value("server_progress", "a\nb\x1b[2J", 1, 0), "1: a b"),
-        (server_value("server_progress", "x", float("nan"), 1), "x"),
-        (server_value("server_progress", "x", 1, float("inf")), "1: x"),
-        (server_value("server_progress", "x", 5, 2), "5 of 2, 100%: x"),
+        ((None, 3, None), "3"),
+        (("reading", 3, 10), "3 of 10, 30%: reading"),
+        (("a\nb\x1b[2J", 1, 0), "1: a b"),
+        (("x", float("nan"), 1), "x"),
+        (("x", 1, float("inf")), "1: x"),
+        (("x", 5, 2), "5 of 2, 100%: x"),
     ],
 )
-def test_progress_is_shown_with_its_share(progress: Any, text: str) -> None:
-    assert format_server_progress(progress) == text
+async def test_progress_is_shown_with_its_share(progress: Any, text: str) -> None:
+    async def step(sent: Sent) -> Any:
+        assert sent.on_progress is not None
+        sent.on_progress(server_value("server_progress", *progress))
+        return result()
+
+    turn = Asking([step])
+    await turn.run()
+    shown = [x.progress for x in turn.bench.passing if is_kind(x, "waits") and x.progress]
+    assert shown == [text]
 
 
 # --- recorded answers ----------------------------------------------------------------------------

@@ -13,18 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.mcp.definitions import (
-    find_changes,
-    format_instructions,
-    map_names,
-    may_be_name,
-    read_definitions,
-    read_schema,
-)
-from tests.kit.servers import server_value
+from jp_nb.mcp.definitions import may_be_name
+from tests.kit.servers import define_server_tools, server_value
 
 MAX_DESCRIPTION_CHARS = 4000
-MAX_INSTRUCTIONS_CHARS = 2000
 
 
 TEXT: JsonValue = {"type": "string"}
@@ -34,6 +26,18 @@ def make_tool(name: str = "search", description: str | None = "Search.", **schem
     return server_value(
         "server_tool", name, None, description, {"type": "object", **schema}, None, {}
     )
+
+
+def define(tool: Any) -> dict[str, Any]:
+    """Return what the model gets of the only tool of the server `books`."""
+    (found,) = define_server_tools("books", tool)
+    return found
+
+
+def map_names(server: str, names: list[str]) -> dict[str, str]:
+    """Return the names for the model of the tools with these `names`."""
+    found = define_server_tools(server, *map(make_tool, dict.fromkeys(names)))
+    return {each["tool"]: each["name"] for each in found}
 
 
 # --- names -----------------------------------------------------------------------------------
@@ -152,12 +156,11 @@ def test_unusable_schema_costs_only_its_own_tool(subtests: pytest.Subtests) -> N
         with subtests.test(kind=kind):
             bad = replace(make_tool("bad"), input_schema={"type": "object", **schema})
             began = process_time()
-            found = read_definitions("books", [bad, good])
+            kept, dropped = define_server_tools("books", bad, good)
             assert process_time() - began < 2
-            assert [each.name for each in found.usable] == ["books__good"]
-            [dropped] = found.unusable
-            assert dropped.name == "bad"
-            assert dropped.reason
+            assert kept["name"] == "books__good"
+            assert dropped["tool"] == "bad"
+            assert dropped["reason"]
 
 
 USABLE: dict[str, dict[str, Any]] = {
@@ -176,7 +179,8 @@ USABLE: dict[str, dict[str, Any]] = {
 def test_usual_schemas_are_kept(subtests: pytest.Subtests) -> None:
     for kind, schema in USABLE.items():
         with subtests.test(kind=kind):
-            assert read_schema(schema) == {"type": "object", **schema}
+            tool = replace(make_tool(), input_schema=schema)
+            assert define(tool)["schema"] == {"type": "object", **schema}
 
 
 def test_schema_of_an_older_version_is_sent_in_the_current_one() -> None:
@@ -187,7 +191,7 @@ def test_schema_of_an_older_version_is_sent_in_the_current_one() -> None:
         "type": "object",
         "properties": {"point": point},
     }
-    assert read_schema(schema) == {
+    assert define(replace(make_tool(), input_schema=schema))["schema"] == {
         "type": "object",
         "properties": {"point": {"type": "array", "prefixItems": [TEXT, TEXT], "items": False}},
     }
@@ -196,26 +200,22 @@ def test_schema_of_an_older_version_is_sent_in_the_current_one() -> None:
 def test_a_thousand_tools_are_read_within_a_second() -> None:
     tools = [make_tool(f"tool{n}", properties={"x": TEXT, "y": TEXT}) for n in range(1_000)]
     began = process_time()
-    assert len(read_definitions("books", tools).usable) == 1_000
+    assert len(define_server_tools("books", *tools)) == 1_000
     assert process_time() - began < 2
 
 
 @pytest.mark.req("R-MCP-90")
 def test_arguments_are_checked_with_the_schema_of_the_server() -> None:
-    [one] = read_definitions(
-        "books",
-        [
-            make_tool(
-                properties={"id": {"type": "integer"}, "name": TEXT},
-                oneOf=[{"required": ["id"]}, {"required": ["name"]}],
-            )
-        ],
-    ).usable
-    assert one.check_arguments({"id": 3}) is None
-    assert one.check_arguments({"name": "x"}) is None
+    tool = make_tool(
+        properties={"id": {"type": "integer"}, "name": TEXT},
+        oneOf=[{"required": ["id"]}, {"required": ["name"]}],
+    )
+    check = define(tool)["check"]
+    assert check({"id": 3}) is None
+    assert check({"name": "x"}) is None
     wrong_arguments: list[dict[str, JsonValue]] = [{}, {"id": 3, "name": "x"}, {"id": "three"}]
     for wrong in wrong_arguments:
-        problem = one.check_arguments(wrong)
+        problem = check(wrong)
         assert problem is not None
         assert problem.startswith("Invalid arguments for books__search: ")
 
@@ -226,9 +226,9 @@ def test_check_of_arguments_has_a_limit() -> None:
         ref = {"$ref": f"#/$defs/a{n - 1}"}
         defs[f"a{n}"] = {"anyOf": [ref, {"allOf": [ref, ref]}]}
     schema: dict[str, Any] = {"properties": {"x": {"$ref": "#/$defs/a39"}}, "$defs": defs}
-    [one] = read_definitions("books", [make_tool(**schema)]).usable
+    check = define(make_tool(**schema))["check"]
     began = process_time()
-    assert one.check_arguments({"x": 5}) is None  # the server checks it
+    assert check({"x": 5}) is None  # the server checks it
     assert process_time() - began < 2
 
 
@@ -237,37 +237,10 @@ def test_check_of_arguments_has_a_limit() -> None:
 
 @pytest.mark.req("R-MCP-16")
 def test_description_is_marked_and_cut() -> None:
-    [one] = read_definitions(
-        "books", [make_tool(description="Search\x1b[31m the \u202eshelf.")]
-    ).usable
-    assert one.description == "[Tool of the MCP server books] Search the ⟨U+202E⟩shelf."
-    [long] = read_definitions("books", [make_tool(description="x" * 100_000)]).usable
-    assert len(long.description) == MAX_DESCRIPTION_CHARS
-    assert long.description.endswith("…")
-    [none] = read_definitions("books", [make_tool(description=None)]).usable
-    assert none.description == "[Tool of the MCP server books]"
-
-
-@pytest.mark.req("R-MCP-22")
-def test_instructions_are_marked_and_cut() -> None:
-    text = format_instructions("books", "y" * 10_000)
-    assert text.startswith("The MCP server books describes the use of its tools as follows.")
-    assert text.count("y") <= MAX_INSTRUCTIONS_CHARS + 10
-
-
-def test_changed_tools_are_found_by_everything_that_the_server_says() -> None:
-    before = make_tool(properties={"x": TEXT})
-    changes: list[dict[str, Any]] = [
-        {"description": "Other."},
-        {"title": "Other"},
-        {"input_schema": {"type": "object"}},
-        {"output_schema": {"type": "object"}},
-        {"hints": {"readOnlyHint": True}},
-    ]
-    for change in changes:
-        after = replace(before, **change)
-        one = read_definitions("books", [before])
-        other = read_definitions("books", [after])
-        assert find_changes(one, other) == ["books__search"]
-        assert find_changes(one, one) == []
-    assert find_changes(one, read_definitions("books", [])) == []
+    one = define(make_tool(description="Search\x1b[31m the \u202eshelf."))
+    assert one["description"] == "[Tool of the MCP server books] Search the ⟨U+202E⟩shelf."
+    long = define(make_tool(description="x" * 100_000))
+    assert len(long["description"]) == MAX_DESCRIPTION_CHARS
+    assert long["description"].endswith("…")
+    none = define(make_tool(description=None))
+    assert none["description"] == "[Tool of the MCP server books]"

@@ -17,11 +17,20 @@ import pytest
 
 pytest.importorskip("mcp")
 
+import jp_nb as jp
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import ServerError, ServerNotStarted
 from tests.kit.kinds import is_kind
 from tests.kit.servers import server_value
-from tests.mcp.helpers import FORM, connected, list_group, scripted, text_of, wait_until
+from tests.mcp.helpers import (
+    FORM,
+    connected,
+    error_of,
+    list_group,
+    scripted,
+    start_fails,
+    text_of,
+    wait_until,
+)
 from tests.mcp.scripted_server import Json
 
 MAX_CALL_ROUNDS = 10
@@ -41,16 +50,16 @@ async def test_missing_program_is_named_at_once() -> None:
     connection = Connection(
         "files", server_value("stdio_launch", "no-such-program", ("--token", "sk-12345678"))
     )
-    with pytest.raises(ServerNotStarted, match="no-such-program was not found") as info:
+    with start_fails("no-such-program was not found") as info:
         await connection.start()
-    assert info.value.server == "files"
+    assert error_of(info).server == "files"
     assert "sk-12345678" not in str(info.value)
     assert connection.state == "failed"
 
 
 async def test_missing_folder_is_named(tmp_path: Path) -> None:
     launch = server_value("stdio_launch", "python3", folder=tmp_path / "gone")
-    with pytest.raises(ServerNotStarted, match=r"its folder .*gone does not exist"):
+    with start_fails(r"its folder .*gone does not exist"):
         await Connection("test", launch).start()
 
 
@@ -58,9 +67,9 @@ async def test_server_that_exits_is_reported_with_its_last_lines(tmp_path: Path)
     lines = [f"line {number}" for number in range(30)]
     server = scripted(tmp_path, stderr="\n".join(lines), exit_at="start")
     connection = Connection("test", server.launch)
-    with pytest.raises(ServerNotStarted, match="its process ended with exit code 3") as info:
+    with start_fails("its process ended with exit code 3") as info:
         await connection.start()
-    assert list(info.value.stderr) == lines[-20:]
+    assert list(error_of(info).stderr) == lines[-20:]
     assert "line 29" in str(info.value)
 
 
@@ -70,7 +79,7 @@ async def test_silent_server_ends_after_the_time_to_start(tmp_path: Path) -> Non
     limits = server_value("connection_limits", startup_timeout_secs=1)
     connection = Connection("test", server.launch, limits)
     began = monotonic()
-    with pytest.raises(ServerNotStarted, match="no answer within 1 s"):
+    with start_fails("no answer within 1 s"):
         await connection.start()
     assert monotonic() - began < 20
     assert connection.pid is None
@@ -101,7 +110,7 @@ async def test_start_ends_with_an_error_if_the_connection_is_closed(tmp_path: Pa
     pid = connection.pid
     assert pid is not None
     await connection.aclose()
-    with pytest.raises(ServerNotStarted, match="it was closed"):
+    with start_fails("it was closed"):
         await starting
     assert not is_alive(pid)
 
@@ -110,7 +119,7 @@ async def test_missing_library_is_named_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ServerNotStarted, match=r"pip install 'jp-nb\[mcp\]'"):
+    with start_fails(r"pip install 'jp-nb\[mcp\]'"):
         await Connection("test", scripted(tmp_path, calls={}).launch).start()
 
 
@@ -133,7 +142,7 @@ async def test_greeting_on_stdout_is_skipped(tmp_path: Path, greeting: str) -> N
 async def test_long_greeting_ends_the_start(tmp_path: Path) -> None:
     greeting = ("x" * 99 + "\n") * (MAX_GREETING_BYTES // 99 + 10)
     server = scripted(tmp_path, greeting=greeting, calls={})
-    with pytest.raises(ServerNotStarted, match="to stdout that are no messages"):
+    with start_fails("to stdout that are no messages"):
         await Connection("test", server.launch).start()
 
 
@@ -146,9 +155,9 @@ async def test_servers_inherit_only_a_short_list_of_variables(
     launch = server_value(
         "stdio_launch", sys.executable, ("-S", "-c", program), {"TOKEN": "t0p-s3cret-value"}
     )
-    with pytest.raises(ServerNotStarted) as info:
+    with start_fails() as info:
         await Connection("test", launch).start()
-    environment = json.loads(info.value.stderr[-1])
+    environment = json.loads(error_of(info).stderr[-1])
     assert "ANTHROPIC_API_KEY" not in environment
     assert "SHELL" not in environment
     assert environment["PATH"] == os.environ["PATH"]
@@ -166,7 +175,7 @@ async def test_large_message_ends_the_connection_and_the_next_start_works(
     server = scripted(tmp_path, era=era, calls={"big": [{"big": 3_000_000}], "greet": HI})
     limits = server_value("connection_limits", max_response_bytes=1_000_000)
     async with connected(server.launch, limits=limits) as connection:
-        with pytest.raises(ServerError, match="a message of more than 1,000,000 bytes"):
+        with pytest.raises(jp.JpNbError, match="a message of more than 1,000,000 bytes"):
             await connection.call("1", "big", {})
         await wait_until(lambda: connection.state == "ended")
         await connection.start()
@@ -178,7 +187,7 @@ async def test_line_without_an_end_is_read_in_linear_time(tmp_path: Path) -> Non
     server = scripted(tmp_path, calls={"big": [{"unended": 60_000_000}]})
     async with connected(server.launch) as connection:
         began = monotonic()
-        with pytest.raises(ServerError, match="a message of more than 16,777,216 bytes"):
+        with pytest.raises(jp.JpNbError, match="a message of more than 16,777,216 bytes"):
             await connection.call("1", "big", {})
         assert monotonic() - began < 10  # the reader of the library needs minutes
 
@@ -234,7 +243,7 @@ async def test_unreadable_answer_ends_its_call_only(tmp_path: Path) -> None:
     calls = {"bad": [{"raw": answer}, {"hang": True}], "greet": HI}
     server = scripted(tmp_path, era="2026", calls=calls)
     async with connected(server.launch) as connection:
-        with pytest.raises(ServerError, match="its answer is not valid JSON-RPC"):
+        with pytest.raises(jp.JpNbError, match="its answer is not valid JSON-RPC"):
             await connection.call("1", "bad", {})
         assert text_of(await connection.call("2", "greet", {})) == "hi"
 
@@ -259,7 +268,7 @@ async def test_end_of_the_server_is_the_reason_for_an_answer_that_is_cut(
     calls: dict[str, list[Json]] = {"bye": [{"raw": LAST_ANSWER[:size]}, {"exit": 7}]}
     server = scripted(tmp_path, era="2026", calls=calls)
     async with connected(server.launch) as connection:
-        with pytest.raises(ServerError, match="its process ended with exit code 7"):
+        with pytest.raises(jp.JpNbError, match="its process ended with exit code 7"):
             await connection.call("1", "bye", {})
 
 
@@ -313,7 +322,7 @@ async def test_result_against_the_protocol_or_its_schema_is_kept(
 async def test_result_that_is_none_is_an_error_of_its_call(tmp_path: Path, era: str) -> None:
     wrong = scripted(tmp_path, era=era, calls={"odd": [{"result": {"resultType": "no"}}]})
     async with connected(wrong.launch) as connection:
-        with pytest.raises(ServerError, match="odd of the MCP server test: its answer does not"):
+        with pytest.raises(jp.JpNbError, match="odd of the MCP server test: its answer does not"):
             await connection.call("1", "odd", {})
 
 
@@ -323,12 +332,12 @@ async def test_error_of_the_server_reaches_the_caller(tmp_path: Path, era: str) 
     error = {"code": -32042, "message": "open \x1b[31mthis", "data": {"elicitations": []}}
     server = scripted(tmp_path, era=era, calls={"bad": [{"error": error}], "greet": HI})
     async with connected(server.launch) as connection:
-        with pytest.raises(ServerError) as info:
+        with pytest.raises(jp.JpNbError, match="bad of the MCP server test: open this") as info:
             await connection.call("1", "bad", {})
         assert text_of(await connection.call("2", "greet", {})) == "hi"
-    assert (info.value.server, info.value.tool) == ("test", "bad")
-    assert (info.value.code, info.value.data) == (-32042, {"elicitations": []})
-    assert info.value.message == "open this"
+    assert (error_of(info).server, error_of(info).tool) == ("test", "bad")
+    assert (error_of(info).code, error_of(info).data) == (-32042, {"elicitations": []})
+    assert error_of(info).message == "open this"
 
 
 # --- tools -----------------------------------------------------------------------------------
@@ -382,7 +391,7 @@ async def test_thousand_tools_in_a_hundred_pages(tmp_path: Path) -> None:
 async def test_endless_list_is_an_error(tmp_path: Path, count: int) -> None:
     tools = [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(count)]
     server = scripted(tmp_path, tools=tools, page_size=-1, calls={})
-    with pytest.raises(ServerNotStarted, match=r"more than 1(,000 tools|00 pages)"):
+    with start_fails(r"more than 1(,000 tools|00 pages)"):
         await Connection("test", server.launch).start()
 
 
@@ -445,11 +454,11 @@ async def test_time_of_a_call_is_limited_and_progress_restarts_it(tmp_path: Path
     limits = server_value("connection_limits", call_timeout_secs=0.6)
     reports: list[Any] = []
     async with connected(server.launch, limits=limits) as connection:
-        with pytest.raises(ServerError, match=r"no answer within 0.6 s \(call_timeout_secs\)"):
+        with pytest.raises(jp.JpNbError, match=r"no answer within 0.6 s \(call_timeout_secs\)"):
             await connection.call("1", "slow", {})
         assert text_of(await connection.call("2", "steady", {}, on_progress=reports.append)) == "hi"
         began = monotonic()
-        with pytest.raises(ServerError, match="no answer"):
+        with pytest.raises(jp.JpNbError, match="no answer"):
             await connection.call("3", "endless", {})
         assert 5 < monotonic() - began < 15
     assert reports == 4 * [server_value("server_progress", "m", 1.0, 4.0)]
@@ -523,7 +532,7 @@ async def test_call_of_2026_ends_if_the_server_requires_other_input(
     server = scripted(tmp_path, era="2026", calls={"ask": steps})
     async with connected(server.launch) as connection:
         with pytest.raises(
-            ServerError, match=f"server test: it sent a request of the kind {method}"
+            jp.JpNbError, match=f"server test: it sent a request of the kind {method}"
         ):
             await connection.call("1", "ask", {})
 
@@ -532,7 +541,7 @@ async def test_rounds_of_a_call_are_limited(tmp_path: Path) -> None:
     calls = {"ask": 30 * [{"ask": {"who": FORM}}], "poll": 30 * [{"state": "later"}]}
     server = scripted(tmp_path, era="2026", calls=calls)
     async with connected(server.launch, asks_users=True) as connection:
-        with pytest.raises(ServerError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
+        with pytest.raises(jp.JpNbError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
             await connection.call("1", "poll", {})
         assert len(server.received("tools/call")) == MAX_CALL_ROUNDS + 1
 
@@ -541,7 +550,7 @@ async def test_rounds_of_a_call_are_limited(tmp_path: Path) -> None:
             asked = await connection.call("2", "ask", {}, state=state)
             assert is_kind(asked, "input_required")
             state = asked.state
-        with pytest.raises(ServerError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
+        with pytest.raises(jp.JpNbError, match=f"more than {MAX_CALL_ROUNDS} rounds"):
             await connection.call("2", "ask", {}, state=state)
 
 
@@ -572,12 +581,12 @@ async def test_server_that_dies_ends_its_calls_and_starts_again_at_most_three_ti
     async with connected(server.launch) as connection:
         for _ in range(MAX_RESTARTS + 1):
             await connection.start()
-            with pytest.raises(ServerError, match="its process ended with exit code 7"):
+            with pytest.raises(jp.JpNbError, match="its process ended with exit code 7"):
                 await connection.call("1", "die", {})
             await wait_until(lambda: connection.state == "ended")
-            with pytest.raises(ServerError, match="it does not run"):
+            with pytest.raises(jp.JpNbError, match="it does not run"):
                 await connection.call("2", "greet", {})
-        with pytest.raises(ServerNotStarted, match="%jp mcp restart test"):
+        with start_fails("%jp mcp restart test"):
             await connection.start()
         await connection.restart()
         assert text_of(await connection.call("3", "greet", {})) == "hi"
@@ -588,7 +597,7 @@ async def test_server_that_dies_ends_its_calls_and_starts_again_at_most_three_ti
 async def test_killed_server_is_reported(tmp_path: Path) -> None:
     server = scripted(tmp_path, child=True, calls={"die": [{"exit": None}]})
     async with connected(server.launch) as connection:
-        with pytest.raises(ServerError, match="was ended by signal 9"):
+        with pytest.raises(jp.JpNbError, match="was ended by signal 9"):
             await connection.call("1", "die", {})
         await wait_until(lambda: connection.state == "ended")
 

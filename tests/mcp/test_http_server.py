@@ -15,11 +15,19 @@ pytest.importorskip("mcp")
 
 from typing import Any
 
+import jp_nb as jp
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import ServerError, ServerNotStarted
 from tests.kit.kinds import is_kind
 from tests.kit.servers import server_value
-from tests.mcp.helpers import FORM, connected, scripted_http, text_of, wait_until
+from tests.mcp.helpers import (
+    FORM,
+    connected,
+    error_of,
+    scripted_http,
+    start_fails,
+    text_of,
+    wait_until,
+)
 from tests.mcp.scripted_server import Json
 
 ERAS = pytest.mark.parametrize("era", ["2025", "2026"])
@@ -37,7 +45,7 @@ async def test_call_over_http(tmp_path: Path, era: str, sse: bool) -> None:
         async with connected(server.launch) as connection:
             assert (connection.era, connection.pid) == (era, None)
             assert text_of(await connection.call("1", "echo", {"ü": None})) == '{"\\u00fc": null}'
-            with pytest.raises(ServerError, match="bad of the MCP server test: no"):
+            with pytest.raises(jp.JpNbError, match="bad of the MCP server test: no"):
                 await connection.call("2", "bad", {})
             assert text_of(await connection.call("3", "echo", {})) == "{}"
         assert any("deleted" in entry for entry in server.logged()) == (era == "2025")
@@ -100,7 +108,7 @@ async def test_refused_credentials_are_named_and_hidden(tmp_path: Path) -> None:
     with scripted_http(tmp_path, http=settings, calls={"greet": HI}) as server:
         assert is_kind(server.launch, "http_launch")
         wrong = replace(server.launch, headers={"authorization": "Bearer wrong-token-123"})
-        with pytest.raises(ServerNotStarted, match="refused the credentials") as info:
+        with start_fails("refused the credentials") as info:
             await Connection("test", wrong).start()
         assert "wrong-token" not in str(info.value) + repr(wrong)
 
@@ -157,7 +165,7 @@ async def test_http_error_ends_its_call_only_and_is_not_repeated(
         tmp_path, era=era, http={"refusals": refusals}, calls={"greet": HI}
     ) as server:
         async with connected(server.launch) as connection:
-            with pytest.raises(ServerError, match=message):
+            with pytest.raises(jp.JpNbError, match=message):
                 await connection.call("1", "greet", {})
             assert text_of(await connection.call("2", "greet", {})) == "hi"
         assert len(server.received("tools/call")) == 1
@@ -191,7 +199,7 @@ async def test_wrong_header_lists_the_tools_again_and_repeats_once(tmp_path: Pat
     settings = {"refusals": [refusal, refusal]}
     with scripted_http(tmp_path, era="2026", http=settings, calls={"greet": HI}) as server:
         async with connected(server.launch) as connection:
-            with pytest.raises(ServerError, match="mismatch"):
+            with pytest.raises(jp.JpNbError, match="mismatch"):
                 await connection.call("1", "greet", {})
 
 
@@ -202,15 +210,15 @@ async def test_lost_answer_is_not_repeated(tmp_path: Path, era: str, sse: bool) 
     settings = {"cut": 1, "sse": sse}
     with scripted_http(tmp_path, era=era, http=settings, calls={"greet": HI}) as server:
         async with connected(server.launch) as connection:
-            with pytest.raises(ServerError, match=r"the connection to it was lost|ended") as lost:
+            with pytest.raises(jp.JpNbError, match=r"the connection to it was lost|ended") as lost:
                 await connection.call("1", "greet", {})
-            assert lost.value.is_lost
+            assert error_of(lost).is_lost
             assert connection.state == "running"
             assert len(server.received("tools/call")) == 1
             assert text_of(await connection.call("2", "greet", {})) == "hi"
-            with pytest.raises(ServerError) as answered:
+            with pytest.raises(jp.JpNbError) as answered:
                 await connection.call("3", "unknown", {})
-            assert not answered.value.is_lost
+            assert not error_of(answered).is_lost
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -226,7 +234,7 @@ async def test_large_message_over_http_ends_the_connection(
     limits = server_value("connection_limits", max_response_bytes=1_000_000)
     with scripted_http(tmp_path, era=era, http={"sse": sse}, calls=calls) as server:
         async with connected(server.launch, limits=limits) as connection:
-            with pytest.raises(ServerError, match="a message of more than 1,000,000 bytes"):
+            with pytest.raises(jp.JpNbError, match="a message of more than 1,000,000 bytes"):
                 await connection.call("1", "big", {})
             await wait_until(lambda: connection.state == "ended")
             await connection.start()
@@ -254,7 +262,7 @@ async def test_deeply_nested_result_over_http(tmp_path: Path, sse: bool, levels:
 
 
 async def test_compressed_answer_is_refused(tmp_path: Path) -> None:
-    refused = pytest.raises(ServerNotStarted, match="compressed its answer as 'gzip'")
+    refused = start_fails("compressed its answer as 'gzip'")
     with scripted_http(tmp_path, http={"encoding": "gzip"}, calls={}) as server, refused:
         await Connection("test", server.launch).start()
 
@@ -266,13 +274,13 @@ async def test_compressed_answer_is_refused(tmp_path: Path) -> None:
     "url", ["http://example.com/mcp", "http://10.0.0.1:80/", "http://[fd00::1]/"]
 )
 async def test_plain_http_to_another_computer_needs_consent(url: str) -> None:
-    with pytest.raises(ServerNotStarted, match="insecure = true"):
+    with start_fails("insecure = true"):
         await Connection("test", server_value("http_launch", url)).start()
 
 
 @pytest.mark.parametrize("url", ["ftp://localhost/", "localhost:80", "", "http://", "https://["])
 async def test_other_addresses_are_refused(url: str) -> None:
-    with pytest.raises(ServerNotStarted, match="its url"):
+    with start_fails("its url"):
         await Connection("test", server_value("http_launch", url)).start()
 
 
@@ -286,7 +294,7 @@ async def test_redirect_to_another_origin_is_not_followed(
         address = other.launch.url
         if where == "other host":
             address = address.replace("127.0.0.1", "localhost")
-        refused = pytest.raises(ServerNotStarted, match="not followed")
+        refused = start_fails("not followed")
         with scripted_http(tmp_path, http={"redirect": address}, calls={}) as server, refused:
             await Connection("test", server.launch).start()
         assert not other.logged()
@@ -305,7 +313,7 @@ async def test_server_that_does_not_run_is_named_at_once() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     connection = Connection("test", server_value("http_launch", f"http://127.0.0.1:{port}/mcp"))
-    with pytest.raises(ServerNotStarted, match="cannot connect to it"):
+    with start_fails("cannot connect to it"):
         await connection.start()
 
 
@@ -325,7 +333,7 @@ async def test_proxy_of_the_environment_is_used_except_for_this_computer(
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
     async with proxy:
-        with pytest.raises(ServerNotStarted):
+        with start_fails():
             await Connection(
                 "test", server_value("http_launch", "https://mcp.example.com/mcp")
             ).start()

@@ -22,9 +22,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.mcp.exchange import ServerError
+import jp_nb as jp
 from tests.kit.servers import server_value
-from tests.mcp.helpers import connected, list_group, text_of
+from tests.mcp.helpers import connected, error_of, list_group, text_of
 
 PATH = os.pathsep.join(
     (os.environ.get("MCP_SERVERS_PATH", ""), str(Path(sys.executable).parent), os.environ["PATH"])
@@ -95,7 +95,7 @@ async def test_reference_server_asks_and_reports_progress(tmp_path: Path) -> Non
             "url", "trigger-url-elicitation", {"url": "https://example.com/sign-in"}
         )
         assert "decline" in text_of(url)
-        with pytest.raises(ServerError) as info:
+        with pytest.raises(jp.JpNbError) as info:
             await connection.call(
                 "error",
                 "trigger-url-elicitation",
@@ -110,6 +110,6 @@ async def test_reference_server_asks_and_reports_progress(tmp_path: Path) -> Non
         ("url", ["url"]),
     ]
     assert asked[1][0].url == "https://example.com/sign-in"
-    assert info.value.code == -32042
-    assert isinstance(info.value.data, dict)
+    assert error_of(info).code == -32042
+    assert isinstance(error_of(info).data, dict)
     assert [(report.done, report.total) for report in reports] == [(1.0, 2.0), (2.0, 2.0)]

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch
 from tests.kit.kinds import is_kind
+from tests.kit.servers import find_server_needs, launch_of
 
 PYTHON = sys.executable
 SECRET = "hunter2-hunter2"
@@ -28,8 +27,7 @@ def resolve(
     **environ: str,
 ) -> Any:
     """Return the launch of the server `books` in the workspace `folder`."""
-    context = LaunchContext(folder, environ, Path("/home/jane"), inputs or {})
-    return resolve_launch("books", McpServer.model_validate(settings), context)
+    return launch_of(settings, folder, environ, inputs)
 
 
 def resolve_stdio(folder: Path, settings: Mapping[str, Any], **environ: Any) -> Any:
@@ -136,8 +134,8 @@ def test_input_is_the_answer_of_the_user_and_a_secret(tmp_path: Path) -> None:
         "env": {"A": "${input:api_key}", "B": "${input:other-1}"},
         "inputs": {"api_key": "Key of the library"},
     }
-    server = McpServer.model_validate(settings)
-    assert find_inputs(server) == {"api_key": "Key of the library", "other-1": "other-1"}
+    inputs, _ = find_server_needs(settings, {})
+    assert inputs == {"api_key": "Key of the library", "other-1": "other-1"}
 
     answers = {"api_key": SECRET, "other-1": "${TOKEN}"}
     launch = resolve_stdio(tmp_path, settings, inputs=answers)
@@ -162,7 +160,7 @@ def test_server_gets_only_the_configured_variables(tmp_path: Path) -> None:
     named = {"env": {"ANTHROPIC_API_KEY": "${ANTHROPIC_API_KEY}"}}
     assert resolve_stdio(tmp_path, named, **environ).environment == {"ANTHROPIC_API_KEY": SECRET}
 
-    missing = find_missing_variables(McpServer.model_validate(server), environ)
+    _, missing = find_server_needs(server, environ)
     assert missing == ["MISSING"]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcp.server import MCPServer
 
-from jp_nb.mcp.exchange import ServerError
+import jp_nb as jp
 from tests.kit.kinds import is_kind
 from tests.kit.servers import server_value
 from tests.mcp.helpers import connected, text_of
@@ -74,7 +74,7 @@ async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
 
         [content] = await connection.read_resource("note://one")
         assert content["text"] == "text of the note"
-        with pytest.raises(ServerError):
+        with pytest.raises(jp.JpNbError):
             await connection.read_resource("note://two")
 
 

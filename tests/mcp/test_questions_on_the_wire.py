@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.mcp.calls import McpTool, ServerCalls
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.questions import not_answered
-from tests.kit.servers import server_value
+from tests.kit.servers import server_tool, server_value
 from tests.kit.turn_bench import TurnBench
 from tests.mcp.helpers import FORM, Scripted, connected, scripted, wait_until
 from tests.support.fakes import FakePrompter, yes
@@ -34,12 +33,12 @@ async def turn_with(
     server: Scripted, person: FakePrompter, *, limit_s: float = 300, asks_users: bool = True
 ) -> AsyncIterator[TurnBench]:
     """Yield a turn in which the model calls the tool `trip` of a running server."""
-    calls = ServerCalls()
+    make_tool, calls = server_tool("trip")
     limits = server_value("connection_limits", call_timeout_secs=limit_s)
     async with connected(
         server.launch, limits=limits, asks_users=asks_users, on_question=calls.ask
     ) as connection:
-        tool = McpTool(connection, "trip", calls, schema={"type": "object", "properties": {}})
+        tool = make_tool(connection)
         config: Any = interrupt_config()
         config["conversation"] = {"tools": {"test__trip": {"source": "local", "run": "unattended"}}}
         yield TurnBench(
@@ -195,9 +194,9 @@ async def test_form_closes_and_the_call_ends_if_the_server_dies(tmp_path: Path, 
         await asyncio.sleep(60)
 
     shown: list[bool] = []
-    calls = ServerCalls()
+    make_tool, calls = server_tool("trip")
     async with connected(server.launch, asks_users=True, on_question=calls.ask) as connection:
-        tool = McpTool(connection, "trip", calls, schema={"type": "object", "properties": {}})
+        tool = make_tool(connection)
         config: Any = interrupt_config()
         config["conversation"] = {"tools": {"test__trip": {"source": "local", "run": "unattended"}}}
         bench = TurnBench(

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.mcp.results import read_result
 from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.servers import read_server_result
 from tests.mcp.fake_server import Asking, result
 from tests.support.images import png
 
@@ -30,7 +29,7 @@ def text(*texts: str) -> tuple[dict[str, Any], ...]:
 
 def read(*blocks: Any, **more: Any) -> jp.Success:
     """Return the outcome of a result that is no error."""
-    outcome = read_result(server_value("server_result", blocks, **more)).outcome
+    outcome, _ = read_server_result(*blocks, **more)
     assert isinstance(outcome, jp.Success)
     return outcome
 
@@ -126,10 +125,7 @@ def test_copy_among_other_content_is_sent_once() -> None:
 @pytest.mark.req("R-MCP-35")
 def test_structured_content_against_its_schema_is_sent_with_a_note() -> None:
     schema: Any = {"type": "object", "properties": {"celsius": {"type": "number"}}}
-    found = read_result(
-        server_value("server_result", text("warm"), {"celsius": "12"}), schema
-    ).outcome
-    assert isinstance(found, jp.Success)
+    found = read(*text("warm"), structured={"celsius": "12"}, schema=schema)
     assert found.content == (
         "warm\n[The structured content does not fit the output schema of the tool: celsius: "
         "expected number]"
@@ -149,21 +145,20 @@ def test_content_for_the_user_only_is_shown_and_not_sent() -> None:
         "text": "fact",
         "annotations": {"audience": ["assistant"]},
     }
-    found = read_result(server_value("server_result", (for_user, for_model)))
-    assert found.for_user == ("secret joke",)
-    assert isinstance(found.outcome, jp.Success)
-    assert found.outcome.content == ("fact\n[A part of the result was shown to the user only.]")
+    outcome, shown = read_server_result(for_user, for_model)
+    assert shown == ("secret joke",)
+    assert outcome.content == "fact\n[A part of the result was shown to the user only.]"
 
 
 @pytest.mark.req("R-MCP-36")
 def test_error_of_a_tool_is_a_failure_with_the_words_of_the_server() -> None:
     image: dict[str, Any] = {"type": "image", "data": PNG, "mimeType": "image/png"}
-    found = read_result(
-        server_value("server_result", (*text("no such book"), image), {"code": 5}, is_error=True)
+    outcome, _ = read_server_result(
+        *text("no such book"), image, structured={"code": 5}, is_error=True
     )
-    assert is_kind(found.outcome, "failure")
-    assert found.outcome.message.startswith("no such book\n[image 1: ")
-    assert found.outcome.structured == {"code": 5}
+    assert is_kind(outcome, "failure")
+    assert outcome.message.startswith("no such book\n[image 1: ")
+    assert outcome.structured == {"code": 5}
 
 
 @pytest.mark.req("R-MCP-61")
@@ -171,12 +166,11 @@ def test_large_results_are_bounded_in_linear_time() -> None:
     began = time.monotonic()
     many = read(*text(*map(str, range(MAX_BLOCKS + 500))))
     assert many.content.endswith("[500 more content blocks are omitted]")
-    large = read_result(
-        server_value("server_result", text("x"), {"a": "y" * MAX_STRUCTURED_RESULT_CHARS})
+    large, shown = read_server_result(
+        *text("x"), structured={"a": "y" * MAX_STRUCTURED_RESULT_CHARS}
     )
-    assert isinstance(large.outcome, jp.Success)
-    assert large.outcome.structured is None
-    assert "too long for the record" in large.for_user[0]
+    assert large.structured is None
+    assert "too long for the record" in shown[0]
     values = [{"n": n} for n in range(1000)]
     copied = read(*text(*map(json.dumps, values)), structured={"result": values})
     assert copied.content.startswith('{"result":[{"n":0}')

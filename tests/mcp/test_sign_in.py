@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 import traceback
 from collections.abc import Iterator
@@ -18,22 +19,24 @@ import httpx2
 
 import jp_nb as jp
 from jp_nb.mcp.address_rules import AddressRules
-from jp_nb.mcp.browser_return import read_return
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.sign_in import sign_in_to_server
 from jp_nb.mcp.stored_tokens import make_auth
-from jp_nb.storage import mcp_credentials
-from jp_nb.storage.mcp_credentials import StoredCredentials, get_credentials_path
-from tests.kit.servers import server_value
+from jp_nb.storage.mcp_credentials import StoredCredentials
+from tests.kit.servers import server_value, sign_in
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
+from tests.mcp.helpers import start_fails
 
 
 @pytest.fixture
 def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedServer]:
-    monkeypatch.setattr(mcp_credentials, "get_data_folder", lambda: tmp_path / "data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with guarded_server() as server:
         yield server
+
+
+def get_credentials_path() -> Path:
+    """Return the path of the user's tokens."""
+    return Path(os.environ["XDG_DATA_HOME"]) / "jp" / "mcp-credentials.json"
 
 
 def make_launch(server: GuardedServer, **headers: str) -> Any:
@@ -50,8 +53,8 @@ async def browse(page: Any) -> str:
 
 
 async def paste(page: Any) -> str:
-    """Sign in with a browser on another computer, and paste the last address."""
-    return await asyncio.to_thread(press_sign_in, page.url)
+    """Sign in with a browser on another computer, and paste the last address, with spaces."""
+    return f" {await asyncio.to_thread(press_sign_in, page.url)} "
 
 
 async def request(launch: Any) -> httpx2.Response:
@@ -64,8 +67,7 @@ async def request(launch: Any) -> httpx2.Response:
 
 async def signed_in(server: GuardedServer) -> Any:
     launch = make_launch(server)
-    assert launch.credentials is not None
-    await sign_in_to_server("books", launch, launch.credentials, paste)
+    await sign_in(launch, paste)
     return launch
 
 
@@ -75,8 +77,7 @@ async def test_user_signs_in_and_requests_have_the_token(
     guarded: GuardedServer, person: Any
 ) -> None:
     launch = make_launch(guarded)
-    assert launch.credentials is not None
-    await sign_in_to_server("books", launch, launch.credentials, person)
+    await sign_in(launch, person)
     assert (await request(launch)).status_code == 200
     stored = json.loads(get_credentials_path().read_text())["servers"][guarded.url]
     assert list(stored["issuers"]) == [guarded.base + "/"] or list(stored["issuers"]) == [
@@ -90,7 +91,7 @@ async def test_connection_uses_the_token_and_without_one_names_the_command(
     guarded: GuardedServer,
 ) -> None:
     connection = Connection("books", make_launch(guarded))
-    with pytest.raises(ServerNotStarted, match=r"%jp mcp sign-in books"):
+    with start_fails(r"%jp mcp sign-in books"):
         await connection.start()
     assert "/authorize" not in guarded.paths()
     assert "/register" not in guarded.paths()
@@ -129,7 +130,7 @@ async def test_fault_of_stored_tokens_ends_its_request_only(guarded: GuardedServ
     connection = Connection("books", await signed_in(guarded))
     await connection.start()
     get_credentials_path().chmod(0o644)
-    with pytest.raises(ServerError, match="accessible to other users"):
+    with pytest.raises(jp.JpNbError, match="accessible to other users"):
         await connection.call("1", "find", {})
 
     get_credentials_path().chmod(0o600)
@@ -137,12 +138,12 @@ async def test_fault_of_stored_tokens_ends_its_request_only(guarded: GuardedServ
     [credentials] = stored["servers"][guarded.url]["issuers"].values()
     credentials |= {"expires_at": 0, "token_endpoint": "http://evil.example/token"}
     get_credentials_path().write_text(json.dumps(stored))
-    with pytest.raises(ServerError, match="without HTTPS"):
+    with pytest.raises(jp.JpNbError, match="without HTTPS"):
         await connection.call("2", "find", {})
 
     credentials["expires_at"] = None
     get_credentials_path().write_text(json.dumps(stored))
-    with pytest.raises(ServerError, match="No method"):
+    with pytest.raises(jp.JpNbError, match="No method"):
         await connection.call("3", "find", {})
     assert connection.state == "running"
     await connection.aclose()
@@ -180,9 +181,8 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
         raise jp.PromptCancelled("No.", end="cancelled")
 
     launch = make_launch(guarded)
-    assert launch.credentials is not None
     with pytest.raises(jp.PromptCancelled):
-        await sign_in_to_server("books", launch, launch.credentials, close)
+        await sign_in(launch, close)
     assert not get_credentials_path().exists()
 
 
@@ -197,7 +197,7 @@ async def test_prompt_is_closed_before_the_sign_in_ends(guarded: GuardedServer) 
             ends.append("closed")
 
     launch = make_launch(guarded)
-    await sign_in_to_server("books", launch, launch.credentials, close_slowly)
+    await sign_in(launch, close_slowly)
     assert ends == ["closed"]
 
 
@@ -217,9 +217,8 @@ async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, rea
         return answer
 
     launch = make_launch(guarded)
-    assert launch.credentials is not None
-    with pytest.raises(SignInError, match=reason):
-        await sign_in_to_server("books", launch, launch.credentials, paste_wrong)
+    with pytest.raises(jp.JpNbError, match=reason):
+        await sign_in(launch, paste_wrong)
     assert not get_credentials_path().exists()
 
 
@@ -240,9 +239,8 @@ async def test_errors_of_a_sign_in_quote_no_token(
     caplog.set_level("DEBUG")
     guarded.token_answer = answer
     launch = make_launch(guarded)
-    assert launch.credentials is not None
-    with pytest.raises(SignInError) as caught:
-        await sign_in_to_server("books", launch, launch.credentials, paste)
+    with pytest.raises(jp.JpNbError, match="Signing in to books failed") as caught:
+        await sign_in(launch, paste)
 
     shown = "".join(traceback.format_exception(caught.value))
     assert reason in shown
@@ -256,17 +254,15 @@ async def test_address_without_encryption_gets_no_request() -> None:
     launch = server_value(
         "http_launch", "http://books.example/mcp", credentials=StoredCredentials("http://b/mcp")
     )
-    assert launch.credentials is not None
-    with pytest.raises(SignInError, match="insecure = true"):
-        await sign_in_to_server("books", launch, launch.credentials, paste)
+    with pytest.raises(jp.JpNbError, match="insecure = true"):
+        await sign_in(launch, paste)
 
 
 async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> None:
     guarded.tokens = {""}  # also without a token
     launch = make_launch(guarded)
-    assert launch.credentials is not None
-    with pytest.raises(SignInError, match="does not ask for a sign-in"):
-        await sign_in_to_server("books", launch, launch.credentials, paste)
+    with pytest.raises(jp.JpNbError, match="does not ask for a sign-in"):
+        await sign_in(launch, paste)
 
 
 # --- addresses that the server names -----------------------------------------------------------
@@ -284,7 +280,7 @@ async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> N
     ],
 )  # fmt: skip
 async def test_server_of_the_internet_names_no_address_in_the_users_network(url: str) -> None:
-    with pytest.raises(SignInError):
+    with pytest.raises(jp.JpNbError, match="named an authorization address"):
         await AddressRules("https://93.184.216.34/mcp").check(url)
 
 
@@ -301,7 +297,7 @@ async def test_allowed_addresses_of_a_sign_in() -> None:
         ("https://10.0.0.1/mcp", "https://127.0.0.1/token"),
         ("https://10.0.0.1/mcp", "https://169.254.169.254/"),
     ]:
-        with pytest.raises(SignInError):
+        with pytest.raises(jp.JpNbError, match="named an authorization address"):
             await AddressRules(server).check(url)
 
 
@@ -310,9 +306,8 @@ async def test_flow_stops_at_an_address_that_is_not_allowed(guarded: GuardedServ
     for member in ("token_endpoint", "registration_endpoint", "authorization_endpoint"):
         guarded.metadata = {member: "http://169.254.169.254/latest"}
         launch = make_launch(guarded)
-        assert launch.credentials is not None
-        with pytest.raises(SignInError, match=r"169\.254\.169\.254"):
-            await sign_in_to_server("books", launch, launch.credentials, paste)
+        with pytest.raises(jp.JpNbError, match=r"169\.254\.169\.254"):
+            await sign_in(launch, paste)
     assert not get_credentials_path().exists()
 
 
@@ -321,9 +316,8 @@ async def test_endless_answer_of_the_authorization_server_is_an_error(
 ) -> None:
     guarded.metadata = {"padding": "x" * 2_000_000}
     launch = make_launch(guarded)
-    assert launch.credentials is not None
-    with pytest.raises(SignInError, match="sent too much"):
-        await sign_in_to_server("books", launch, launch.credentials, paste)
+    with pytest.raises(jp.JpNbError, match="sent too much"):
+        await sign_in(launch, paste)
 
 
 # --- the file ----------------------------------------------------------------------------------
@@ -356,10 +350,3 @@ def test_damaged_file_needs_a_new_sign_in(guarded: GuardedServer) -> None:
     for text in ("{", "[]", '{"servers": 1}', '{"servers": {"https://a/mcp": [1]}}', "[" * 100_000):
         get_credentials_path().write_text(text)
         assert store.load() is None
-
-
-def test_return_address_has_code_state_and_issuer() -> None:
-    assert read_return(" http://127.0.0.1/cb?code=a%2Fb&state=s&iss=https%3A%2F%2Fh ") == (
-        *("a/b", "s", "https://h"),
-    )
-    assert read_return("/cb?code=c") == ("c", None, None)

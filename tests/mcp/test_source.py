@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 pytest.importorskip("mcp")
 
-from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.config.tree.tool_settings import ToolConfig
-from jp_nb.errors import ToolSourceError
-from jp_nb.mcp.calls import McpTool
-from jp_nb.mcp.source import McpSource, ServerHost
-from tests.kit.servers import server_value
+import jp_nb as jp
+from tests.kit.servers import server_source, server_value
+from tests.kit.tools import configured
 
 SEARCH = server_value("server_tool", "search", None, "Search.", {"type": "object"}, None, {})
 NAME = "books__search"
@@ -28,32 +25,26 @@ class RunningServer:
     needs_sign_in = False
     announced_changes = True
     tools_changed = True
+    instructions = "Search first. " * 1000
 
     def __init__(self, tool: Any) -> None:
         self.launch = server_value("stdio_launch", "serve")
         self.name = "books"
-        self.tools = (tool,)
+        self.tools: tuple[Any, ...] = (tool,)
 
     async def list_tools(self, refresh: bool = False) -> tuple[Any, ...]:
         return self.tools
 
 
-def make_source(tool: Any = SEARCH, **settings: Any) -> tuple[McpSource, RunningServer]:
-    async def resolve(name: str, server: McpServer) -> Any:
-        raise AssertionError("it runs")
-
-    server = McpServer.model_validate({"command": "serve", **settings})
-    source = McpSource("books", server, ServerHost(resolve))
+def make_source(tool: Any = SEARCH, **settings: Any) -> tuple[Any, RunningServer]:
     running = RunningServer(tool)
-    source.connection = cast("Any", running)
-    return source, running
+    return server_source(running, **settings), running
 
 
-async def offer(source: McpSource) -> McpTool:
-    tools = await source.list({NAME: ToolConfig(source="mcp.books.search")})
-    tool = tools[NAME]
-    assert isinstance(tool, McpTool)
-    return tool
+async def offer(source: Any) -> Any:
+    config = configured({"conversation": {"tools": {NAME: {"source": "mcp.books.search"}}}})
+    tools = await source.list({NAME: config.conversation.tools[NAME]})
+    return tools[NAME]
 
 
 @pytest.mark.req("R-MCP-19", "R-MCP-96")
@@ -79,6 +70,27 @@ async def test_changed_tool_is_another_tool_for_permissions(change: dict[str, An
     assert "changed its tools books__search. Permissions for them have ended" in notice
 
 
+async def test_unchanged_and_removed_tools_have_no_notice() -> None:
+    source, server = make_source()
+    await offer(source)
+    await offer(source)
+    server.tools = ()
+    await source.list({})
+    assert source.take_notices() == []
+
+
+@pytest.mark.req("R-MCP-22")
+def test_instructions_are_marked_and_cut_and_only_sent_if_they_are_configured() -> None:
+    source, server = make_source(instructions=True)
+    assert source.instructions.startswith(
+        "The MCP server books describes the use of its tools as follows."
+    )
+    assert len(source.instructions) < len(server.instructions)
+    assert source.instructions.count("Search first.") <= 2000 / len("Search first. ")
+    without, _ = make_source()
+    assert without.instructions == ""
+
+
 @pytest.mark.req("R-MCP-96")
 async def test_other_server_of_the_same_name_is_another_one_for_kept_rules() -> None:
     first, _ = make_source()
@@ -98,7 +110,7 @@ async def test_list_that_takes_too_long_is_an_error_with_the_setting() -> None:
         return await asyncio.Future()
 
     server.list_tools = hang  # type: ignore[method-assign]
-    with pytest.raises(ToolSourceError, match=r"within 0\.01 s \(startup_timeout_secs\)"):
+    with pytest.raises(jp.JpNbError, match=r"within 0\.01 s \(startup_timeout_secs\)"):
         await offer(source)
     assert source.start_timeout_s == 0  # else the time of a sign-in would count
 
