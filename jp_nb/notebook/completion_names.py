@@ -25,6 +25,7 @@ from jp_nb.config.tree.model_settings import PROVIDER_NAMES, SERVERS_PATH
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.record.conversation_list import ConversationInfo, list_conversations
+from jp_nb.session.rows.completions import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import CONFIG_SUFFIXES
@@ -145,6 +146,13 @@ class Names:
         return [n for n in names if isinstance(n, str) and n not in hidden]
 
     @cached_property
+    def rows(self) -> Sequence[str]:
+        """Names of variables with lists, series, and frames."""
+        values = self.session.host.namespace
+        names = (name for name in self.variables if not name.startswith("_"))
+        return [name for name in names if _has_rows(values.get(name))]
+
+    @cached_property
     def schemas(self) -> Sequence[str]:
         """Names of variables with models, types, and JSON schemas."""
         values = self.session.host.namespace
@@ -154,6 +162,10 @@ class Names:
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+
+
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, list | tuple) or find_frame_library(value) is not None
 
 
 def _try(read: Callable[[], _T], default: _T) -> _T:

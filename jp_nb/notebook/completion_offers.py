@@ -230,5 +230,6 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
     "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
     "attachment": _complete_attachment,
     "schema": lambda text, names: match_prefix(text, sorted(names.schemas)),
+    "rows": lambda text, names: match_prefix(text, sorted(names.rows)),
 }
 """The function that completes each kind of text."""

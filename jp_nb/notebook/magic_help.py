@@ -41,6 +41,7 @@ ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Tools": ("-t", "-T", "-u", "-U"),
     "Data": ("-a", "-s", "-o"),
     "Conversation": ("-n", "-k", "--strict"),
+    "Rows": ("--each", "--cache"),
 }
 """First flags of all options of `%%jp`, by the titles of their groups in the help."""
 _HELP_COLUMNS: Final = 100

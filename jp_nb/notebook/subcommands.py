@@ -17,7 +17,7 @@ from jp_nb.errors import UsageError
 
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
-    "stored conversation", "turn", "folder", "file", "attachment", "schema", "answer",
+    "stored conversation", "turn", "folder", "file", "attachment", "schema", "rows", "answer",
     "provider", "server",
 ]  # fmt: skip
 """Kinds of completions. A `stored conversation` may be damaged. A `setting` is a path or an
@@ -170,6 +170,11 @@ ASK_OPTIONS: Final = (
     MagicOption(("-o", "--out"), "bind the result to the variable NAME, in addition to `_jp`",
            "NAME"),
     MagicOption(("--strict",), "fail the cell if no user can answer a question"),
+    MagicOption(("--each",),
+           "ask outside of the conversation, for each row of ROWS, a frame, series, or list in the "
+           "notebook. The text is a template with the names of columns in braces", "ROWS", "rows"),
+    MagicOption(("--cache",), "keep the answers of `--each` in FILE, and ask only for missing ones",
+           "FILE", "file"),
 )
 
 _TABLE: Final = (

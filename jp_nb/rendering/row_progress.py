@@ -26,6 +26,7 @@ class RowProgress:
         cached: Those whose answer is from the cache file.
         tokens: Tokens of the requests so far.
         paused_until: Time (`time.monotonic`) until which the server's limit lets no request begin.
+        stopped: The reason why the other rows were not asked; "" if all were.
         began: Time at which the first row began.
     """
 
@@ -35,6 +36,7 @@ class RowProgress:
     cached: int = 0
     tokens: int = 0
     paused_until: float = 0.0
+    stopped: str = ""
     began: float = field(default_factory=monotonic)
 
     @property
@@ -49,6 +51,8 @@ class RowProgress:
             parts.append(f"{self.cached:,} from the cache")
         if self.tokens:
             parts.append(f"{self.tokens:,} tokens")
+        if self.stopped:
+            parts.append(self.stopped)
         return " · ".join(parts)
 
     def format_line(self) -> str:

@@ -234,6 +234,13 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
     options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
+    if options.each is not None:
+        from jp_nb.notebook.commands.each_row import ask_each_row  # few cells need it
+
+        ask_each_row(shell, session, options, cell)
+        return
+    if options.cache is not None:
+        raise UsageError("`--cache` keeps the answers of `--each`. A turn is in the record.")
 
     def keep(turn: Turn) -> None:
         if options.out is not None:

@@ -160,7 +160,10 @@ class Completions(list[Completion | Failure]):
         except ImportError as exc:
             raise UsageError("`to_frame` needs pandas: `pip install pandas`") from exc
         index = None if self._source is None else self._source.index[: len(rows)]
-        return pandas.DataFrame(complete, index=index)
+        columns_of_pandas = {
+            name: _make_pandas_column(pandas, values) for name, values in complete.items()
+        }
+        return pandas.DataFrame(columns_of_pandas, index=index)
 
 
 def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:
@@ -196,6 +199,16 @@ def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
         fields = {str(name): _get_field(result, name) for name in result.json}
         return {**fields, "error": None}
     return {"answer": _get_value(result), "error": None}
+
+
+def _make_pandas_column(pandas: Any, values: list[Any]) -> Any:
+    """Return a column in which whole numbers stay whole numbers beside a row without an answer."""
+    numbers = [value for value in values if value is not None]
+    is_whole = all(isinstance(value, int) and not isinstance(value, bool) for value in numbers)
+    has_range = is_whole and all(abs(number) < 2**63 for number in numbers)
+    if numbers and has_range and len(numbers) < len(values):
+        return pandas.array(values, dtype="Int64")
+    return values
 
 
 def _get_field(result: Completion, name: str) -> Any:

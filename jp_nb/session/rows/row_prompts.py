@@ -182,17 +182,23 @@ def _read_prompts(
             given = next(image_lists, _NO_IMAGES)
             if given is _NO_IMAGES:
                 raise PromptError("`images` has no item for the row")
-            if template is not None and not isinstance(record, Mapping):
-                kind = type(record).__name__
-                raise PromptError(f"a template needs rows with names, and the row is a {kind}")
-
-            text = make_text(record)
+            text = make_text(_name_value(record, template))
             images = given if column is None else record.get(column)
             if _is_missing(images):
                 images = None
             yield RowPrompt(replace_surrogates(text), read_images(images, folder))
         except PromptError as exc:
             yield exc
+
+
+def _name_value(record: Any, template: PromptTemplate | None) -> Any:
+    """Return the row with names: a single value has the only name of the template."""
+    if template is None or isinstance(record, Mapping):
+        return record
+    if len(template.names) == 1:
+        return {template.names[0]: record}
+    kind = type(record).__name__
+    raise PromptError(f"a template with several names needs named values, not a {kind}")
 
 
 def _read_text(value: Any) -> str:

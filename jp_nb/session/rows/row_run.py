@@ -286,8 +286,7 @@ class RowRun:
         for index, result in enumerate(self._results):
             if result is None:
                 self._results[index] = Failure(index, stopped.reason, stopped.message)
-                self._progress.done += 1
-                self._progress.failed += 1
+        self._progress.stopped = stopped.message
 
 
 def read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:

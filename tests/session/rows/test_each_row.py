@@ -1,0 +1,95 @@
+"""`%%jp --each`: rows as a magic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.ipython_shell import IPythonShell, ipython
+from tests.session.rows.row_server import MODEL, RowServer, serve_rows
+from tests.support.loopback import Reply
+from tests.support.sessions import configure
+
+__all__ = ["ipython"]
+
+CELLS = """
+from pydantic import BaseModel
+
+class Review(BaseModel):
+    mood: str
+
+texts = ["fine", "bad", "great"]
+rows = [{"text": text, "stars": number} for number, text in enumerate(texts)]
+"""
+
+
+@pytest.fixture
+def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RowServer]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    with serve_rows(lambda prompt, _: Reply(text=json.dumps({"mood": prompt[:4]}))) as running:
+        settings = running.options["cfg"][0].partition("=")[2]
+        configure(
+            folder,
+            f'[assistant.model]\nid = "{MODEL}"\n'
+            f'[providers.llm.anthropic]\nbase_url = "{settings}"\n',
+        )
+        yield running
+
+
+@pytest.fixture
+def shell(server: RowServer, ipython: IPythonShell) -> IPythonShell:
+    ipython.run(CELLS)
+    return ipython
+
+
+@pytest.mark.req("MAP-17", "MAP-13")
+def test_text_of_the_cell_is_the_template(shell: IPythonShell, server: RowServer) -> None:
+    shell.run("%%jp --each rows -s Review -o moods\n{text}: {stars} {{stars}}")
+    ran = shell.run("print([answer.data.mood for answer in moods])")
+    assert ran.printed == "['fine', 'bad:', 'grea']\n"
+    assert sorted(server.prompts) == ["bad: 1 {stars}", "fine: 0 {stars}", "great: 2 {stars}"]
+    assert len(shell.session.document.conversation) == 0
+
+
+@pytest.mark.req("MAP-17")
+def test_cell_shows_a_frame_of_the_answers(shell: IPythonShell) -> None:
+    ran = shell.run("%%jp --each texts -s Review\nAbout {text}")
+    assert ran.error is None
+    assert "mood" in ran.shown
+    assert ran.shown.count("Abou") == 3
+
+
+@pytest.mark.req("MAP-17", "MAP-5")
+def test_cache_keeps_the_answers(shell: IPythonShell, server: RowServer) -> None:
+    for _ in range(2):
+        assert shell.run("%%jp --each texts -o a --cache a.jsonl\n{text}").error is None
+    assert len(server.prompts) == 3
+
+
+@pytest.mark.req("MAP-17")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--each txts", "did you mean 'texts'"),
+        ("--each texts -n", "-n concerns a conversation"),
+        ("--each texts -u", "-u and -U concerns a conversation"),
+        ("--each texts -t weather", "it has no tools"),
+        ("--each texts -s Missing", "there is no 'Missing'"),
+        ("--each texts -o 1", "not a valid Python name"),
+        ("--cache a.jsonl", "--each"),
+    ],
+)
+def test_wrong_option_is_named_and_nothing_is_sent(
+    shell: IPythonShell, server: RowServer, line: str, said: str
+) -> None:
+    ran = shell.run(f"%%jp {line}\n{{text}}")
+    assert said in str(ran.error)
+    assert not server.prompts
+
+
+@pytest.mark.req("MAP-17")
+def test_tab_offers_the_variables_with_rows(shell: IPythonShell) -> None:
+    assert shell.tab("%%jp --each t|\n") == ["%%jp --each texts\n"]
