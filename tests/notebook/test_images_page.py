@@ -12,7 +12,8 @@ from typing import Any
 import nbconvert
 import pytest
 
-from jp_nb.rendering.markdown import sanitize_markdown
+from tests.kit.screens import display_event
+from tests.kit.turn_screen import TurnScreen
 from tests.support.browser import Lab
 from tests.support.page_actions import LOAD
 from tests.support.prompt_pages import Opened
@@ -135,7 +136,12 @@ def test_no_image_is_fetched_unless_its_server_is_allowed(
         assert other.paths == []
 
 
-def test_saved_markdown_has_no_image(server: CountingServer) -> None:
-    shown = sanitize_markdown(every_spelling(server.host))
+def test_saved_markdown_has_no_image(
+    server: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = TurnScreen(monkeypatch)
+    screen.add(display_event("show_text", "message", every_spelling(server.host)))
+    [bundle] = screen.finish().values()
+    shown = bundle["text/markdown"]
     assert "![" not in shown
     assert "mermaid\n" not in shown.replace("text mermaid\n", "")

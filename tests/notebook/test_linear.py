@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
+from pathlib import Path
 from time import process_time
 
 import pytest
 
 import jp_nb as jp
-from jp_nb import text as text_module
-from jp_nb.json_values import read_json
-from jp_nb.rendering.markdown import (
-    escape_markup,
-    make_code_block,
-    make_code_span,
-    sanitize_markdown,
-)
-from jp_nb.rendering.transcript import Transcript, normalize_traceback, render_call
-from jp_nb.session.notebook_values import interpolate
-from jp_nb.values.base import ValueBudget
 from tests.kit.screens import display_event
+from tests.kit.turn_screen import TurnScreen
+from tests.support.sessions import Notebook, bare_folder
+
+__all__ = ["bare_folder"]
 
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""
@@ -98,63 +91,72 @@ def shortest(work: Callable[[str], object], text: str) -> float:
     return min(times)
 
 
-def shown(text: str) -> None:
-    """All that becomes of `text` in a cell, in whatever part of a turn it comes."""
-    transcript = Transcript()
-    result = display_event(
-        "tool_ends", "1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0
-    )
-    transcript.add(display_event("show_text", "message", text))
-    transcript.add(display_event("end_of_text"))
-    transcript.add(display_event("show_text", "reasoning", text))
-    transcript.parts[-1].bundle(live=True)
-    begins = display_event("tool_begins", "1", text, {"a": text}, hidden=False)
-    render_call(begins, result)
-    text_module.escape_invisible(text)
-    escape_markup(text_module.one_line(text))
-    normalize_traceback(text)
-    make_code_span(text)
+def show_everywhere(text: str) -> None:
+    """Show `text` in each part of a turn."""
+    with pytest.MonkeyPatch.context() as patch:
+        screen = TurnScreen(patch)
+        screen.add(
+            display_event("show_text", "message", text),
+            display_event("end_of_text"),
+            display_event("show_text", "reasoning", text),
+            display_event("tool_begins", "1", text, {"a": text}, hidden=False),
+            display_event("tool_ends", "1", "t", text, is_error=True, seconds=0.0, traceback=text),
+            display_event("notice", text),
+        )
+        screen.update()
+        screen.finish()
 
 
-def asked(text: str) -> None:
-    with suppress(jp.UsageError):
-        interpolate(text, {}, ValueBudget(10))
+def show_answer(text: str, kind: str = "message") -> dict[str, str]:
+    """Return the bundle of an answer."""
+    with pytest.MonkeyPatch.context() as patch:
+        screen = TurnScreen(patch)
+        screen.add(display_event("show_text", kind, text))
+        [bundle] = screen.finish().values()
+        return bundle
 
 
 @pytest.mark.deep
-def test_work_is_linear_in_the_length(subtests: pytest.Subtests) -> None:
-    for work in [shown, asked]:
+def test_work_is_linear_in_the_length(bare_folder: Path, subtests: pytest.Subtests) -> None:
+    notebook = Notebook(bare_folder)
+
+    def ask(text: str) -> None:
+        # The name at the end does not exist, so nothing is sent.
+        with pytest.raises(jp.UsageError):
+            notebook.cell("", f"{text}\n{{{{nobody}}}}")
+
+    for work in [show_everywhere, ask]:
         for kind in HOSTILE:
             with subtests.test(kind=kind, work=work):
                 short = HOSTILE[kind](UNIT)
                 long = HOSTILE[kind](16 * UNIT)
                 assert shortest(work, long) < MOST * shortest(work, short) + 0.02
 
+    notebook.session.close()
+
 
 def test_shown_markdown_has_a_bounded_length(subtests: pytest.Subtests) -> None:
     for kind in HOSTILE:
         with subtests.test(kind=kind):
-            text = HOSTILE[kind](UNIT)
-            assert len(sanitize_markdown(text)) < 7 * len(text) + 1000
+            text = "x\n" + HOSTILE[kind](UNIT)  # blank text is not shown
+            assert len(show_answer(text)["text/markdown"]) < 7 * len(text) + 1000
 
 
 def test_deeply_nested_data_is_not_indented() -> None:
     """Each line would begin with its level: a megabyte could become gigabytes."""
     text = "[" * 99 + ",".join("1" for _ in range(3_000)) + "]" * 99
-    transcript = Transcript()
-    transcript.add(display_event("show_text", "structured", text))
-    bundle = transcript.parts[-1].bundle()
-    begins = display_event(
-        "tool_begins", "1", "t", {"a": read_json(text)}, hidden=False, parameters="json"
-    )
-    for part in (*bundle.values(), render_call(begins, None).live or ""):
+    data = json.loads(text)
+    answer = show_answer(text, "structured")
+    assert json.loads(answer["text/plain"]) == data
+
+    with pytest.MonkeyPatch.context() as patch:
+        screen = TurnScreen(patch)
+        screen.add(display_event("tool_begins", "1", "t", {"a": data}, parameters="json"))
+        [call] = screen.finish().values()
+    for part in (*answer.values(), *call.values()):
         assert len(part) < 2 * len(text) + 1000
-    assert json.loads(bundle["text/plain"]) == read_json(text)
 
 
 def test_data_is_shown_with_a_line_for_each_item() -> None:
-    transcript = Transcript()
-    transcript.add(display_event("show_text", "structured", '{"a":[1]}'))
-    assert transcript.parts[-1].bundle()["text/markdown"] == make_code_block(
-        '{\n  "a": [\n    1\n  ]\n}'
-    )
+    bundle = show_answer('{"a":[1]}', "structured")
+    assert bundle["text/markdown"] == '```text\n{\n  "a": [\n    1\n  ]\n}\n```'
