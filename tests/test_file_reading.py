@@ -11,12 +11,7 @@ import pytest
 
 import jp_nb
 from jp_nb import file_reading
-from jp_nb.file_reading import (
-    FileTooLongError,
-    NotRegularFileError,
-    open_regular,
-    read_regular,
-)
+from jp_nb.file_reading import open_regular, read_regular
 
 
 def test_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
@@ -28,7 +23,7 @@ def test_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
 def test_pipe_and_device_are_errors_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(NotRegularFileError, match="pipe, a socket, or a device"):
+        with pytest.raises(OSError, match="pipe, a socket, or a device"):
             read_regular(path, max_bytes=10)
     with pytest.raises(IsADirectoryError):
         read_regular(tmp_path, max_bytes=10)
@@ -37,7 +32,7 @@ def test_pipe_and_device_are_errors_at_once(tmp_path: Path) -> None:
 def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
-    with pytest.raises(FileTooLongError, match="more than 4 bytes"):
+    with pytest.raises(OSError, match="more than 4 bytes"):
         read_regular(path, max_bytes=4)
 
     def grow(opened: Path, *options: int) -> int:
@@ -55,7 +50,7 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.Monk
         return status
 
     monkeypatch.setattr(os, "fstat", grow_later)
-    with pytest.raises(FileTooLongError):
+    with pytest.raises(OSError, match="more than 4 bytes"):
         read_regular(path, max_bytes=4)
 
 
@@ -72,7 +67,7 @@ def test_pipe_that_replaces_the_file_after_the_check_does_not_block(
         return opens(opened, flags)
 
     monkeypatch.setattr(os, "open", replace)
-    with pytest.raises(NotRegularFileError):
+    with pytest.raises(OSError, match="pipe, a socket, or a device"):
         open_regular(path)
 
 

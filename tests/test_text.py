@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.text import escape_invisible, escape_markdown, format_user_name, one_line, plain
+from tests.kit.texts import write_text
 
 
 def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subtests) -> None:
@@ -24,16 +24,16 @@ def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subt
         ("keep\ttabs\nand 👩‍👩‍👧 and עברית", "keep\ttabs\nand 👩‍👩‍👧 and עברית"),
     ]:
         with subtests.test(hostile=hostile):
-            assert plain(hostile) == shown
+            assert write_text("plain", hostile) == shown
 
 
 @given(st.text())
 def test_plain_text_of_any_text_is_printable_and_stable(text: str) -> None:
-    shown = plain(text)
+    shown = write_text("plain", text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     shown.encode()
-    assert plain(shown) == shown
-    assert "\n" not in one_line(text)
+    assert write_text("plain", shown) == shown
+    assert "\n" not in write_text("one_line", text)
 
 
 def test_exact_text_hides_no_character(subtests: pytest.Subtests) -> None:
@@ -47,17 +47,17 @@ def test_exact_text_hides_no_character(subtests: pytest.Subtests) -> None:
         ("as it is: a\\nb, é, 漢, 👩, עברית", "as it is: a\\nb, é, 漢, 👩, עברית"),
     ]:
         with subtests.test(hostile=hostile):
-            assert escape_invisible(hostile) == shown
+            assert write_text("exact", hostile) == shown
 
 
 @given(st.text())
 def test_exact_text_of_any_text_is_one_plain_line(text: str) -> None:
     assert (
-        plain(escape_invisible(text))
-        == escape_invisible(text)
-        == escape_invisible(escape_invisible(text))
+        write_text("plain", write_text("exact", text))
+        == write_text("exact", text)
+        == write_text("exact", write_text("exact", text))
     )
-    assert "\n" not in escape_invisible(text)
+    assert "\n" not in write_text("exact", text)
 
 
 def test_cut_characters_are_counted(subtests: pytest.Subtests) -> None:
@@ -68,11 +68,11 @@ def test_cut_characters_are_counted(subtests: pytest.Subtests) -> None:
         ("x" * 30_000, 20_000, f"{'x' * 20_000}… (10000 more characters)"),
     ]:
         with subtests.test(length=len(text), limit=limit):
-            assert plain(text, limit=limit) == shown
-            assert one_line(text, limit=limit) == shown
+            assert write_text("plain", text, limit=limit) == shown
+            assert write_text("one_line", text, limit=limit) == shown
 
-    assert one_line("a\n\n" * 15_000, limit=4) == "a a … (29995 more characters)"
-    assert one_line("\n" * 30_000 + "end", limit=4) == "end"
+    assert write_text("one_line", "a\n\n" * 15_000, limit=4) == "a a … (29995 more characters)"
+    assert write_text("one_line", "\n" * 30_000 + "end", limit=4) == "end"
 
 
 def test_escaped_markdown_shows_the_text_itself(subtests: pytest.Subtests) -> None:
@@ -91,7 +91,7 @@ def test_escaped_markdown_shows_the_text_itself(subtests: pytest.Subtests) -> No
         ("ada@example.org: 12:30", "ada&#64;example.org: 12:30"),
     ]:
         with subtests.test(text=text):
-            assert escape_markdown(text) == source
+            assert write_text("in_markdown", text) == source
 
 
 def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
@@ -106,4 +106,4 @@ def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
         ("x" * 10**7, f'"{"x" * 59}…"'),
     ]:
         with subtests.test(name=name):
-            assert format_user_name(name) == shown
+            assert write_text("user_name", name) == shown

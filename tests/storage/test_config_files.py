@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 import os
 from pathlib import Path
+from typing import Any
 
+import platformdirs
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.layers import merge_layers
-from jp_nb.config.partial import get_path, strip_strategies
-from jp_nb.storage import config_files
-from jp_nb.storage.config_files import ConfigFiles
+from tests.kit.folders import config_files, merge_files
+from tests.kit.settings import value_at
 
 WORDS = "assistant.model.parameters.stop_words"
 
@@ -21,7 +21,7 @@ WORDS = "assistant.model.parameters.stop_words"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's configuration folder."""
     folder = tmp_path / "home" / "jp"
-    monkeypatch.setattr(config_files, "get_config_folder", lambda: folder)
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda _: folder)
     for name in [name for name in os.environ if name.startswith("JP_CFG_")]:
         monkeypatch.delenv(name)
     return folder
@@ -44,8 +44,8 @@ def stop_words(value: str) -> str:
     return f'[assistant.model.parameters]\nstop_words = ["{value}"]\n'
 
 
-def folded_words(files: ConfigFiles) -> object:
-    return get_path(strip_strategies(merge_layers(files.layers())), WORDS)
+def folded_words(files: Any) -> object:
+    return value_at(merge_files(files), WORDS)
 
 
 def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
@@ -55,7 +55,7 @@ def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
     outer = write(work.parent / ".jp" / "config.toml", stop_words("outer"))
     write(work / ".jp" / "config.toml", stop_words("near"))
     monkeypatch.setenv("JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", "+env")
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert folded_words(files) == ["user", "outer", "near", "env"]
     assert [(x.name, x.file) for x in files.layers()][1] == ("workspace file", str(outer))
     assert files.root == work
@@ -67,14 +67,14 @@ def test_file_that_does_not_inherit_replaces_weaker_files_only(
     write(home / "config.toml", stop_words("user"))
     write(work / ".jp" / "config.toml", "inherit = false\n" + stop_words("near"))
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert folded_words(files) == ["near"]
-    assert get_path(merge_layers(files.layers()), "user.name") == "env"
+    assert value_at(merge_files(files), "user.name") == "env"
 
 
 def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
     path = write(work / ".jp" / "config.toml", stop_words("one"))
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert folded_words(files) == ["one"]
     assert files.layers()[0] is files.layers()[0]
     write(path, stop_words("another"))
@@ -83,7 +83,7 @@ def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
 
 def test_files_are_read_once_in_a_block_and_again_after_it(home: Path, work: Path) -> None:
     path = write(work / ".jp" / "config.toml", stop_words("one"))
-    files = ConfigFiles(work)
+    files = config_files(work)
     with files.read_once():
         write(path, stop_words("another"))
         assert folded_words(files) == ["one"]
@@ -95,7 +95,7 @@ def test_unchanged_sources_keep_their_layers(
 ) -> None:
     write(work / ".jp" / "config.toml", stop_words("one"))
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert all(map(operator.is_, files.layers(), files.layers()))
     before = files.layers()
     monkeypatch.setenv("JP_CFG_USER__NAME", "other")
@@ -113,7 +113,7 @@ def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, 
         'extends = ["config.d/**/*.toml", { path = "tail.toml", strategy = "after" }, "none/*"]\n'
         + stop_words("own"),
     )
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert folded_words(files) == ["base", "a", "b", "own", "tail"]
     assert files.take_notices() == []
     assert Path(files.layers()[0].file or "").name == "base.toml"
@@ -121,7 +121,7 @@ def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, 
 
 def test_missing_included_file_is_reported_once_and_ignored(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + stop_words("own"))
-    files = ConfigFiles(work)
+    files = config_files(work)
     assert folded_words(files) == folded_words(files) == ["own"]
     (notice,) = files.take_notices()
     assert "'gone.toml', which does not exist" in notice
@@ -132,14 +132,14 @@ def test_circular_includes_are_an_error_with_the_chain(home: Path, work: Path) -
     write(work / ".jp" / "a.toml", 'extends = ["b.toml"]')
     write(work / ".jp" / "b.toml", 'extends = ["a.toml"]')
     with pytest.raises(jp.ConfigError, match=r"a\.toml -> .*b\.toml -> .*a\.toml"):
-        ConfigFiles(work).layers()
+        config_files(work).layers()
 
 
 def test_error_of_a_value_names_the_included_file(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
     with pytest.raises(jp.ConfigError, match=r"did you mean 'user\.name'") as caught:
-        ConfigFiles(work).layers()
+        config_files(work).layers()
     assert caught.value.file == str(wrong)
 
 
@@ -147,9 +147,10 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
     write(home / "config" / "personas" / "dev.toml", stop_words("user"))
     write(work / ".jp" / "config.toml", "")
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
-    files = ConfigFiles(work)
+    files = config_files(work)
     layers = files.named("dev", ["skills", "personas"])
-    assert get_path(strip_strategies(merge_layers(layers)), WORDS) == ["user"]
+    merged = merge_files(files, "dev", load_paths=("skills", "personas"))
+    assert value_at(merged, WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
     assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")
     names, label = files.claim_names(layers[0])
@@ -159,7 +160,7 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
 
 def test_path_selects_that_file(home: Path, work: Path) -> None:
     path = write(work / "x.toml", 'id = "me"\n' + stop_words("x"))
-    files = ConfigFiles(work)
+    files = config_files(work)
     for name in ("x.toml", "@x.toml", str(path)):
         (layer,) = files.named(name, [])
         assert layer.file == str(path)
@@ -168,7 +169,7 @@ def test_path_selects_that_file(home: Path, work: Path) -> None:
 
 def test_error_of_an_unknown_name_lists_the_searched_places(home: Path, work: Path) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        ConfigFiles(work).named("dve", ["personas"])
+        config_files(work).named("dve", ["personas"])
     text = str(caught.value)
     assert str(home / "config" / "personas" / "dve") in text
     assert str(work / "personas" / "dve") in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,11 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.directives import Directive
-from jp_nb.config.layers import parse_layer
-from jp_nb.config.partial import apply_change, remove_empty, strip_strategies
-from jp_nb.storage.config_writer import ConfigFile
+from tests.kit.folders import edit_config_file
+from tests.kit.settings import assign, change_settings, merge_settings, read_settings
 from tests.support.sessions import EVIL, URL, Notebook, configure
 
 WRITTEN = """\
@@ -46,11 +44,7 @@ def user_file(notebook: Notebook) -> Path:
 
 
 def written(path: Path, *assignments: str) -> str:
-    file = ConfigFile(path, "user file")
-    for text in assignments:
-        file.change(Directive("cfg", text))
-    file.layer()
-    file.save()
+    edit_config_file(path, *assignments)
     return path.read_text(encoding="utf-8")
 
 
@@ -118,16 +112,15 @@ def test_invalid_changes_leave_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("user.name = 5\n")
     with pytest.raises(jp.ConfigError, match=r"(?s)user\.name.*config\.toml"):
-        ConfigFile(path, "user file")
+        edit_config_file(path)
     path.write_text(WRITTEN)
-    file = ConfigFile(path, "user file")
     for text in ("user.nmae=x", "style.tool_call.show=perhaps", "extends:=[]", "{}", "nothing"):
         with pytest.raises(jp.JpNbError):
-            file.change(Directive("cfg", text))
+            edit_config_file(path, text)
     with pytest.raises(jp.UsageError, match="a file takes"):
-        file.change(Directive("no_cfg", "x"))
+        edit_config_file(path, ("no_cfg", "x"))
     with pytest.raises(jp.StorageError, match="cannot be read"):
-        ConfigFile(tmp_path, "user file")
+        edit_config_file(tmp_path)
     assert path.read_text() == WRITTEN
     assert [p.name for p in tmp_path.iterdir()] == ["config.toml"]
 
@@ -153,6 +146,15 @@ FILES = [
 ]  # fmt: skip
 
 
+def without_empty(settings: Any) -> Any:
+    """Return `settings` without nulls, empty tables, and empty lists."""
+    if not isinstance(settings, dict):
+        return settings
+
+    kept = {key: without_empty(value) for key, value in settings.items()}
+    return {key: value for key, value in kept.items() if value not in (None, {}, [])}
+
+
 @example(  # a table in several places of the file
     'assistant.model.id = "openai/a"\nuser = { name = "x" } # c\n',
     [
@@ -163,15 +165,18 @@ FILES = [
 )
 @given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
 def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConfigFile, "_text", lambda _: text)
-        file = ConfigFile(Path("/config.toml"), "user file")
-    expected = parse_layer(text, "user file", "config.toml").partial
+    expected = read_settings(text)
     for change in changes:
-        expected = apply_change(expected, parse_assignment(change, expected))
-        file.change(Directive("cfg", change))
-    made = file.layer().partial
-    assert remove_empty(strip_strategies(made)) == remove_empty(strip_strategies(expected))
+        expected = change_settings(expected, assign(change, expected), plain=False)
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "config.toml"
+        path.write_text(text, encoding="utf-8")
+        made = edit_config_file(path, *changes)
+        saved = read_settings(path.read_text(encoding="utf-8"))
+
+    assert without_empty(made) == without_empty(merge_settings(expected))
+    assert without_empty(merge_settings(saved)) == without_empty(made)
 
 
 # --- the session -------------------------------------------------------------------------------

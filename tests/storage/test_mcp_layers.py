@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.trust import FolderTrust
+from tests.kit.folders import config_files
 from tests.support.kernel_client import front_end
 from tests.support.sessions import configure
 
@@ -97,7 +96,7 @@ def test_configured_server_has_priority_as_a_whole(bare_folder: Path, open_sessi
 def test_changed_file_is_read_again_and_an_unchanged_one_keeps_its_layer(bare_folder: Path) -> None:
     outside = put(bare_folder.parent / "home" / "servers.json", SERVERS)
     list_files_of_user(bare_folder, str(outside))
-    files = ConfigFiles(bare_folder, FolderTrust())
+    files = config_files(bare_folder, asks_consent=True)
     assert files.layers()[0] is files.layers()[0]
     put(outside, {"mcpServers": {"books": {"command": "another"}}})
     assert files.layers()[0].partial == {"providers": {"mcp": {"books": {"command": "another"}}}}

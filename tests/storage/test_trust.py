@@ -15,13 +15,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.config.directives import Directive
-from jp_nb.config.layers import merge_layers
-from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.headless.runner import run_notebook
-from jp_nb.notebook.commands.setup_checks import run_checks
-from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.trust import FolderTrust, get_consents_path
+from tests.kit.folders import config_files, find_consents_file, merge_files
+from tests.kit.sessions import directive
+from tests.kit.settings import value_at
 from tests.support.kernel_client import front_end
 from tests.support.notebook_runs import write_cells
 from tests.support.sessions import EVIL, URL, configure, write
@@ -64,8 +61,8 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
         f'[{TOOL}]\nsource = "local"\ncommand = "sh -c id"\nrun = "unattended"\n'
         f'[[{TOOL}.access.config]]\npath = "user"\nwrite = true\napply = "unattended"\n',
     )
-    files = ConfigFiles(bare_folder, FolderTrust())
-    assert merge_layers(files.layers()) == {"user": {"name": "Ada"}}
+    files = config_files(bare_folder, asks_consent=True)
+    assert merge_files(files) == {"user": {"name": "Ada"}}
     [pending] = files.pending()
     assert (pending.file, pending.folder) == (file, bare_folder)
     listed = {path: value for path, value, _ in pending.leaves}
@@ -73,7 +70,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
     assert (listed[f"{TOOL}.command.program"], listed[f"{TOOL}.run"]) == ("sh", "unattended")
     assert listed[f"{TOOL}.access.config"]
     files.consent([pending])
-    assert get_path(merge_layers(files.layers()), f"{TOOL}.run") == "unattended"
+    assert value_at(merge_files(files), f"{TOOL}.run") == "unattended"
 
 
 def test_harmless_settings_apply_without_consent_or_notice(
@@ -138,23 +135,23 @@ def test_consent_covers_a_file_with_all_that_it_includes(
 
 def test_change_that_keeps_size_and_time_is_noticed(bare_folder: Path) -> None:
     file = configure(bare_folder, 'user.name = "Ada"\n')
-    files = ConfigFiles(bare_folder)
-    assert get_path(merge_layers(files.layers()), "user.name") == "Ada"
+    files = config_files(bare_folder)
+    assert value_at(merge_files(files), "user.name") == "Ada"
     times = file.stat()
     file.write_text('user.name = "Eve"\n')
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert get_path(merge_layers(files.layers()), "user.name") == "Eve"
+    assert value_at(merge_files(files), "user.name") == "Eve"
 
 
 def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
     file = configure(bare_folder, EVIL)
-    files = ConfigFiles(bare_folder, FolderTrust())
+    files = config_files(bare_folder, asks_consent=True)
     shown = files.pending()
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
     files.consent(shown)
-    assert get_path(merge_layers(files.layers()), URL) is None
-    assert get_path(merge_layers(ConfigFiles(bare_folder, FolderTrust()).layers()), URL) is None
+    assert value_at(merge_files(files), URL) is None
+    assert value_at(merge_files(config_files(bare_folder, asks_consent=True)), URL) is None
 
 
 def test_named_file_must_be_the_users_own_or_agreed_to(
@@ -162,7 +159,7 @@ def test_named_file_must_be_the_users_own_or_agreed_to(
 ) -> None:
     write(tmp_path / "home" / "config.toml", 'config_load_paths = ["personas"]\n')
     write(tmp_path / "home" / "config" / "personas" / "dev.toml", EVIL.replace("evil", "mine"))
-    dev = Directive("cfg", "dev")
+    dev = directive("cfg", "dev")
     found = open_session()
     found.session.configure(dev)  # the user's own
     assert found.value(URL) == "http://mine.example"
@@ -193,7 +190,7 @@ def test_without_a_user_pending_settings_are_shown_and_stay_ignored(
     assert f"{TOOL}.command.program" in shown
     assert "\\u200bls" in shown
     assert str(file) in shown
-    assert not get_consents_path().exists()
+    assert not find_consents_file().exists()
     assert found.value(f"{TOOL}.command") is None
 
 
@@ -234,8 +231,8 @@ def test_listed_folders_are_trusted_with_their_subfolders(
                 ":", os.pathsep
             )
             monkeypatch.setenv("JP_NB_TRUST_FOLDERS", value)
-            files = ConfigFiles(bare_folder, FolderTrust())
-            assert bool(merge_layers(files.layers())) is is_trusted
+            files = config_files(bare_folder, asks_consent=True)
+            assert bool(merge_files(files)) is is_trusted
             assert bool(files.take_notices()) is not is_trusted
 
 
@@ -243,14 +240,14 @@ def test_damaged_consents_are_ignored_and_replaced(
     bare_folder: Path, subtests: pytest.Subtests
 ) -> None:
     configure(bare_folder, EVIL)
-    get_consents_path().parent.mkdir(parents=True)
+    find_consents_file().parent.mkdir(parents=True)
     for damage in ("", "{", "[]", '{"folders": 1}', "[" * 100_000, "\udcff"):
         with subtests.test(damage=damage[:20]):
-            get_consents_path().write_text(damage, errors="surrogateescape")
-            files = ConfigFiles(bare_folder, FolderTrust())
-            assert merge_layers(files.layers()) == {}
+            find_consents_file().write_text(damage, errors="surrogateescape")
+            files = config_files(bare_folder, asks_consent=True)
+            assert merge_files(files) == {}
             files.consent(files.pending())
-            assert merge_layers(files.layers())
+            assert merge_files(files)
 
 
 @pytest.mark.runners
@@ -268,10 +265,12 @@ def test_headless_run_applies_the_files_of_the_folder(bare_folder: Path) -> None
 def test_doctor_lists_pending_settings(bare_folder: Path, open_session: Any) -> None:
     configure(bare_folder, EVIL)
     found = open_session()
-    row = dict(run_checks(found.session))["folder"]
-    assert row == f".jp/config.toml; ignored until `%jp trust --workspace`: {URL}"
+    pending = f".jp/config.toml; ignored until `%jp trust --workspace`: {URL}"
+    assert pending in found.jp("doctor")
     found.jp("trust --workspace --yes")
-    assert dict(run_checks(found.session))["folder"] == ".jp/config.toml"
+    checked = found.jp("doctor")
+    assert ".jp/config.toml" in checked
+    assert "ignored" not in checked
 
 
 def test_command_line_agrees_and_revokes(
@@ -320,11 +319,11 @@ def test_consent_in_a_parent_folder_is_revoked_as_well(
 def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
     configure(bare_folder, EVIL)
     open_session().jp("trust --workspace --yes")
-    assert stat.S_IMODE(get_consents_path().stat().st_mode) == 0o600
-    kept = json.loads(get_consents_path().read_text())
+    assert stat.S_IMODE(find_consents_file().stat().st_mode) == 0o600
+    kept = json.loads(find_consents_file().read_text())
     assert list(kept["folders"]) == [str(bare_folder)]
     assert "evil" not in str(kept)
-    get_consents_path().chmod(0o666)
+    find_consents_file().chmod(0o666)
     found = open_session()
     assert found.value(URL) != "http://evil.example"
     with pytest.raises(jp.StorageError, match="is writable for everyone"):
@@ -334,16 +333,16 @@ def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
 # --- files of others ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trust", [None, FolderTrust()], ids=["headless", "live"])
+@pytest.mark.parametrize("asks_consent", [False, True], ids=["headless", "live"])
 def test_file_in_a_folder_of_another_user_is_ignored(
-    bare_folder: Path, give_away: Any, trust: FolderTrust | None
+    bare_folder: Path, give_away: Any, asks_consent: bool
 ) -> None:
     file = configure(bare_folder.parent, 'user.name = "Eve"\n' + EVIL)
     configure(bare_folder, 'assistant.name = "mine"\n')
-    place = file if trust else file.parent
+    place = file if asks_consent else file.parent
     give_away(place)
-    files = ConfigFiles(bare_folder, trust)
-    assert strip_strategies(merge_layers(files.layers())) == {"assistant": {"name": "mine"}}
+    files = config_files(bare_folder, asks_consent=asks_consent)
+    assert merge_files(files) == {"assistant": {"name": "mine"}}
     (notice,) = files.take_notices()
     assert str(file) in notice
     assert str(place) in notice
@@ -354,9 +353,9 @@ def test_file_in_a_folder_of_another_user_is_ignored(
 def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: Any) -> None:
     configure(bare_folder, 'extends = ["others.toml"]\nuser.name = "Ada"\n')
     give_away(write(bare_folder / ".jp" / "others.toml", EVIL))
-    files = ConfigFiles(bare_folder)
-    assert get_path(merge_layers(files.layers()), URL) is None
-    assert get_path(merge_layers(files.layers()), "user.name") == "Ada"
+    files = config_files(bare_folder)
+    assert value_at(merge_files(files), URL) is None
+    assert value_at(merge_files(files), "user.name") == "Ada"
     (notice,) = files.take_notices()
     assert str(bare_folder / ".jp" / "others.toml") in notice
 
@@ -365,14 +364,14 @@ def test_named_file_of_another_user_is_an_error(bare_folder: Path, give_away: An
     give_away(write(bare_folder / "personas" / "dev.toml", EVIL))
     for name in ("dev", "personas/dev.toml"):
         with pytest.raises(jp.ConfigError, match="belongs to another user"):
-            ConfigFiles(bare_folder).named(name, ["personas"])
+            config_files(bare_folder).named(name, ["personas"])
 
 
 def test_workspace_root_is_not_a_folder_of_another_user(bare_folder: Path, give_away: Any) -> None:
     (bare_folder.parent / ".jp").mkdir()
-    assert ConfigFiles(bare_folder).root == bare_folder.parent
+    assert config_files(bare_folder).root == bare_folder.parent
     give_away(bare_folder.parent / ".jp")
-    assert ConfigFiles(bare_folder).root == bare_folder
+    assert config_files(bare_folder).root == bare_folder
 
 
 def test_unreadable_parent_folder_is_ignored(
@@ -388,7 +387,7 @@ def test_unreadable_parent_folder_is_ignored(
         return stat(path, **options)
 
     monkeypatch.setattr(os, "stat", closed)
-    assert merge_layers(ConfigFiles(bare_folder).layers()) == {"user": {"name": "Ada"}}
+    assert merge_files(config_files(bare_folder)) == {"user": {"name": "Ada"}}
 
 
 @pytest.mark.runners

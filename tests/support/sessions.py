@@ -19,6 +19,7 @@ from jp_nb.session.session import Session
 from jp_nb.storage import files
 from tests.kit.questions import answered
 from tests.kit.sessions import new_session, run_jp, run_jp_cell
+from tests.kit.settings import value_at
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -135,11 +136,7 @@ class Notebook:
 
     def value(self, path: str) -> Any:
         """Return the effective value of a setting."""
-        value: Any = self.session.config.model_dump(mode="json")
-        for key in path.split("."):
-            value = value[key]
-
-        return value
+        return value_at(self.session.config.model_dump(mode="json"), path)
 
     @property
     def ids(self) -> list[str]:
