@@ -29,9 +29,8 @@ from tests.headless.jp_folders import (
     write_folder,
 )
 from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
-from tests.kit.records import new_event
+from tests.kit.headless_runs import HeadlessRun
 from tests.kit.runs import load_notebook
-from tests.notebook.page.executor import Executor, begin
 from tests.support.notebook_runs import write_cells
 
 
@@ -266,12 +265,11 @@ def test_null_is_not_a_record(tmp_path: Path) -> None:
 
 def test_conversation_of_a_headless_run_is_kept_beside_the_imported_one(tmp_path: Path) -> None:
     notebook = tmp_path / "a.ipynb"
-    executor = Executor()
-    document, _ = begin(executor)
-    document.conversation.start_turn(new_event("chat_request", content="Alone"))
-    nbformat.write(nbformat.v4.new_notebook(metadata=executor.metadata()), notebook)
+    run = HeadlessRun()
+    run.ask("Alone")
+    nbformat.write(nbformat.v4.new_notebook(metadata=run.metadata()), notebook)
     import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
     stored = nbformat.read(notebook, as_version=4).metadata
     assert "widgets" not in stored
     assert stored.jp.conversation.id == "jp-c17700000001"
-    assert [other["conversation"]["id"] for other in stored.jp.others] == [document.conversation.id]
+    assert [other["conversation"]["id"] for other in stored.jp.others] == [run.conversation]

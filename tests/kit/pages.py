@@ -25,8 +25,11 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.notebook_storage import PageStorage
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.clock import utc_now
+from jp_nb.record.conversation_list import drop_conversation, switch_conversation
+from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.status import TurnCounts
+from jp_nb.storage.trust import KeyFile
 from tests.kit.records import new_event
 from tests.support.scripted_page import View
 
@@ -73,6 +76,8 @@ class PagesInProcess:
     Attributes:
         views: The pages; each answers while it is awake.
         opened: The document and its store, once `begin` was called.
+        key: The file of the key that signs the record; None without a signature.
+        trust: The trust in the record, with a `key`.
     """
 
     opened: Any
@@ -81,6 +86,8 @@ class PagesInProcess:
         self.views = [View()]
         self.kernel = _FakeKernel()
         self.home: Any = None
+        self.key: Any = None
+        self.trust: Any = None
         self._comm: _FakeComm | None = None
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
         patch.setattr(comm, "create_comm", self._create)
@@ -111,7 +118,10 @@ class PagesInProcess:
         assert isinstance(found, PageStorage)
         self.home = found
         self.opened = found.open()
-        self.document.conversation.on_change = self.store.changed
+        if self.key is not None:
+            is_local = not self.opened.restored
+            self.trust = Trust(self.document, KeyFile(self.key), is_local=is_local)
+        self._connect()
         return str(self.store.location)
 
     def reopen(self) -> str:
@@ -135,8 +145,38 @@ class PagesInProcess:
         taken = document.ids()
         document.archive_active()
         document.conversation = ConversationStream.new(clock=utc_now, made="live", taken_ids=taken)
-        document.conversation.on_change = self.store.changed
+        self._follow(is_local=True)
+
+    def switch(self, name: str) -> None:
+        """Activate the conversation `name`, and wait until the page has it."""
+        assert switch_conversation(self.document, name, clock=utc_now)
+        self._follow()
+        assert self.flush()
+
+    def drop(self, name: str) -> None:
+        """Remove the conversation `name`, and wait until the page has removed it."""
+        drop_conversation(self.document, name)
         self.store.replaced()
+        assert self.flush()
+
+    def configure(self, delta: Mapping[str, Any]) -> None:
+        """Append a change of the configuration, from another thread."""
+        event = new_event("config_delta", delta=dict(delta))
+        in_thread(lambda: self.document.conversation.append(event))
+
+    def _follow(self, *, is_local: bool = False) -> None:
+        if self.trust is not None:
+            self.trust.follow(is_local=is_local)
+        self._connect()
+        self.store.replaced()
+
+    def _connect(self) -> None:
+        self.document.conversation.on_change = self._note_change
+
+    def _note_change(self) -> None:
+        if self.trust is not None:
+            self.trust.sign()
+        self.store.changed()
 
     def flush(self, timeout: float = PATIENCE) -> bool:
         """Wait until the page has every entry; return False if it does not get them in time."""
