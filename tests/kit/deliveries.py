@@ -1,0 +1,203 @@
+"""The delivery of a record to a page, and the pages that a kernel knows, without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jp_nb.notebook.page.delivery import PageDelivery
+from jp_nb.notebook.page.known_pages import Pages
+from jp_nb.notebook.page.protocol import Hello, Numbering
+from jp_nb.record.document import Document
+from tests.kit.records import new_event
+
+
+class RecordDelivery:
+    """The delivery of a document that has one conversation, `jp-c1`, to a page with no record.
+
+    Each time is given as a number of seconds. A message that is not answered is repeated after 1 s.
+    """
+
+    def __init__(self, new_stream: Any) -> None:
+        self._new_stream = new_stream
+        self._document = Document(new_stream())
+        self._delivery = PageDelivery(Numbering(), resend=1.0)
+        self._delivery.keep(self._document)
+        self._delivery.note_other_record("")  # an empty notebook
+
+    # --- the record ------------------------------------------------------------------------------
+
+    def say(self, *texts: str) -> None:
+        """Start a turn for each text. `send_changes` delivers them."""
+        for text in texts:
+            self._document.conversation.start_turn(new_event("chat_request", content=text))
+
+    def begin(self, name: str) -> None:
+        """Begin the conversation `name`. `send_all` delivers it."""
+        self._document.archive_active()
+        self._document.conversation = self._new_stream()
+        self._document.conversation.head["id"] = name
+
+    def retitle(self, title: str) -> None:
+        """Set the title of the active conversation."""
+        self._document.conversation.head["title"] = title
+
+    def sign(self, signature: str) -> None:
+        """Set the signature of the record."""
+        self._document.extra["signature"] = signature
+
+    def repair(self) -> None:
+        """Repair the active conversation, and deliver the whole record."""
+        self._document.conversation.repair()
+        self.send_all()
+
+    @property
+    def record(self) -> Any:
+        """The stored form of the record."""
+        return self._document.to_json()
+
+    @property
+    def entries(self) -> list[Any]:
+        """The stored entries of the active conversation."""
+        return self._document.conversation.raw
+
+    # --- the kernel's side -----------------------------------------------------------------------
+
+    def send_changes(self) -> None:
+        """Deliver the appended entries, and the head if it changed."""
+        self._delivery.changed(self._document)
+
+    def send_all(self) -> None:
+        """Deliver the whole record, because another conversation is active."""
+        self._delivery.replaced(self._document)
+
+    def keep(self) -> None:
+        """Take the record as it is, without delivering it."""
+        self._delivery.keep(self._document)
+
+    def hurry(self) -> None:
+        """Deliver what is pending without waiting for the next batch."""
+        self._delivery.skip_interval()
+
+    def next_message(self, now: float = 0.0) -> Any:
+        """Return the message that is sent at the time `now`, or None."""
+        return self._delivery.next_message(now)
+
+    @property
+    def next_due(self) -> float | None:
+        """The time of the next message, or None."""
+        return self._delivery.next_due
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the page has everything."""
+        return self._delivery.is_settled
+
+    @property
+    def is_silent(self) -> bool:
+        """True if the page did not answer the last message in time."""
+        return self._delivery.silent
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds from the last message to its answer."""
+        return self._delivery.latency
+
+    # --- the page's side -------------------------------------------------------------------------
+
+    def acknowledge(self, answer: Mapping[str, Any], now: float = 0.0) -> None:
+        """Answer a message with an `ack`."""
+        self._delivery.handle_ack(answer, now)
+
+    def refuse(self, answer: Mapping[str, Any]) -> None:
+        """Answer a message with a `nack`."""
+        self._delivery.handle_nack(answer)
+
+    def report(self, stored: Any) -> bool:
+        """Report the page's record; return False if its entries are different ones."""
+        return self._delivery.note_record(stored)
+
+    def deliver(self, now: float = 0.0) -> list[dict[str, Any]]:
+        """Return all messages at the time `now`, each of them acknowledged."""
+        got = []
+        while message := self.next_message(now):
+            got.append(message)
+            self.acknowledge(message, now)
+
+        return got
+
+    def write_with(self, page: str) -> None:
+        """Let `page` write the document that pages share. A message under way is dropped."""
+        self._delivery.writer = page
+        self._delivery.discard_transfer()
+
+    def support_exchange(self, *, does: bool = True) -> None:
+        """Let the page keep the conversations that it holds, or not."""
+        self._delivery.supports_exchange = does
+
+
+class KnownPages:
+    """The pages of a notebook, `talk.ipynb`, by name. A page that is silent for 1 s is left."""
+
+    def __init__(self, *, collaborative: bool = False) -> None:
+        self._pages = Pages(patience=1.0)
+        self._common = {"path": "talk.ipynb", "collaborative": collaborative}
+
+    def follow(self, page: str, **fields: Any) -> None:
+        """Follow `page`."""
+        self._pages.follow(self._hello(page, fields))
+
+    def join(self, page: str, **fields: Any) -> None:
+        """Add `page`."""
+        self._pages.join(self._hello(page, fields))
+
+    def leave(self, page: str) -> bool:
+        """Remove `page`; return True if others remain, which should say hello."""
+        return self._pages.leave(page)
+
+    def silence(self) -> None:
+        """Let the followed page not answer."""
+        self._pages.silent = True
+
+    def hear(self, page: str) -> bool:
+        """Note a message of `page`; return True if it shows the notebook."""
+        return self._pages.note_message(page)
+
+    def read(self, message: Mapping[str, Any]) -> Any:
+        """Return the whole record of a page once its last piece arrives in a `message`."""
+        hello = self._pages.read(message)
+        return None if hello is None else {"document": hello.document}
+
+    def is_reader(self, page: str, **fields: Any) -> bool:
+        """Return True if `page` only reads the document that it shares with the followed one."""
+        return self._pages.is_reader(self._hello(page, fields))
+
+    def should_follow(self, page: str, **fields: Any) -> bool:
+        """Return True if `page` shows the followed notebook."""
+        return self._pages.should_follow(self._hello(page, fields))
+
+    def note_candidate(self, page: str, stream: str, **fields: Any) -> bool:
+        """Note a page of another notebook, at time 0, which may have the conversation `stream`."""
+        return self._pages.note_candidate(self._hello(page, fields), stream, 0.0)
+
+    def take_candidate(self, now: float) -> str | None:
+        """Return the candidate that is followed at the time `now`."""
+        found = self._pages.take_candidate(now)
+        return None if found is None else found.page
+
+    def take_lacking(self) -> list[tuple[str, str]]:
+        """Return the pages that lack outputs since the last call, with the request of the cell."""
+        found = list(self._pages.lacking)
+        self._pages.lacking.clear()
+        return found
+
+    def writes_outputs(self, page: str, session: str) -> bool:
+        """Return True if `page` must write the outputs of cells that `session` ran."""
+        return self._pages.writes_outputs(page, session)
+
+    def is_asked(self, session: str, now: float) -> bool:
+        """Miss an output of `session` at the time `now`; return True if its page is asked."""
+        return self._pages.check_presence(session, now)
+
+    def _hello(self, page: str, fields: Mapping[str, Any]) -> Hello:
+        return Hello(page, **{**self._common, "session": f"session of {page}", **fields})
