@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.builtin.ask import ASK_DESCRIPTION, ASK_SCHEMA
-from jp_nb.toolkit.builtin.ask_user import DESCRIPTION, PARAMETERS
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.kit.providers import new_provider
 from tests.kit.questions import form_end, not_answered
-from tests.kit.tools import new_tool
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, ToolCall
+
+ASK = offer_now(configured({})).tools["ask"].definition
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 
@@ -56,8 +56,9 @@ async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str
     assert len(server.requests) == 2
     for request in server.requests:
         description, schema = offered_ask_user(request.body, protocol)
-        assert description == DESCRIPTION
-        assert list(schema["properties"]) == list(PARAMETERS)
+        offered = bench.offer().tools["ask_user"].definition
+        assert description == offered.description
+        assert list(schema["properties"]) == list(offered.parameters["properties"])
         assert schema["required"] == ["question"]
         assert '"any"' not in json.dumps(schema)
     sent = answer(server.requests[1].body, protocol)
@@ -191,8 +192,8 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
     wire = "anthropic" if protocol == "anthropic" else "openai"
     for request in server.requests:
         description, schema = offered(request.body, wire)
-        assert description == ASK_DESCRIPTION
-        assert schema == ASK_SCHEMA
+        assert description == ASK.description
+        assert schema == ASK.parameters
     [(_, told)] = sent_results(server.requests[1].body, wire)
     assert told == (
         "User answers:\n"
@@ -204,7 +205,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
 
 
 def test_schema_of_ask_uses_common_keywords() -> None:
-    assert set().union(*schemas(ASK_SCHEMA)) == {
+    assert set().union(*schemas(ASK.parameters)) == {
         *("type", "properties", "required", "additionalProperties", "items", "minItems"),
         *("description", "enum"),
     }

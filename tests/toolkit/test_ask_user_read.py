@@ -9,38 +9,48 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
-from jp_nb.toolkit.builtin import BUILTINS
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
-from tests.kit.tools import configured, offer_now
+from tests.kit.tools import configured, new_tool, offer_now, tool_value
 from tests.support.fakes import InlineCell
 
 MAX_HISTORY_CHARS = 40_000
 
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
-FORM = QuestionOutcome("answered", "form")
-STDIN = QuestionOutcome("answered", "stdin")
-TWO = QuestionHistory(
+FORM = tool_value("question_outcome", "answered", "form")
+STDIN = tool_value("question_outcome", "answered", "stdin")
+TWO = tool_value(
+    "question_history",
     (
-        LoggedAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", outcome=FORM),
-        LoggedAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", outcome=STDIN),
-    )
+        tool_value(
+            "logged_answer", 1, MOMENT, "Which database?", "pg", "Postgres", "choice", outcome=FORM
+        ),
+        tool_value(
+            "logged_answer",
+            2,
+            MOMENT,
+            "Why?",
+            "It is\nfast",
+            "It is\nfast",
+            "freetext",
+            outcome=STDIN,
+        ),
+    ),
 )
 
 
-async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) -> jp.Outcome:
-    async def read() -> QuestionHistory:
+async def run(arguments: dict[str, Any], history: Any | None = TWO) -> jp.Outcome:
+    async def read() -> Any:
         assert history is not None
         return history
 
     context = jp.ToolContext("ask_user_read", history=None if history is None else read)
-    return await BUILTINS["ask_user_read"].run(arguments, context, InlineCell())
+    outcome: jp.Outcome = await new_tool("ask_user_read").run(arguments, context, InlineCell())
+    return outcome
 
 
-async def read_entries(arguments: dict[str, Any], history: QuestionHistory = TWO) -> dict[str, Any]:
+async def read_entries(arguments: dict[str, Any], history: Any = TWO) -> dict[str, Any]:
     outcome = await run(arguments, history)
     assert isinstance(outcome, jp.Success), outcome
     body: dict[str, Any] = json.loads(outcome.content)
@@ -49,7 +59,7 @@ async def read_entries(arguments: dict[str, Any], history: QuestionHistory = TWO
 
 @pytest.mark.req("RCP-1", "RCP-2")
 def test_both_question_tools_are_offered_with_a_description() -> None:
-    tools = offer_now(configured({}), {"builtin": BUILTINS}).tools
+    tools = offer_now(configured({})).tools
     assert {"ask_user", "ask_user_read"} <= set(tools)
     assert "before you ask" in tools["ask_user_read"].definition.description
     assert tools["ask_user_read"].run == "unattended"
@@ -82,7 +92,7 @@ async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
     unknown = await run({"action": "get", "id": 9})
     empty = None
     assert unknown == failure("There is no answer with the id 9: the highest id is 2.")
-    empty = await run({"action": "get", "id": 9}, QuestionHistory())
+    empty = await run({"action": "get", "id": 9}, tool_value("question_history"))
     assert empty == failure("No question has been answered yet: there is no history.")
 
 
@@ -97,11 +107,11 @@ async def test_search_without_a_hit_is_no_error() -> None:
         "message": "No question and no answer contains 'mongo'.",
         "of": "this conversation", "total": 0, "entries": [],
     }  # fmt: skip
-    empty = await read_entries({"action": "query", "text": "x"}, QuestionHistory())
+    empty = await read_entries({"action": "query", "text": "x"}, tool_value("question_history"))
     assert empty["message"] == "No question has been answered yet: there is no history."
-    assert (await read_entries({"action": "list"}, QuestionHistory()))["message"] == empty[
+    assert (await read_entries({"action": "list"}, tool_value("question_history")))[
         "message"
-    ]
+    ] == empty["message"]
 
 
 @pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
@@ -127,10 +137,10 @@ async def test_invalid_call_explains_the_arguments_and_reads_nothing(
     for arguments, says in rows:
         with subtests.test(arguments=arguments):
 
-            async def read() -> QuestionHistory:
+            async def read() -> Any:
                 raise AssertionError("something was read")
 
-            tool = BUILTINS["ask_user_read"]
+            tool = new_tool("ask_user_read")
             context = jp.ToolContext("ask_user_read", history=read)
             outcome = await tool.run(arguments, context, InlineCell())
             assert is_kind(outcome, "failure")
@@ -146,7 +156,9 @@ async def test_untrusted_notebook_has_no_entries(subtests: pytest.Subtests) -> N
     ]
     for arguments in rows:
         with subtests.test(arguments=arguments):
-            outcome = await run(arguments, QuestionHistory(TWO.answers, trusted=False))
+            outcome = await run(
+                arguments, tool_value("question_history", TWO.answers, trusted=False)
+            )
             assert is_kind(outcome, "failure")
             body = json.loads(outcome.message)
             assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
@@ -161,19 +173,27 @@ async def test_without_a_history_the_list_is_empty() -> None:
 
 @pytest.mark.req("RCP-68")
 async def test_number_of_omitted_foreign_answers_is_reported() -> None:
-    body = await read_entries({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
+    body = await read_entries(
+        {"action": "list"}, tool_value("question_history", TWO.answers, left_out=3)
+    )
     assert body["left_out"].startswith("3 by other authors")
 
 
 async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
-    long = [LoggedAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
-    outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
+    long = [
+        tool_value("logged_answer", n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)
+    ]
+    outcome = await run({"action": "list"}, tool_value("question_history", tuple(long)))
     assert isinstance(outcome, jp.Success)
     assert len(outcome.content) < MAX_HISTORY_CHARS + 1000
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
-    longer = LoggedAnswer(21, MOMENT, "Q?", "x" * MAX_HISTORY_CHARS, "x" * MAX_HISTORY_CHARS)
-    one = await read_entries({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
+    longer = tool_value(
+        "logged_answer", 21, MOMENT, "Q?", "x" * MAX_HISTORY_CHARS, "x" * MAX_HISTORY_CHARS
+    )
+    one = await read_entries(
+        {"action": "get", "id": 21}, tool_value("question_history", (*long, longer))
+    )
     assert [x["answer"] for x in one["entries"]] == ["x" * MAX_HISTORY_CHARS]
     assert "shortened" not in one

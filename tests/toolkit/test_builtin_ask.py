@@ -29,19 +29,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.toolkit.base import Tool
-from jp_nb.toolkit.builtin import BUILTINS, ask_user
-from jp_nb.toolkit.builtin.ask import (
-    ASK_DESCRIPTION,
-    ASK_SCHEMA,
-    MAX_LIST_ITEMS,
-    Ask,
-    read_asked_questions,
-)
-from jp_nb.toolkit.outcome import ToolFailure
 from tests.kit.kinds import is_kind
-from tests.kit.tools import configured, offer_now
+from tests.kit.tools import configured, new_tool, offer_now, tool_value
 from tests.support.fakes import InlineCell
 
 MAX_ASK_CHARS = 100_000
@@ -49,6 +38,7 @@ NO_SECRETS = (
     "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
 )
 MAX_QUESTIONS = 50
+MAX_OPTIONS = 200
 
 
 SIZE: dict[str, Any] = {
@@ -65,11 +55,20 @@ TOPPINGS: dict[str, Any] = {
 NAME: dict[str, Any] = {"id": "name", "question": "For whom?", "mode": "freetext"}
 
 
+ASK = offer_now(configured({})).tools["ask"].definition
+
+
+async def call_ask(arguments: Any, context: jp.ToolContext | None = None) -> jp.Outcome:
+    tool = new_tool("ask")
+    outcome: jp.Outcome = await tool.run(arguments, context or jp.ToolContext("ask"), InlineCell())
+    return outcome
+
+
 async def run(
     *questions: JsonValue, context: jp.ToolContext | None = None, **more: Any
 ) -> jp.Outcome:
     arguments = {"questions": list(questions), **more}
-    return await Ask().run(arguments, context or jp.ToolContext("ask"), InlineCell())
+    return await call_ask(arguments, context)
 
 
 async def asked(*questions: JsonValue) -> jp.NeedsInput:
@@ -81,7 +80,7 @@ async def asked(*questions: JsonValue) -> jp.NeedsInput:
 async def problems(*questions: JsonValue, **more: Any) -> list[str]:
     """Return the listed problems of a call."""
     outcome = await run(*questions, **more)
-    assert isinstance(outcome, ToolFailure)
+    assert is_kind(outcome, "failure")
     first, *lines = outcome.message.split("\n")
     assert first.startswith("Nothing was shown to the user")
     return [line.removeprefix("- ") for line in lines]
@@ -148,7 +147,7 @@ async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
 
 
 @pytest.mark.req("RPI-13", "RPI-23", "RCP-6")
-@pytest.mark.parametrize("count", [1, MAX_LIST_ITEMS["options"]])
+@pytest.mark.parametrize("count", [1, MAX_OPTIONS])
 async def test_number_of_options_has_a_limit(count: int) -> None:
     labels = [f"colour {number}" for number in range(count)]
     kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
@@ -219,8 +218,8 @@ async def test_questions_must_be_a_list(subtests: pytest.Subtests) -> None:
     rows: list[JsonValue] = [None, "size", {"id": "size"}, 1]
     for value in rows:
         with subtests.test(value=value):
-            outcome = await Ask().run({"questions": value}, jp.ToolContext("ask"), InlineCell())
-            assert isinstance(outcome, ToolFailure)
+            outcome = await call_ask({"questions": value})
+            assert is_kind(outcome, "failure")
             assert "expected a list of at least one question" in outcome.message
 
 
@@ -368,7 +367,7 @@ async def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.req("HB-13")
 async def test_errors_are_also_structured() -> None:
     outcome = await run(changed(SIZE, options=["a"]))
-    assert isinstance(outcome, ToolFailure)
+    assert is_kind(outcome, "failure")
     assert outcome.structured == {
         "schema": "jp_nb.ask",
         "version": 1,
@@ -389,7 +388,7 @@ async def test_size_of_a_call_is_limited() -> None:
     [line] = await problems(*many)
     assert "at most 50 questions are allowed, found 51" in line
     [line] = await problems(
-        changed(SIZE, options=options(*(str(n) for n in range(MAX_LIST_ITEMS["options"] + 1))))
+        changed(SIZE, options=options(*(str(n) for n in range(MAX_OPTIONS + 1))))
     )
     assert "at most 200 options are allowed, found 201" in line
     long = [changed(NAME, id=str(number), context="x" * 9_990) for number in range(11)]
@@ -411,7 +410,7 @@ JSON = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below),
     max_leaves=12,
 )
-FIELDS: Any = ASK_SCHEMA["properties"]["questions"]["items"]["properties"]  # type: ignore[index, call-overload]
+FIELDS: Any = ASK.parameters["properties"]["questions"]["items"]["properties"]
 OPTION = st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(
@@ -429,19 +428,21 @@ QUESTION = st.fixed_dictionaries(
 
 
 @given(st.lists(QUESTION | JSON, max_size=4) | JSON)
-def test_any_call_is_asked_or_refused_in_printable_lines(
-    questions: Any,
-) -> None:
-    asked, found = read_asked_questions({"questions": questions})
-    assert found or len(asked) == len(questions) > 0
-    for problem in found:
-        line = str(problem)
-        assert line.isprintable(), line
-        assert line.startswith("`questions")
-    for each, given_question in () if found else zip(asked, questions, strict=True):
-        kind = each.question.answer_type
+async def test_any_call_is_asked_or_refused_in_printable_lines(questions: Any) -> None:
+    outcome = await call_ask({"questions": questions})
+    if is_kind(outcome, "failure"):
+        _, *lines = outcome.message.split("\n")
+        assert lines
+        for line in lines:
+            assert line.isprintable(), line
+            assert line.startswith(("- `questions", "- …")), line
+        return
+
+    assert isinstance(outcome, jp.NeedsInput)
+    for question, given_question in zip(outcome.questions, questions, strict=True):
+        kind = question.answer_type
         assert is_kind(kind, "select_answer") == (given_question.get("mode") != "freetext")
-        assert each.question.text.strip()
+        assert question.text.strip()
 
 
 # --- results ---------------------------------------------------------------------------------
@@ -450,12 +451,12 @@ def test_any_call_is_asked_or_refused_in_printable_lines(
 async def result(
     *questions: dict[str, Any],
     answers: Mapping[str, JsonValue],
-    ends: Mapping[str, QuestionOutcome],
+    ends: Mapping[str, Any],
     reply: str | None = None,
-) -> jp.Success | ToolFailure:
+) -> Any:
     context = jp.ToolContext("ask", answers=answers, ends=ends, reply=reply)
     outcome = await run(*questions, context=context)
-    assert isinstance(outcome, jp.Success | ToolFailure)
+    assert is_kind(outcome, "success", "failure")
     assert outcome.structured == json.loads(json.dumps(outcome.structured))
     return outcome
 
@@ -467,7 +468,7 @@ async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue])
     return outcome
 
 
-FORM = QuestionOutcome("answered", "form")
+FORM = tool_value("question_outcome", "answered", "form")
 
 
 def own_text(text: str, *picks: str) -> JsonValue:
@@ -555,8 +556,8 @@ async def test_several_answers_are_also_structured_in_order() -> None:
     assert toppings["multi"] is True
 
 
-def end(how: Any, *marks: Any, channel: str | None = None) -> QuestionOutcome:
-    return QuestionOutcome(how, channel, frozenset(marks))
+def end(how: Any, *marks: Any, channel: str | None = None) -> Any:
+    return tool_value("question_outcome", how, channel, frozenset(marks))
 
 
 @pytest.mark.req("HB-1", "RPI-34", "RPI-39", "RPI-70", "RCP-25", "RCP-35")
@@ -573,7 +574,7 @@ async def test_each_unanswered_end_has_its_own_text(
     for how, ok, text in rows:
         with subtests.test(how=how):
             found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
-            assert isinstance(found, jp.Success if ok else ToolFailure)
+            assert is_kind(found, "success" if ok else "failure")
             assert (found.content if isinstance(found, jp.Success) else found.message) == text
             whole: Any = found.structured
             assert whole["outcome"] == how
@@ -597,7 +598,7 @@ async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
     found = await result(
         *(SIZE, NAME), answers={}, ends={"size": end("declined"), "name": end("timed_out")}
     )
-    assert isinstance(found, ToolFailure)
+    assert is_kind(found, "failure")
     assert found.message == (
         "Answers:\n"
         "size: not answered (the user left it open on purpose)\n"
@@ -725,36 +726,35 @@ def test_ask_is_registered_next_to_ask_user() -> None:
     assert "ask_user" in tools
     assert (tool.source, tool.run, tool.result) == ("builtin", "unattended", "unattended")
     assert tool.style.hidden is True
-    assert tool.description == ASK_DESCRIPTION
-    offered = offer_now(configured({})).tools["ask"]
-    assert offered.definition.description == ASK_DESCRIPTION
-    assert offered.definition.parameters == ASK_SCHEMA
+    assert tool.description == ASK.description
 
 
 @pytest.mark.req("RPI-4", "RPI-5", "RPI-8", "RPI-10")
 def test_schema_states_the_checked_fields() -> None:
-    questions: Any = ASK_SCHEMA["properties"]["questions"]  # type: ignore[index, call-overload]
-    assert (ASK_SCHEMA["required"], questions["minItems"]) == (["questions"], 1)
+    questions: Any = ASK.parameters["properties"]["questions"]
+    assert (ASK.parameters["required"], questions["minItems"]) == (["questions"], 1)
     question = questions["items"]
     assert question["required"] == ["id", "question"]
     option = question["properties"]["options"]["items"]
     assert option["required"] == ["label"]
-    for node in (ASK_SCHEMA, question, option):
+    for node in (ASK.parameters, question, option):
         assert node["additionalProperties"] is False
 
 
 @pytest.mark.req("RCP-2", "RCP-14", "RPI-23")
 def test_descriptions_tell_the_question_tools_apart() -> None:
-    assert "For a single short question use `ask_user` instead" in ASK_DESCRIPTION
-    assert "for several questions at once, use `ask` instead" in ask_user.DESCRIPTION
-    assert "Ask rather than assume a default that matters." in ASK_DESCRIPTION
-    assert "2 to 5 options" in ASK_DESCRIPTION
-    assert "Never use it to collect secrets" in ASK_DESCRIPTION
+    assert "For a single short question use `ask_user` instead" in ASK.description
+    ask_user = configured({}).conversation.tools["ask_user"]
+    assert "for several questions at once, use `ask` instead" in str(ask_user.description)
+    assert "Ask rather than assume a default that matters." in ASK.description
+    assert "2 to 5 options" in ASK.description
+    assert "Never use it to collect secrets" in ASK.description
 
 
 def test_ask_is_the_only_tool_that_needs_a_user() -> None:
-    assert [name for name, tool in BUILTINS.items() if tool.needs_user] == ["ask"]
-    assert Tool.needs_user is False
+    builtins = configured({}).conversation.tools
+    assert [name for name in builtins if new_tool(name).needs_user] == ["ask"]
+    assert new_tool("missing").needs_user is False
 
 
 LIST_OF_TESTS = {

@@ -12,8 +12,6 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.builtin import BUILTINS, ask_user
-from jp_nb.toolkit.builtin.ask_user import AskUser
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
 from tests.kit.tools import configured, new_tool, offer_now
@@ -22,7 +20,8 @@ from tests.support.fakes import InlineCell, for_tool
 
 async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> jp.Outcome:
     context = jp.ToolContext("ask_user", answers=answers or {})
-    return await AskUser().run(arguments, context, InlineCell())
+    outcome: jp.Outcome = await new_tool("ask_user").run(arguments, context, InlineCell())
+    return outcome
 
 
 async def asked(**arguments: Any) -> jp.NeedsInput:
@@ -228,11 +227,12 @@ def test_only_question_tools_ask_as_the_assistant() -> None:
     def function() -> str:
         return ""
 
+    builtins = {name: new_tool(name) for name in configured({}).conversation.tools}
     speaks = [
-        name for name, tool in BUILTINS.items() if tool.inquiry_source(name).source == "assistant"
+        name for name, tool in builtins.items() if tool.inquiry_source(name).source == "assistant"
     ]
     assert speaks == ["ask", "ask_user"]
-    others = [tool for name, tool in BUILTINS.items() if name not in speaks]
+    others = [tool for name, tool in builtins.items() if name not in speaks]
     for tool in [*others, new_tool(function)]:
         source = tool.inquiry_source("mine")
         assert (source.source, source.name) == ("tool", "mine")
@@ -240,7 +240,7 @@ def test_only_question_tools_ask_as_the_assistant() -> None:
 
 @pytest.mark.req("R083-86")
 def test_only_question_tools_ask_exclusive_questions() -> None:
-    folder = Path(ask_user.__file__).parent
+    folder = Path(jp.__file__).parent / "toolkit" / "builtin"
     setting = [
         path.name
         for path in folder.glob("*.py")
@@ -276,7 +276,7 @@ def test_disabling_with_a_table_keeps_the_toggle_policy_and_with_a_word_resets_i
 def test_configuring_one_field_keeps_the_others_of_a_builtin(
     subtests: pytest.Subtests,
 ) -> None:
-    for name in sorted(BUILTINS):
+    for name in sorted(configured({}).conversation.tools):
         with subtests.test(name=name):
             registered = configured({}).conversation.tools[name].model_dump()
             changed = (
@@ -316,7 +316,7 @@ def test_parameters_command_and_source_can_be_overridden() -> None:
     assert "What to ask." in str(schema)
 
     executors: dict[str, Mapping[str, Any]] = {
-        "builtin": BUILTINS,
+        "builtin": {"ask_user": new_tool("ask_user")},
         "local": {"ask_user": new_tool(mine)},
     }
     for source, kind in (("local", "local"), ("builtin", "builtin")):

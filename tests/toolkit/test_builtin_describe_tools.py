@@ -9,11 +9,9 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 import jp_nb as jp
-from jp_nb.config.tool_toggles import toggle_tools
-from jp_nb.toolkit.builtin import BUILTINS, MissingTool
-from jp_nb.toolkit.parameters import format_documentation
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.questions import failure
+from tests.kit.settings import switch_tools
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import InlineCell, for_tool
@@ -22,9 +20,10 @@ CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 
 
 async def describe(arguments: Mapping[str, JsonValue]) -> jp.Outcome:
-    tool = BUILTINS["describe_tools"]
+    tool = new_tool("describe_tools")
     context = jp.ToolContext("describe_tools", catalog=CATALOG)
-    return await tool.run(arguments, context, InlineCell())
+    outcome: jp.Outcome = await tool.run(arguments, context, InlineCell())
+    return outcome
 
 
 def documented(partial: dict[str, Any], *functions: Any) -> Any:
@@ -33,11 +32,19 @@ def documented(partial: dict[str, Any], *functions: Any) -> Any:
     config = configured(partial, tools)
     names = config.conversation.tools
     executors: dict[str, Mapping[str, Any]] = {
-        "builtin": BUILTINS,
         "python": {tool.name: tool for tool in tools},
-        "local": {name: MissingTool(name) for name in names},
+        "local": {name: new_tool("missing") for name in names},
     }
     return offer_now(config, executors).documentation
+
+
+def document(schema: Any, **settings: Any) -> str:
+    """Return the documentation of the tool `t` with a JSON schema; "" if it has none."""
+    tool = new_tool("missing")
+    tool.schema = schema
+    config = configured(for_tool("t", source="local", **settings))
+    text: str = offer_now(config, {"local": {"t": tool}}).documentation.get("t", "")
+    return text
 
 
 # --- the tool --------------------------------------------------------------------------------
@@ -119,10 +126,12 @@ def test_registration_follows_the_specification() -> None:
 
 
 def test_no_directive_disables_it() -> None:
-    config = configured({})
-    assert "describe_tools" not in str(toggle_tools(config, "", on=False).delta)
+    settings = configured({}).model_dump(mode="json", exclude_none=True)
+    (delta, _), states = switch_tools(settings, ("", False))
+    assert "describe_tools" not in str(delta)
+    assert states["describe_tools"]
     with pytest.raises(jp.ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
-        toggle_tools(config, "describe_tools", on=False)
+        switch_tools(settings, ("describe_tools", False))
 
 
 # --- the documentation -----------------------------------------------------------------------
@@ -189,7 +198,7 @@ def test_configured_tool_is_documented_from_its_configuration() -> None:
 
 def test_requests_contain_only_the_summary_of_a_tool() -> None:
     config = configured(for_tool("fs_read", **READ))
-    found = offer_now(config, {"local": {"fs_read": MissingTool("")}})
+    found = offer_now(config, {"local": {"fs_read": new_tool("missing")}})
     definition = found.tools["fs_read"].definition
     assert definition.description == "Read a file."
     assert "Binary" not in str(definition)
@@ -264,9 +273,7 @@ def test_recursive_types_are_documented_once() -> None:
         "Tree": {"type": "object", "properties": branches},
     }
     properties: JsonValue = {"json": ref("Json"), "tree": ref("Tree"), "many": ref("T0")}
-    text = format_documentation(
-        "t", None, None, None, {"$defs": definitions, "properties": properties}
-    )
+    text = document({"$defs": definitions, "properties": properties})
     assert text == (
         "## t\n\n### Parameters\n\n- `json` (array or integer, as above)\n- `tree` (object)\n"
         + "".join(f"  - `{name}` (object, as above)\n" for name in "abcde")
@@ -281,7 +288,7 @@ def test_long_parameter_lists_are_truncated_with_a_count(
     for count, more in rows:
         with subtests.test(count=count):
             properties: JsonValue = {f"p{n}": {"type": "string"} for n in range(count)}
-            text = format_documentation("t", None, None, None, {"properties": properties})
+            text = document({"properties": properties})
             assert text.endswith(f"\n- `p199` (string)\n- … and {more} more")
 
 
@@ -306,12 +313,12 @@ def test_documentation_is_written_when_it_is_read(monkeypatch: pytest.MonkeyPatc
 
     def spy(name: str, *rest: Any) -> str:
         written.append(name)
-        return format_documentation(name, *rest)
+        return f"## {name}\n\n"
 
     monkeypatch.setattr("jp_nb.agent.tool_set.format_documentation", spy)
     catalog = documented({})
     conversation = configured({}).conversation
-    on = [name for name in BUILTINS if conversation.get_tool_state(name)[0]]
+    on = [name for name in conversation.tools if conversation.get_tool_state(name)[0]]
     assert (list(catalog), len(catalog)) == (on, len(on))
     assert "x" not in catalog
     assert written == []
@@ -327,11 +334,9 @@ def test_tool_without_texts_and_parameters_has_no_documentation(subtests: pytest
     rows: list[str | None] = ["", "  \n", None]
     for text in rows:
         with subtests.test(text=text):
-            assert (
-                format_documentation("t", text, text, text, {"type": "object", "properties": {}})
-                == ""
-            )
+            texts = dict.fromkeys(("summary", "description", "examples"), text)
+            assert document({"type": "object", "properties": {}}, **texts) == ""
 
 
 def test_equal_summary_and_description_are_shown_once() -> None:
-    assert format_documentation("t", "Same.", "Same.", None, {}) == "## t\n\nSame."
+    assert document({}, summary="Same.", description="Same.") == "## t\n\nSame."
