@@ -89,7 +89,7 @@ def test_answer_to_another_message_settles_nothing(delivery: RecordDelivery) -> 
     delivery.send_changes()
     message = delivery.next_message()
     assert message is not None
-    delivery.acknowledge({"seq": message["seq"] + 1}, 0.0)  # type: ignore[operator]  # a number
+    delivery.acknowledge({"seq": message["seq"] + 1}, 0.0)
     assert not delivery.is_settled
     delivery.acknowledge(message, 0.25)
     assert delivery.is_settled
