@@ -6,16 +6,20 @@ import time
 
 import pytest
 
-from jp_nb.pdf_pages import count_pdf_pages
+import jp_nb as jp
 from tests.support.images import pdf, pdf_bytes
 
 ROOT = b"2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 7 >>\nendobj\n"
 NODE = b"4 0 obj\n<</Parent 2 0 R/Count 3/Type/Pages/Kids[5 0 R]>>\nendobj\n"
 
 
+def count_pages(content: bytes) -> int | None:
+    return jp.Image("application/pdf", content).pages
+
+
 @pytest.mark.parametrize("pages", [1, 2, 101, 999])
 def test_pages_of_a_pdf_are_counted(pages: int) -> None:
-    assert count_pdf_pages(pdf_bytes(pages=pages)) == pages
+    assert count_pages(pdf_bytes(pages=pages)) == pages
     assert pdf(pages=pages).pages == pages
 
 
@@ -33,7 +37,7 @@ def test_pages_of_a_pdf_are_counted(pages: int) -> None:
     ],
 )
 def test_root_of_the_page_tree_is_found(content: bytes, pages: int) -> None:
-    assert count_pdf_pages(b"%PDF-1.4\n" + content) == pages
+    assert count_pages(b"%PDF-1.4\n" + content) == pages
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def test_root_of_the_page_tree_is_found(content: bytes, pages: int) -> None:
     ],
 )
 def test_pages_are_unknown_without_one_root(content: bytes) -> None:
-    assert count_pdf_pages(b"%PDF-1.4\n" + content) is None
+    assert count_pages(b"%PDF-1.4\n" + content) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_work_is_linear_in_the_file(unit: bytes) -> None:
     def measure(size: int) -> float:
         content = b"%PDF-1.4 1 0 obj<</Pages" + unit * (size // len(unit))
         start = time.process_time()
-        count_pdf_pages(content)
+        count_pages(content)
         return time.process_time() - start
 
     measure(10_000)

@@ -11,10 +11,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb import cli
-from jp_nb.config.secrets import find_api_keys
+from jp_nb.cli import main
 from jp_nb.headless.runner import run_notebook
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, write_walk
+from tests.support.notebook_runs import write_cells
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
 NOON = "2026-03-18 12:00:00.0"
@@ -44,7 +44,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Check:
     """Run `jp-nb check`; returns its status and the lines that it printed."""
 
     def call(*files: str | Path) -> tuple[int, list[str]]:
-        status = cli.main(["check", *map(str, files)])
+        status = main(["check", *map(str, files)])
         printed = capsys.readouterr()
         return status, (printed.out + printed.err).splitlines()
 
@@ -173,20 +173,27 @@ def test_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Chec
     assert any(line.endswith(found) for line in lines)
 
 
-def test_keys_are_recognized_among_other_text() -> None:
+def find_keys(check: Check, folder: Path, text: str) -> list[str]:
+    """Return the findings in a notebook whose only cell has this text."""
+    status, lines = check(write_cells(folder / "keys.ipynb", text))
+    return lines if status else []
+
+
+def test_keys_are_recognized_among_other_text(check: Check, tmp_path: Path) -> None:
     for text in (
         "div.sk-estimator-doc-link.fitted, #sk-container-id-1 div.sk-toggleable__content",
         "password: answers are sent back to you, token = read()",
         "Bearer of the ring, sk-learn-contrib-and-other-packages",
         "AKIA", "ghp_short", "data:image/png;base64," + "QUtJQUFBQUFBQUFBQUFBQUFBQUE" * 20,
     ):  # fmt: skip
-        assert find_api_keys(text) == []
+        assert find_keys(check, tmp_path, text) == []
     for key in (
         KEY, "ghp_" + "a1" * 18, "AKIAIOSFODNN7EXAMPLE", "xoxb-1234567890-abc",
         "hf_" + "aB" * 12, "Bearer " + "a1." * 10,
         "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
     ):  # fmt: skip
-        assert find_api_keys(f"x = '{key}' and so on") == [key]
+        [found] = find_keys(check, tmp_path, f"x = '{key}' and so on")
+        assert found.endswith(f"contains a possible API key: {key[:4]}… ({len(key)} characters)")
 
 
 # --- the record ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jp_nb import cli
+from jp_nb.cli import main
 from jp_nb.headless import execution
 from tests.headless.conftest import read
 from tests.support.cells import calls
@@ -61,7 +61,7 @@ def write_turn(folder: Path, *tools: str) -> Path:
 
 def run(path: Path, *options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     """Run `jp-nb run`; return the exit code and the lines on stderr."""
-    code = cli.main(["run", str(path), *options])
+    code = main(["run", str(path), *options])
     err = capsys.readouterr().err
     assert "Traceback" not in err
     return code, [line for line in err.splitlines() if line.startswith("jp-nb:")]
@@ -139,7 +139,7 @@ def test_limit_that_is_no_time_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["run", "a.ipynb", f"--timeout={value}"])
+        main(["run", "a.ipynb", f"--timeout={value}"])
     assert ended.value.code == 2
     assert "expected a number of seconds above 0" in capsys.readouterr().err
 
@@ -148,7 +148,7 @@ def test_run_says_in_one_line_what_it_did(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_cells(tmp_path / "a.ipynb", "print('first')", "1 / 0", "print('never')")
-    assert cli.main(["run", str(path), "-o", str(tmp_path / "b.ipynb")]) == 1
+    assert main(["run", str(path), "-o", str(tmp_path / "b.ipynb")]) == 1
     [line] = capsys.readouterr().out.splitlines()
     cells = "3 cells, 1 failed, 1 not run, 0 turns, 0 tool calls"
     assert line == f"jp-nb: {tmp_path}/b.ipynb: {cells}. Outputs and record are in the file."

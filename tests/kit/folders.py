@@ -10,7 +10,7 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import strip_strategies
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.config_writer import ConfigFile
-from jp_nb.storage.trust import FolderTrust, get_consents_path
+from jp_nb.storage.trust import FolderTrust
 
 
 def config_files(folder: Path, *, asks_consent: bool = False) -> Any:
@@ -47,8 +47,3 @@ def edit_config_file(path: Path, *changes: Any, save: bool = True) -> dict[str, 
     if save:
         file.save()
     return settings
-
-
-def find_consents_file() -> Path:
-    """Return the file with the user's consents to folders."""
-    return get_consents_path()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
-from jp_nb.storage.attachments import AttachmentError, Attachments
+from jp_nb.storage.attachments import Attachments
 from tests.kit.models import request_value
 
 PNG = b"\x89PNG\r\n\x1a\n\0rest"
@@ -21,7 +22,7 @@ def read(folder: Path, *urls: str) -> tuple[Any, ...]:
 
 
 def why_not(folder: Path, *urls: str) -> str:
-    with pytest.raises(AttachmentError) as caught:
+    with pytest.raises(jp.JpNbError) as caught:
         read(folder, *urls)
     return str(caught.value)
 
@@ -170,7 +171,7 @@ def test_old_content_is_not_used_after_an_error(folder: Path) -> None:
     reader.read(["file:notes.md"], folder)
     (folder / "notes.md").write_bytes(b"\0")
     for _ in range(2):
-        with pytest.raises(AttachmentError, match="neither text"):
+        with pytest.raises(jp.JpNbError, match="neither text"):
             reader.read(["file:notes.md"], folder)
 
 
@@ -256,7 +257,7 @@ def test_size_limit_counts_the_bytes_that_were_read(
 def test_file_removed_before_it_is_read_is_named(folder: Path) -> None:
     [file] = attachments._find("file:notes.md", folder)
     (folder / "notes.md").unlink()
-    with pytest.raises(AttachmentError, match=r"notes.md: No such file"):
+    with pytest.raises(jp.JpNbError, match=r"notes.md: No such file"):
         attachments._read_bytes(file)
 
 

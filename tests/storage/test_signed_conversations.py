@@ -13,7 +13,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.storage.files import hold_file_lock
-from jp_nb.storage.signed_conversations import SignedConversations, get_signed_conversations_path
+from jp_nb.storage.signed_conversations import SignedConversations
 
 MAX_SIGNED = 200
 MAX_WORKSPACES = 500
@@ -33,6 +33,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
+def find_list(folder: Path) -> Path:
+    """Return the file that lists the signed conversations."""
+    return folder / "data" / "jp" / "signed-conversations.json"
+
+
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names = ("a", "b", "c")
     running = [subprocess.Popen([sys.executable, "-c", ADD, str(tmp_path), name]) for name in names]
@@ -47,21 +52,20 @@ def test_oldest_conversations_and_workspaces_are_forgotten(tmp_path: Path) -> No
         here.add(f"jp-c{number}")
     assert [here.covers(f"jp-c{number}") for number in (0, 1, MAX_SIGNED)] == [False, True, True]
 
-    stored = json.loads(get_signed_conversations_path().read_text())
+    path = find_list(tmp_path)
+    stored = json.loads(path.read_text())
     for number in range(MAX_WORKSPACES):
         stored["workspaces"][f"{number:032}"] = {"signed": []}
-    get_signed_conversations_path().write_text(json.dumps(stored))
+    path.write_text(json.dumps(stored))
     SignedConversations(tmp_path / "there").add("jp-c1")
     assert not here.covers("jp-c1")
-    assert (
-        len(json.loads(get_signed_conversations_path().read_text())["workspaces"]) == MAX_WORKSPACES
-    )
+    assert len(json.loads(path.read_text())["workspaces"]) == MAX_WORKSPACES
 
 
 def test_longest_list_can_be_read(tmp_path: Path) -> None:
     signed = [f"{number:032}" for number in range(MAX_SIGNED)]
     stored = {f"{number:032}": {"signed": signed} for number in range(MAX_WORKSPACES)}
-    path = get_signed_conversations_path()
+    path = find_list(tmp_path)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"version": 1, "workspaces": stored}, indent=1))
     here = SignedConversations(tmp_path / "/".join(["é" * 125] * 16))
@@ -72,7 +76,7 @@ def test_longest_list_can_be_read(tmp_path: Path) -> None:
 def test_locked_list_is_an_error_soon(tmp_path: Path) -> None:
     here = SignedConversations(tmp_path)
     here.add("jp-c1")
-    lock = get_signed_conversations_path().with_suffix(".lock")
+    lock = find_list(tmp_path).with_suffix(".lock")
     with hold_file_lock(lock):
         errors: list[jp.StorageError] = []
 
@@ -94,4 +98,4 @@ def test_removing_and_reading_create_no_file(tmp_path: Path) -> None:
     here = SignedConversations(tmp_path)
     assert not here.covers("jp-c1")
     here.remove("jp-c1")
-    assert not get_signed_conversations_path().parent.exists()
+    assert not find_list(tmp_path).parent.exists()

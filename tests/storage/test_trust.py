@@ -16,7 +16,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless.runner import run_notebook
-from tests.kit.folders import config_files, find_consents_file, merge_files
+from tests.kit.folders import config_files, merge_files
 from tests.kit.sessions import directive
 from tests.kit.settings import value_at
 from tests.support.kernel_client import front_end
@@ -26,6 +26,11 @@ from tests.support.sessions import EVIL, URL, configure, write
 # --- what waits for consent --------------------------------------------------------------------
 
 TOOL = "conversation.tools.t"
+
+
+def find_consents(bare_folder: Path) -> Path:
+    """Return the file with the user's consents."""
+    return bare_folder.parent / "data" / "jp" / "trusted-folders.json"
 
 
 def test_setting_applies_once_the_user_agrees_to_the_file(
@@ -190,7 +195,7 @@ def test_without_a_user_pending_settings_are_shown_and_stay_ignored(
     assert f"{TOOL}.command.program" in shown
     assert "\\u200bls" in shown
     assert str(file) in shown
-    assert not find_consents_file().exists()
+    assert not find_consents(bare_folder).exists()
     assert found.value(f"{TOOL}.command") is None
 
 
@@ -240,10 +245,10 @@ def test_damaged_consents_are_ignored_and_replaced(
     bare_folder: Path, subtests: pytest.Subtests
 ) -> None:
     configure(bare_folder, EVIL)
-    find_consents_file().parent.mkdir(parents=True)
+    find_consents(bare_folder).parent.mkdir(parents=True)
     for damage in ("", "{", "[]", '{"folders": 1}', "[" * 100_000, "\udcff"):
         with subtests.test(damage=damage[:20]):
-            find_consents_file().write_text(damage, errors="surrogateescape")
+            find_consents(bare_folder).write_text(damage, errors="surrogateescape")
             files = config_files(bare_folder, asks_consent=True)
             assert merge_files(files) == {}
             files.consent(files.pending())
@@ -319,11 +324,11 @@ def test_consent_in_a_parent_folder_is_revoked_as_well(
 def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
     configure(bare_folder, EVIL)
     open_session().jp("trust --workspace --yes")
-    assert stat.S_IMODE(find_consents_file().stat().st_mode) == 0o600
-    kept = json.loads(find_consents_file().read_text())
+    assert stat.S_IMODE(find_consents(bare_folder).stat().st_mode) == 0o600
+    kept = json.loads(find_consents(bare_folder).read_text())
     assert list(kept["folders"]) == [str(bare_folder)]
     assert "evil" not in str(kept)
-    find_consents_file().chmod(0o666)
+    find_consents(bare_folder).chmod(0o666)
     found = open_session()
     assert found.value(URL) != "http://evil.example"
     with pytest.raises(jp.StorageError, match="is writable for everyone"):

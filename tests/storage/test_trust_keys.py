@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import SecretBytes
 
-from jp_nb.record.signing import NoKeyError
-from jp_nb.storage import environment, trust
-from jp_nb.storage.trust import KeyFile, get_key_path
+import jp_nb as jp
+from jp_nb.storage import trust
+from jp_nb.storage.trust import KeyFile
 
 KEY_BYTES = 32
 
@@ -53,14 +53,14 @@ def test_reading_creates_no_key(tmp_path: Path) -> None:
 def test_environment_variable_names_another_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(environment.KEY_FILE_VARIABLE, str(tmp_path / "mine"))
-    assert get_key_path() == tmp_path / "mine"
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "mine"))
     file = KeyFile()
+    assert file.path == tmp_path / "mine"
     file.obtain()
     assert (tmp_path / "mine").is_file()
-    monkeypatch.setenv(environment.KEY_FILE_VARIABLE, "")
+    monkeypatch.setenv("JP_NB_KEY_FILE", "")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert (get_key_path().name, get_key_path().parent.name) == ("notebook-key", "jp")
+    assert KeyFile().path == tmp_path / "data" / "jp" / "notebook-key"
 
 
 @posix
@@ -71,7 +71,7 @@ def test_key_file_open_to_other_users_is_refused(tmp_path: Path, subtests: pytes
             file = put(tmp_path / "key", mode=mode)
             for call in (file.read, file.obtain):
                 with pytest.raises(
-                    NoKeyError,
+                    jp.StorageError,
                     match=(
                         r"key file .*key is accessible to other "
                         r"users"
@@ -87,7 +87,7 @@ def test_key_file_of_another_user_is_refused(
 ) -> None:
     file = put(tmp_path / "key")
     monkeypatch.setattr(os, "geteuid", lambda: file.path.stat().st_uid + 1)
-    with pytest.raises(NoKeyError, match="belongs to another user"):
+    with pytest.raises(jp.StorageError, match="belongs to another user"):
         file.read()
 
 
@@ -99,23 +99,23 @@ def test_key_of_a_wrong_length_is_refused_and_kept(
         with subtests.test(content=content):
             file = put(tmp_path / "key", content)
             for call in (file.read, file.obtain):
-                with pytest.raises(NoKeyError, match=f"has {len(content)} bytes") as caught:
+                with pytest.raises(jp.StorageError, match=f"has {len(content)} bytes") as caught:
                     call()
             assert "short" not in str(caught.value)
             assert file.path.read_bytes() == content
 
 
 def test_folder_in_place_of_a_key_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoKeyError, match=r"is not a file|cannot be read"):
+    with pytest.raises(jp.StorageError, match=r"is not a file|cannot be read"):
         KeyFile(tmp_path).obtain()
-    with pytest.raises(NoKeyError, match="cannot be read: Not a directory"):
+    with pytest.raises(jp.StorageError, match="cannot be read: Not a directory"):
         KeyFile(put(tmp_path / "key").path / "below").obtain()
 
 
 @posix
 def test_named_pipe_in_place_of_a_key_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key", 0o600)
-    with pytest.raises(NoKeyError, match="is not a file"):
+    with pytest.raises(jp.StorageError, match="is not a file"):
         KeyFile(tmp_path / "key").read()
 
 
@@ -125,10 +125,10 @@ def test_link_to_a_key_file_is_checked_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(target)
     assert secret(KeyFile(tmp_path / "link").read()) == KEY
     target.chmod(0o644)
-    with pytest.raises(NoKeyError, match="accessible to other users"):
+    with pytest.raises(jp.StorageError, match="accessible to other users"):
         KeyFile(tmp_path / "link").read()
     target.unlink()
-    with pytest.raises(NoKeyError, match="is a broken link"):
+    with pytest.raises(jp.StorageError, match="is a broken link"):
         KeyFile(tmp_path / "link").obtain()
     assert os.listdir(tmp_path) == ["link"]
 
@@ -144,7 +144,7 @@ def test_read_only_home_is_a_clear_error(
         monkeypatch.setattr(Path, "mkdir", refuse)
     else:
         monkeypatch.setattr(trust, "_write", refuse)
-    with pytest.raises(NoKeyError, match="cannot be created: Read-only file system"):
+    with pytest.raises(jp.StorageError, match="cannot be created: Read-only file system"):
         KeyFile(tmp_path / "data" / "key").obtain()
     assert not list(tmp_path.rglob("*key*"))
 
@@ -153,7 +153,7 @@ def test_read_only_home_is_a_clear_error(
 @pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="root may write everywhere")
 def test_folder_without_write_permission_is_a_clear_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(NoKeyError, match="cannot be created: Permission denied"):
+    with pytest.raises(jp.StorageError, match="cannot be created: Permission denied"):
         KeyFile(tmp_path / "key").obtain()
     tmp_path.chmod(0o700)
 
@@ -165,7 +165,7 @@ def test_failed_write_leaves_no_partial_key(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NoKeyError, match="No space left"):
+    with pytest.raises(jp.StorageError, match="No space left"):
         KeyFile(tmp_path / "key").obtain()
     assert os.listdir(tmp_path) == []
 
@@ -232,7 +232,7 @@ def test_messages_abbreviate_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    with pytest.raises(NoKeyError) as caught:
+    with pytest.raises(jp.StorageError) as caught:
         put(tmp_path / "notebook-key", b"").read()
     assert f"the key file {Path('~') / 'notebook-key'} has 0 bytes" in str(caught.value)
 
