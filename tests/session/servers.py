@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from tests.kit.kinds import is_kind
 from tests.kit.sessions import directive
 from tests.mcp.helpers import Scripted, scripted
@@ -26,11 +28,14 @@ def settings_of(server: Scripted, **settings: Any) -> Json:
     }
 
 
+def user_file() -> Path:
+    """Return the user's configuration file."""
+    return platformdirs.user_config_path("jp") / "config.toml"
+
+
 def configure(servers: Mapping[str, Json], tools: Mapping[str, Json] | None = None) -> None:
     """Write the user's file with `servers`, by name, and `tools`."""
-    from jp_nb.storage import config_files
-
-    user = config_files.get_user_file()
+    user = user_file()
     user.parent.mkdir(exist_ok=True, parents=True)
     content = {"providers": {"mcp": servers}, "conversation": {"tools": tools or {}}}
     user.write_text('extends = ["servers.json"]')
@@ -39,9 +44,7 @@ def configure(servers: Mapping[str, Json], tools: Mapping[str, Json] | None = No
 
 def remove_configuration() -> None:
     """Remove the files of `configure`."""
-    from jp_nb.storage import config_files
-
-    user = config_files.get_user_file()
+    user = user_file()
     for file in (user, user.with_name("servers.json")):
         file.unlink(missing_ok=True)
 

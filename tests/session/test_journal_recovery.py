@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jp_nb.session.journal import complete_document
-from jp_nb.storage.journal_file import (
-    EntriesDigest,
-    JournalFolder,
-    JournalHead,
-    format_entry_lines,
-    format_journal_line,
-)
+from jp_nb.storage.journal_file import JournalFolder
 
 HAD: list[Any] = [{"event_id": "a"}, {"event_id": "b"}]
 LATER: Any = {"event_id": "c"}
@@ -27,25 +22,33 @@ DOCUMENT: Any = {
 }
 
 
-@pytest.fixture
-def made() -> str:
-    return "headless"
+HEAD: Any = {
+    "journal": 1,
+    "conversation": {"id": "jp-c2", "made": "headless"},
+    "base_config": {},
+    "notebook": "/nb.ipynb",
+    "file": "",
+    "base": 1,
+    "mark": "0df64ce6cd0d82b261062104c3d5c7e0811c470497e0f8ff755997bdcc9b0bc0",
+}
+"""The first line of a journal: it begins with the second entry, behind the first one of `HAD`."""
+
+
+def write_journal(folder: Path, made: str = "headless") -> Path:
+    """Write the journal of the second conversation, and return the folder of journals."""
+    head = {**HEAD, "conversation": {"id": "jp-c2", "made": made}}
+    lines = [head, {"entry": HAD[1]}, {"entry": LATER}, {"signature": "2:of now"}]
+    journals = folder / "journal"
+    journals.mkdir(mode=0o700)
+    file = journals / "jp-c2.44eea9c9.0.jsonl"
+    file.touch(0o600)
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return journals
 
 
 @pytest.fixture
-def folder(tmp_path: Path, made: str) -> JournalFolder:
-    """A folder with a journal of the second conversation, from its second entry on."""
-    folder = JournalFolder(tmp_path / "journal")
-    file = folder.create("jp-c2", "/nb.ipynb")
-    mark = EntriesDigest().at(HAD, 1)
-    head = JournalHead({"id": "jp-c2", "made": made}, {}, "/nb.ipynb", "", 1, mark)
-    file.append(
-        head.line()
-        + format_entry_lines([HAD[1], LATER])
-        + format_journal_line(signature="2:of now")
-    )
-    file.close()
-    return folder
+def folder(tmp_path: Path) -> JournalFolder:
+    return JournalFolder(write_journal(tmp_path))
 
 
 def test_journal_entries_are_appended_to_the_stored_conversation(folder: JournalFolder) -> None:
@@ -76,6 +79,6 @@ def test_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None
     assert complete_document(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
 
 
-@pytest.mark.parametrize("made", ["live"])
-def test_journal_of_a_live_kernel_is_not_added_to_a_headless_run(folder: JournalFolder) -> None:
+def test_journal_of_a_live_kernel_is_not_added_to_a_headless_run(tmp_path: Path) -> None:
+    folder = JournalFolder(write_journal(tmp_path, made="live"))
     assert complete_document(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT

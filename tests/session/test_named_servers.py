@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.aliases import resolve_model
-from jp_nb.config.authority import strip_untrusted
-from jp_nb.config.tree.model_settings import (
-    AVAILABLE_PROVIDERS,
-    ModelId,
-    ProfileName,
-    ProviderTable,
-)
-from jp_nb.config.validation import validate_config
-from jp_nb.notebook.completion import complete_line
-from jp_nb.notebook.completion_names import Names
-from jp_nb.providers.chat_profiles import SERVER_PROFILES
+from tests.kit.completions import complete
 from tests.kit.sessions import directive
+from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.sessions import Notebook
+from tests.support.sessions import AskedNotebook, Notebook, configure, write
 
 KEY = "sk-test-0123456789abcdef"
 DIALECTS = ["chat", "responses", "messages", "interactions", "generate"]
@@ -77,8 +69,8 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
         set_server(notebook, "corp", server)
         notebook.jp("config providers.llm.aliases.fast=corp/small")
         assert notebook.ask("Hi.", model="fast") == "Hello."
-        assert "corp/" in complete_line("%%jp -m co", Names(notebook.session)).texts
-        assert "corp" in complete_line("%jp models co", Names(notebook.session)).texts
+        assert "corp/" in [text for _, text in complete("%%jp -m co|", notebook.session)]
+        assert "corp" in [text for _, text in complete("%jp models co|", notebook.session)]
         assert "corp/small" in notebook.jp("doctor")
         assert server.url in notebook.jp("config --explain providers.llm.servers.corp.base_url")
         assert "large" in notebook.jp("models corp")
@@ -89,16 +81,19 @@ def test_name_of_a_server_works_like_the_name_of_a_provider(notebook: Notebook) 
             notebook.ask("Hi.")
 
 
-def test_another_kernel_reads_the_model_of_a_record(bare_folder: Path) -> None:
+def test_another_kernel_reads_the_model_of_a_record(bare_folder: Path, tmp_path: Path) -> None:
     """The file of the user is read before a conversation that names its server."""
-    config = validate_config(
-        {
-            "assistant": {"model": {"id": "later-read/m"}},
-            "providers": {"llm": {"servers": {"later-read": {"base_url": "http://127.0.0.1:9"}}}},
-        }
-    )
-    assert config.assistant.model.id == ModelId(provider="later-read", name="m")
-    assert config.providers.llm.list_names() == (*AVAILABLE_PROVIDERS, "later-read")
+    file = tmp_path / "home" / "config.toml"
+    write(file, '[providers.llm.servers.later-read]\nbase_url = "http://127.0.0.1:9"\n')
+    first = Notebook(bare_folder, host=FakeHost())
+    first.session.configure(model="later-read/m")
+    stored = first.session.document.to_json()
+    first.session.close()
+
+    notebook = Notebook(bare_folder, host=FakeHost(home=FakeHome(stored=stored)))
+    assert notebook.value("assistant.model.id") == {"provider": "later-read", "name": "m"}
+    assert notebook.session.config.providers.llm.list_names()[-1] == "later-read"
+    notebook.session.close()
 
 
 def test_removed_server_is_an_error_with_the_setting(notebook: Notebook) -> None:
@@ -136,10 +131,11 @@ def test_bad_settings_are_refused(notebook: Notebook, subtests: pytest.Subtests)
                 notebook.jp(f"config providers.llm.servers.{setting}")
             assert message in str(caught.value)
             assert KEY not in str(caught.value)
+
+    headers = {"X-A": "b\nX-B: c"}
+    server = {"providers": {"llm": {"servers": {"a": {"headers": headers}}}}}
     with pytest.raises(jp.ConfigError, match="one line"):
-        validate_config(
-            {"providers": {"llm": {"servers": {"a": {"headers": {"X-A": "b\nX-B: c"}}}}}}
-        )
+        notebook.session.configure(directive("cfg", json.dumps(server)))
 
 
 def test_server_without_an_address_is_an_error_before_a_request(notebook: Notebook) -> None:
@@ -149,17 +145,33 @@ def test_server_without_an_address_is_an_error_before_a_request(notebook: Notebo
     assert caught.value.path == "providers.llm.servers.empty.base_url"
 
 
+CORP = """
+assistant.model.id = "corp/m"
+[providers.llm.servers.corp]
+base_url = "http://evil.example"
+headers.X-A = "b"
+profile = "vllm"
+"""
+
+
 @pytest.mark.parametrize("source", ["record", "folder"])
-def test_strangers_set_no_server_and_choose_none(source: str) -> None:
-    server = {"base_url": "http://evil.example", "headers": {"X-A": "b"}, "profile": "vllm"}
-    partial = {
-        "assistant": {"model": {"id": "corp/m"}},
-        "providers": {"llm": {"servers": {"corp": server}}},
-    }
-    kept, refused = strip_untrusted(partial, source)  # type: ignore[arg-type]
-    assert not kept
-    assert "assistant.model.id" in refused
-    assert any(path.startswith("providers.llm.servers.corp") for path in refused)
+def test_strangers_set_no_server_and_choose_none(bare_folder: Path, source: str) -> None:
+    stored: Any = None
+    if source == "folder":
+        configure(bare_folder, CORP)
+    else:
+        stored = {
+            "version": 1,
+            "conversation": {"id": "jp-c17000000000", "made": "live"},
+            "base_config": tomllib.loads(CORP),
+            "events": [],
+        }
+    notebook = AskedNotebook(bare_folder, stored=stored)
+    assert notebook.value("assistant.model.id") != {"provider": "corp", "name": "m"}
+    assert notebook.value("providers.llm.servers") == {}
+    [notice] = [each for each in notebook.notices if "assistant.model.id" in each]
+    assert "providers.llm.servers.corp" in notice
+    notebook.session.close()
 
 
 def test_profile_says_how_a_server_differs(notebook: Notebook) -> None:
@@ -225,7 +237,9 @@ def test_mistral_and_groq_have_their_own_requests(
     assert notebook.session.last_turn.usage.input_tokens == 41
 
 
-def test_unknown_model_suggests_the_provider_that_serves_it(subtests: pytest.Subtests) -> None:
+def test_unknown_model_suggests_the_provider_that_serves_it(
+    notebook: Notebook, subtests: pytest.Subtests
+) -> None:
     rows = {
         "mistral-large": "mistral",
         "mistral-large-latest": "mistral",
@@ -242,19 +256,35 @@ def test_unknown_model_suggests_the_provider_that_serves_it(subtests: pytest.Sub
     for model, provider in rows.items():
         hint = f"did you mean '{provider}/{model}'"
         with subtests.test(model=model), pytest.raises(jp.ConfigError, match=hint):
-            resolve_model(model, {})
+            notebook.ask("Hi.", model=model)
 
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_documents_list_each_provider_and_profile() -> None:
+def test_documents_list_each_provider(notebook: Notebook) -> None:
     providers = (DOCS / "providers.md").read_text("utf-8")
     guide = (DOCS / "guide.md").read_text("utf-8")
-    for name in ProviderTable.model_fields:
+    names = {*notebook.value("providers.llm")} - {"servers", "aliases"}
+    assert "groq" in names
+    for name in names:
         assert f"`{name}" in providers, name
         assert f"-m {name}/" in guide, name
+
+
+def test_documents_list_each_profile(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    providers = (DOCS / "providers.md").read_text("utf-8")
     section = providers.partition("## OpenAI Chat Completions")[2].partition("\n## ")[0]
-    for name, profile in SERVER_PROFILES.items():
-        assert f"| `{name}` | `{profile.path}` | `{profile.max_tokens}` |" in section, name
-    assert {*get_args(ProfileName)} == {*SERVER_PROFILES}
+    rows = re.findall(r"^\| `(\w+)` \| `(/\S+)` \| `(\w+)` \|", section, re.MULTILINE)
+    listed = ", ".join(name for name, *_ in rows)
+    with pytest.raises(jp.ConfigError, match=f"expected one of {listed}, found"):
+        notebook.jp("config providers.llm.servers.own.profile=nonesuch")
+
+    limit = directive("cfg", "assistant.model.parameters.max_tokens=99")
+    for name, path, max_tokens in rows:
+        with subtests.test(profile=name), LoopbackServer(["Hi."], strict=False) as server:
+            set_server(notebook, f"own-{name}", server, f"profile={name}")
+            notebook.ask("Hi.", limit, model=f"own-{name}/m", new=True)
+            [request] = server.requests
+            assert request.path == path
+            assert request.body[max_tokens] == 99

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-from collections.abc import AsyncGenerator, Iterator
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.providers.prompt_cuts import count_least_tokens, is_local, watch_prompt
-from tests.kit.models import model_event
+from tests.kit.sessions import directive
+from tests.support.images import png
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import Notebook
 
@@ -75,44 +74,54 @@ def test_other_counts_are_no_cut(
     assert ask(notebook, provider, text, reply) == []
 
 
-def test_images_do_not_count() -> None:
-    image = base64.b64encode(bytes(range(256)) * 2_000)
-    message = (
-        b'{"role":"user","content":[{"image_url":{"url":"data:image/png;base64,%b"}}]}' % image
-    )
-    assert count_least_tokens([message]) < 20
+def test_images_do_not_count(notebook: Notebook) -> None:
+    (notebook.folder / "plan.png").write_bytes(png(640, 480, padding=500_000))
+    notebook.session.configure(directive("attach", "plan.png"))
+    reply = Reply(text="Yes.", input_tokens=40, cached_tokens=0)
+    with LoopbackServer([reply]) as server:
+        notebook.jp(f"config providers.llm.openai.base_url={server.url}")
+        notebook.ask("Look.", model="openai/m")
+    assert len(server.requests[0].raw) > 500_000
+    assert NOTICE not in "\n".join(notebook.shown)
 
 
-def test_addresses_of_local_servers(subtests: pytest.Subtests) -> None:
-    rows = {
-        "http://localhost:11434/v1": True,
-        "http://127.0.0.1:8080": True,
-        "http://[::1]:8080": True,
-        "http://192.168.1.20:9931": True,
-        "http://10.0.0.4": True,
-        "http://gpu-box:8000": True,
-        "http://nas.local": True,
-        "https://api.openai.com/v1": False,
-        "https://8.8.8.8": False,
-        "http://[2606:4700::1111]": False,
-    }
-    for url, local in rows.items():
-        with subtests.test(url=url):
-            assert is_local(url) is local
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("http://localhost:PORT/v1", True),  # not over the proxy
+        ("http://127.0.0.1:PORT", True),
+        ("http://[fd00::5]:8080", True),
+        ("http://192.168.1.20:9931", True),
+        ("http://10.0.0.4", True),
+        ("http://gpu-box:8000", True),
+        ("http://nas.local", True),
+        ("http://api.openai.com/v1", False),
+        ("http://8.8.8.8", False),
+        ("http://[2606:4700::1111]", False),
+    ],
+)
+def test_only_servers_of_this_network_are_watched(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, url: str, is_local: bool
+) -> None:
+    reply = Reply(text="Yes.", input_tokens=4_096, cached_tokens=0)
+    with LoopbackServer([reply]) as proxy:  # it answers for every address
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        address = url.replace("PORT", proxy.url.rpartition(":")[2])
+        notebook.jp(f"config providers.llm.openai.base_url={address}")
+        notebook.shown.clear()
+        notebook.ask(LONG, model="openai/m")
+    assert (NOTICE in "\n".join(notebook.shown)) is is_local
 
 
-def test_counts_of_the_last_report_decide() -> None:
-    async def collect(*events: ProviderEvent) -> list[ProviderEvent]:
-        async def stream() -> AsyncGenerator[ProviderEvent, None]:
-            for event in events:
-                yield event
-
-        watched = watch_prompt(stream(), sent=9_000, advice="", on_cut=list)
-        return [event async for event in watched]
-
-    first = model_event("usage", input_tokens=1)
-    last = model_event("usage", input_tokens=9_500)
-    end = model_event("finished")
-    assert asyncio.run(collect(first, last, end)) == [first, last, end]
-    cut = model_event("prompt_cut", 1, 9_000, "")
-    assert asyncio.run(collect(last, first, end)) == [last, first, cut, end]
+@pytest.mark.parametrize(("reported", "count"), [([1, 9_500], 0), ([9_500, 1], 1)])
+def test_counts_of_the_last_report_decide(
+    notebook: Notebook, reported: list[int], count: int
+) -> None:
+    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": "Hi."}}]}]
+    for tokens in reported:
+        chunks.append({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 2}})
+    chunks.insert(-1, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    text = "The quick brown fox jumps over the lazy dog. " * 1_500
+    assert len(ask(notebook, "ollama", text, Reply(raw=(body.encode(),)))) == count

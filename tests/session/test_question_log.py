@@ -20,7 +20,6 @@ import pytest
 import jp_nb
 from jp_nb.session import question_log
 from jp_nb.storage import question_log_file as log_files
-from jp_nb.storage.question_log_file import QuestionLogFile
 from tests.kit.questions import answer_type, answered, form_end, not_answered
 from tests.kit.records import new_event
 from tests.support.fakes import CANCELLED
@@ -439,11 +438,8 @@ def test_signed_answers_are_foreign_in_another_workspace(
 def test_removing_the_newest_line_invalidates_the_older_ones(
     notebook: AskedNotebook, folder: Path, answers: int
 ) -> None:
-    log = QuestionLogFile(folder)
-    key = notebook.session.active.questions._find_key()
     for number in range(answers):
-        entry: Any = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
-        log.append([entry], key=key)
+        append_question(notebook, number)
     assert notebook.read(limit=200)["total"] == answers
     lines = notebook.log.read_bytes().splitlines(keepends=True)
     notebook.log.write_bytes(b"".join(lines[:-1]))
@@ -459,12 +455,10 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
 def test_answers_stay_valid_after_archives_were_removed(
     notebook: AskedNotebook, folder: Path
 ) -> None:
-    log = QuestionLogFile(folder, max_archives=1)
-    key = notebook.session.active.questions._find_key()
+    notebook.jp("config record.project_log_archives=1")
     for number in range(320):
-        entry: Any = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
-        log.append([entry], key=key)
-    assert len(list(log.folder.glob("qna_*"))) == 1
+        append_question(notebook, number)
+    assert len(list(notebook.log.parent.glob("qna_*"))) == 1
     assert notebook.read(limit=200)["total"] == 120
 
 

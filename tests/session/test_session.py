@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb
-from jp_nb.agent.tool_sources import ToolSources
-from jp_nb.config.validation import validate_plain_config
-from jp_nb.providers.scripted import ScriptedProvider
-from jp_nb.record.config_history import Projection
 from jp_nb.session.session import Session
-from jp_nb.storage.config_files import ConfigFiles
 from tests.kit.kinds import is_kind
-from tests.kit.sessions import directive
+from tests.kit.sessions import current_session, directive
+from tests.kit.tool_sources import discovered_source
 from tests.support.fake_host import FakeHome, FakeHost
 
 TOOL_TURN = """
@@ -44,29 +40,41 @@ def texts(host: FakeHost) -> list[str]:
     return ["".join(pieces) for pieces in shown]
 
 
+def count_calls(work: Callable[[], object], *packages: str) -> int:
+    """Return the number of function calls in these packages of `jp_nb` while `work` runs."""
+    root = Path(jp_nb.__file__).parent
+    folders = tuple(str(root / package) for package in packages)
+    count = 0
+
+    def note(frame: Any, event: str, _: object) -> None:
+        nonlocal count
+        if event == "call" and frame.f_code.co_filename.startswith(folders):
+            count += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path) -> None:
     (folder / ".jp").mkdir()
     (folder / ".jp" / "config.toml").write_text("[values]\nimage_side = 500\n")
     session = Session(FakeHost())
-    options = [directive("cfg", f"user.name={name}") for name in ("one", "two")]
-    session.turns.run("First.", new=True, model="scripted/talk", directives=options[:1])
-    steps = {
-        f.__code__: f.__name__
-        for f in (ConfigFiles._read, Projection._begin, validate_plain_config)
-    }
-    calls: Counter[str] = Counter()
+    options = [directive("cfg", f"user.name={name}") for name in ("one", "two", "three", "four")]
 
-    def count(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code in steps:
-            calls[steps[frame.f_code]] += 1
+    def run(count: int) -> None:
+        session.turns.run("Hi.", new=True, model="scripted/talk", directives=options[:count])
 
-    sys.setprofile(count)
-    try:
-        session.turns.run("Second.", new=True, model="scripted/talk", directives=options)
-    finally:
-        sys.setprofile(None)
-        session.close()
-    assert calls == {"_read": 1, "_begin": 1, "validate_plain_config": 1}
+    run(1)
+    opened = count_calls(lambda: Session(FakeHost()).config, "config", "storage")
+    one = count_calls(lambda: run(1), "config", "storage")
+    four = count_calls(lambda: run(4), "config", "storage")
+    session.close()
+    assert one < 2 * opened
+    assert four - one < opened
 
 
 def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
@@ -92,16 +100,18 @@ def test_closing_the_session_closes_providers_and_tool_sources(
 ) -> None:
     closed: list[str] = []
 
-    async def note(opened: object) -> None:
-        closed.append(type(opened).__name__)
+    async def close_provider() -> None:
+        closed.append("provider")
 
-    for kind in (ScriptedProvider, ToolSources):
-        monkeypatch.setattr(kind, "aclose", note)
-    session = Session(FakeHost())
-    session.turns.run("Go.", model="scripted/talk")
-    assert not closed
-    session.close()
-    assert sorted(closed) == ["ScriptedProvider", "ToolSources"]
+    with discovered_source("search") as source:
+        session = Session(FakeHost())
+        session.turns.run("Go.", model="scripted/talk", directives=[directive("tool", "mcp.books")])
+        provider = session.turns.resolver.provider("scripted", session.config.providers.llm)
+        monkeypatch.setattr(provider, "aclose", close_provider)
+        assert source.happened == ["start"]
+        session.close()
+    assert closed == ["provider"]
+    assert source.happened == ["start", "close"]
 
 
 def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> None:
@@ -151,21 +161,17 @@ def test_loading_again_keeps_the_trust_of_a_record(folder: Path) -> None:
     made.close()
 
 
-def test_configured_secret_in_a_tool_result_is_hidden(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_configured_secret_in_a_tool_result_is_hidden(folder: Path) -> None:
     @jp_nb.tool
     def plan(city: str) -> str:
         return f"{city}: {jp_nb.ask(jp_nb.Question.secret('pass', 'Password?'))}"
 
     session = Session(FakeHost())
-    monkeypatch.setattr("jp_nb.session._current", session)
     secret = directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
-    try:
+    with current_session(session):
         turn = session.turns.run("Plan.", model="scripted/tools", directives=[secret])
-    finally:
-        session.close()
-        jp_nb.remove_tool("plan")
+    session.close()
+    jp_nb.remove_tool("plan")
     assert [call.content for call in turn.tool_calls] == ["Delft: (secret)"]
 
 

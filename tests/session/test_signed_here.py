@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -15,14 +15,8 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.record import config_history
-from jp_nb.record.clock import utc_now
-from jp_nb.record.stream import ConversationStream
-from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.session.session import Session
-from jp_nb.session.signed_here import SignedHere
-from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.signed_conversations import get_signed_conversations_path
-from jp_nb.storage.trust import FolderTrust
+from tests.kit.questions import answered
 from tests.kit.records import new_event
 from tests.kit.sessions import directive
 from tests.support.sessions import AskedNotebook, bare_folder, write
@@ -49,6 +43,11 @@ def elsewhere(tmp_path: Path) -> Path:
     folder = tmp_path / "downloads" / "theirs"
     fill(folder, "evil")
     return folder
+
+
+def signed_list() -> Path:
+    """The user's list of the conversations that were signed."""
+    return Path(os.environ["XDG_DATA_HOME"]) / "jp" / "signed-conversations.json"
 
 
 def fill(folder: Path, word: str) -> None:
@@ -190,13 +189,11 @@ def test_user_trusts_a_copy_once(home: Path, elsewhere: Path) -> None:
     assert is_trusted(home, record)  # both copies stay signed
 
 
-def test_declined_trust_remembers_nothing(
-    home: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declined_trust_remembers_nothing(home: Path, elsewhere: Path) -> None:
     record = sign(home, COMMAND)
-    monkeypatch.setattr(CellQuestions, "ask", lambda *_, **__: {"trust": False})
     for command in ("trust", "trust --workspace"):
         copied = AskedNotebook(elsewhere, stored=record)
+        copied.ends.append(answered(False))
         with pytest.raises(jp.PromptCancelled):
             copied.jp(command)
         assert "./check.sh" in "\n".join(copied.shown)
@@ -249,7 +246,7 @@ def test_workspace_of_a_changed_file_is_accepted_only_if_a_copy_is_open(
 def test_copy_without_authority_is_trusted(home: Path, elsewhere: Path) -> None:
     record = sign(home, "assistant.model.parameters.temperature=0.5")
     assert is_trusted(elsewhere, record)
-    assert not get_signed_conversations_path().exists()
+    assert not signed_list().exists()
 
 
 def test_headless_run_of_a_copy_is_trusted_and_remembers_nothing(
@@ -332,33 +329,18 @@ CHANGES: Final[Sequence[dict[str, Any]]] = (
 )
 
 
-@dataclass
-class OpenedFolder:
-    """An active conversation of a live kernel in the folder of `files`."""
-
-    files: ConfigFiles
-    headless: bool = False
-    is_local: bool = True
-    notices: list[str] = field(default_factory=list)
-
-
 @pytest.mark.parametrize("model", ["openai/gpt", "ollama/call", "scripted/call"])
-def test_each_conversation_that_was_signed_here_is_permitted_here(home: Path, model: str) -> None:
-    opened = OpenedFolder(ConfigFiles(home, FolderTrust()))
-    provider, _, name = model.partition("/")
-    base: dict[str, Any] = {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
-    taken: set[str] = set()
+def test_each_conversation_that_was_signed_here_is_permitted_here(
+    home: Path, tmp_path: Path, model: str
+) -> None:
+    write(tmp_path / "home" / "config.toml", f'assistant.model.id = "{model}"\n')
     for pair in product(CHANGES[:2], CHANGES):
-        stream = ConversationStream.new(
-            clock=utc_now, made="live", base_config=base, taken_ids=frozenset(taken)
-        )
-        taken.add(stream.id)
-        here = SignedHere(opened)
+        notebook = AskedNotebook(home)
+        stream = notebook.session.document.conversation
         for each in pair:
             stream.append(new_event("config_delta", **each))
-            here.remember(stream)
-        assert SignedHere(opened).permits(stream), pair
-    assert opened.notices == []
+        assert [each for each in notebook.take_notices() if "journal" not in each] == []
+        assert is_trusted(home, close(notebook)), pair
 
 
 # --- workspaces --------------------------------------------------------------------------------
@@ -412,7 +394,7 @@ def test_loading_again_in_another_folder_does_not_keep_the_trust(
 
 def test_list_is_private_and_names_no_conversation(home: Path) -> None:
     record = sign(home, COMMAND)
-    path = get_signed_conversations_path()
+    path = signed_list()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
     assert record["conversation"]["id"] not in text
@@ -422,7 +404,7 @@ def test_list_is_private_and_names_no_conversation(home: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"workspaces": {"/": 3}}', "[" * 100_000])
 def test_damaged_list_permits_nothing(home: Path, text: str) -> None:
     record = sign(home, COMMAND)
-    get_signed_conversations_path().write_text(text)
+    signed_list().write_text(text)
     assert not is_trusted(home, record)
     again = AskedNotebook(home, stored=record)
     again.jp("trust --yes")
@@ -431,7 +413,7 @@ def test_damaged_list_permits_nothing(home: Path, text: str) -> None:
 
 def test_list_that_others_can_write_permits_nothing(home: Path) -> None:
     record = sign(home, COMMAND)
-    get_signed_conversations_path().chmod(0o666)
+    signed_list().chmod(0o666)
     copied = AskedNotebook(home, stored=record)
     assert "writable for everyone" in "\n".join(copied.take_notices())
     assert not copied.session.active.trust.trusted

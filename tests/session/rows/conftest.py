@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from jp_nb.session import set_current
+from tests.kit.sessions import current_session
 from tests.session.rows.row_server import RowServer, echo, serve_rows
 from tests.support.sessions import Notebook
 
@@ -22,6 +22,5 @@ def server() -> Iterator[RowServer]:
 def loaded(open_session: Callable[..., Notebook]) -> Iterator[Notebook]:
     """A notebook in which the extension is loaded."""
     notebook = open_session()
-    set_current(notebook.session)
-    yield notebook
-    set_current(None)
+    with current_session(notebook.session):
+        yield notebook
