@@ -131,6 +131,11 @@ class HeadlessRun:
         return metadata
 
     @staticmethod
+    def list_damaged(metadata: Mapping[str, Any]) -> list[Any]:
+        """Return the damaged states of records in the widgets of a notebook."""
+        return merge.find_unreadable_carriers(metadata)
+
+    @staticmethod
     def read_trust(stored: Any, key: Path) -> Any:
         """Return the trust of a new process in a stored record, by the user's `key` file."""
         document = Document.load(json.loads(json.dumps(stored)), clock=_read_clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb
-from jp_nb.record import merge
+from tests.kit.notebook_record import NotebookRecord
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -77,9 +78,9 @@ CARRIERS = """async widgets => {
 
 def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
     for state in STATES:
-        model = {"model_name": "RecordModel", "model_module": merge.CARRIER_MODULE, "state": state}
-        widgets = {merge.WIDGET_STATE: {"state": {"mine": model}}}
-        read = merge.read_carrier({merge.WIDGETS: widgets})
+        model = {"model_name": "RecordModel", "model_module": "jp-nb", "state": state}
+        widgets = {"application/vnd.jupyter.widget-state+json": {"state": {"mine": model}}}
+        read = NotebookRecord.read_metadata({"widgets": widgets})
         found = script_page.evaluate(CARRIERS, widgets)
         assert found == ([] if read is None else [read]), state
 
@@ -133,7 +134,7 @@ def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> Non
     sealed |= {"sealed": [None]}
     stored: dict[str, Any] = {**HEAD, "version": 2, "base_config": {}, "events": [], "sealed": []}
     damaged: Any = script_page.evaluate(UNSEALED, {"jp": stored | {"others": [sealed]}})
-    assert damaged == merge.read_segments({"jp": stored | {"others": [sealed]}})
+    assert damaged == NotebookRecord.read_metadata({"jp": stored | {"others": [sealed]}})
     (broken,) = damaged["others"]
     assert broken["segments"] == {"jp": sealed}
     before = _record(20)
@@ -141,13 +142,13 @@ def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> Non
     written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
     metadata, after, read, added = json.loads(written)
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
-    assert merge.read_segments(after) == read == as_javascript
-    assert merge.read_segments(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
+    assert NotebookRecord.read_metadata(after) == read == as_javascript
+    assert NotebookRecord.read_metadata(metadata)["events"] == as_javascript["events"][:20]
     assert {"jp.1", "jp.3"} <= metadata.keys()
     assert after["jp.2"] == "of another program"
-    assert all(merge.is_segment(key) for key in added)
+    assert all(re.fullmatch("jp[.][1-9][0-9]*", key) for key in added)
     assert "jp.1" not in added  # it is written once
     assert after["jp"]["others"][0]["events"] == []
     assert len(json.dumps(after["jp"])) < 64 * 1024 + 10_000
     del after["jp.3"]["events"][0]["data"]["texts"]
-    assert "broken" in merge.read_segments(after)  # type: ignore[operator]
+    assert "broken" in NotebookRecord.read_metadata(after)

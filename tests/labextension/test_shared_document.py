@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from jp_nb.record import merge
+from tests.kit.notebook_record import NotebookRecord
 from tests.labextension.shared_document import (
     ADA,
     BO,
@@ -66,7 +67,7 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     run(first, 1, until="flushed")
     metadata = metadata_in(first)
     assert {"jp.1", "jp.2"} <= metadata.keys()
-    record: Any = merge.read_carrier(metadata)
+    record: Any = NotebookRecord.read_metadata(metadata)
     assert contents(record) == [f"turn {i}" for i in range(40)]
     second.page.wait_for_function(
         f"""length => {{
@@ -75,15 +76,15 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
         }}""",
         arg=len(record["events"]),
     )
-    assert merge.read_carrier(metadata_in(second)) == record
+    assert NotebookRecord.read_metadata(metadata_in(second)) == record
     run(first, 2, until="saved as")
-    assert merge.read_carrier(first.saved().metadata) == record
+    assert NotebookRecord.read_metadata(first.saved().metadata) == record
     first.restart_kernel()
     second.wait_for_kernel_status("idle")
     assert "restored, 40 turns" in run(second, 0, until="restored")
     run(second, 3, until="flushed")
     after = metadata_in(second)
-    assert contents(merge.read_carrier(after))[-2:] == ["turn 39", "one more"]
+    assert contents(NotebookRecord.read_metadata(after))[-2:] == ["turn 39", "one more"]
     assert after["jp.1"] == metadata["jp.1"]
 
     # A damaged segment is named, and kept with its conversation when a new one begins.
@@ -92,11 +93,11 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     assert "jp.1: a segment is missing or was changed" in run(second, 4, until="kept")
     assert metadata_in(second) == damaged
     run(second, 5, until="flushed")
-    record = merge.read_carrier(metadata_in(second))
+    record = NotebookRecord.read_metadata(metadata_in(second))
     assert contents(record) == ["anew"]
     assert record["others"][0]["broken"] == 1
     assert "jp.2" in record["others"][0]["segments"]
-    assert not [key for key in metadata_in(second) if merge.is_segment(key)]
+    assert not [key for key in metadata_in(second) if re.fullmatch("jp[.][1-9][0-9]*", key)]
 
 
 def test_one_page_writes_each_batch_and_another_one_once_it_is_closed(
@@ -126,7 +127,7 @@ def test_one_page_writes_each_batch_and_another_one_once_it_is_closed(
     assert writer.page.evaluate(CLOSE)
     run(reader, 4, until="flushed")
     assert reader.page.evaluate("window.writes") > 0
-    record = merge.read_carrier(metadata_in(reader))
+    record = NotebookRecord.read_metadata(metadata_in(reader))
     assert contents(record) == ["0", "1", "2", "3"]
 
 
@@ -157,7 +158,7 @@ def test_two_users_share_questions_answers_queue_and_interrupt(decides: SharedPa
     assert f"→ SQLite (by {BO_SHOWN})" in logged
     assert f"→ Postgres (by {ADA})" in logged
     assert f"asked by {ADA}" in logged
-    record: Any = merge.read_carrier(metadata_in(second))
+    record: Any = NotebookRecord.read_metadata(metadata_in(second))
     ended = [e["metadata"] for e in record["events"] if e["type"] == "inquiry_response"]
     assert len(ended[0]["by"]) < 130
     assert ended[1] == {"end": "answered", "channel": "form", "by": ADA}
@@ -326,7 +327,7 @@ def test_each_of_500_turns_costs_the_shared_document_as_much_as_the_first(
         page.save()  # by then the server has all of it
         kept.append(shared_pages.store_bytes())
     first, _, last = (after - before for before, after in pairwise(kept))
-    record: Any = merge.read_carrier(metadata_in(page))
+    record: Any = NotebookRecord.read_metadata(metadata_in(page))
     assert len(contents(record)) == 500
     assert first > 100 * 500  # it was counted at all
     # A segment at most for each of two batches, where all of the record would be 400 KB.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from jp_nb.record import merge
 from tests.kit.headless_runs import HeadlessRun, carrier_metadata
 from tests.kit.notebook_record import NotebookRecord
 
@@ -63,7 +62,7 @@ def test_carrier_with_an_incomplete_chunk_is_damaged() -> None:
     kept = run.state["events.0"]
     assert isinstance(kept, list)
     run.state["events.0"] = kept[:-1]
-    assert len(merge.find_unreadable_carriers(run.metadata())) == 1
+    assert len(HeadlessRun.list_damaged(run.metadata())) == 1
     assert not NotebookRecord.lift_carrier(run.metadata())
 
 
@@ -71,9 +70,9 @@ def test_carrier_of_many_chunks_is_read() -> None:
     chunks: dict[str, Any] = {f"events.{i}": [{"type": "turn_start"}] for i in range(20_000)}
     head = {"version": 1, "conversation": {"id": "jp-c17953840000"}, "base_config": {}}
     state = {"jp": head, "length": 20_000, **chunks}
-    assert merge.find_unreadable_carriers(carrier_metadata(state)) == []
+    assert HeadlessRun.list_damaged(carrier_metadata(state)) == []
     del state["events.5"]
-    assert len(merge.find_unreadable_carriers(carrier_metadata(state))) == 1
+    assert len(HeadlessRun.list_damaged(carrier_metadata(state))) == 1
 
 
 def test_shorter_conversation_replaces_the_longer_one() -> None:
@@ -148,7 +147,7 @@ def test_unreadable_carrier_is_left_in_place() -> None:
         assert not NotebookRecord.lift_carrier(metadata), state
         assert metadata == before
         assert NotebookRecord.read_metadata(metadata) is None
-        assert len(merge.find_unreadable_carriers(metadata)) == 1
+        assert len(HeadlessRun.list_damaged(metadata)) == 1
 
 
 def test_newer_record_keeps_the_carrier_beside_it() -> None:
