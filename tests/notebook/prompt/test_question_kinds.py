@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,13 +10,16 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 import jp_nb as jp
-from jp_nb.agent.inquiry import InquiryError, answer_schema, extract_answer
+from tests.agent.turn_bench import reply
 from tests.kit.consoles import ConsoleUser, prompt_texts
 from tests.kit.forms import FormUser
 from tests.kit.kinds import is_kind
+from tests.kit.models import EventProvider, model_event
 from tests.kit.questions import answered, new_prompt
-from tests.kit.records import new_event, parse_event
+from tests.kit.records import parse_event
+from tests.kit.turn_bench import new_question_model
 from tests.kit.version_kind import VersionAnswer, add_version_kind
+from tests.providers.helpers import called, make_context
 from tests.support.fakes import model_inquiry
 
 WHICH = {"options": [{"value": "a"}, {"value": "b"}]}
@@ -104,18 +108,23 @@ def test_new_kind_is_answered_on_stdin(prompt: Any) -> None:
     assert console.shown == ["How many?", "Number: ", "Too small.", "Number: "]
 
 
-def test_new_kind_is_answered_by_a_model(prompt: Any) -> None:
-    inquiry = model_inquiry("c.n.1", "c", "count", prompt.question)
-    properties = answer_schema(inquiry)["properties"]
-    assert isinstance(properties, dict)
-    assert properties["answer"] == {"type": "integer", "minimum": 3}
+def answer_with(value: JsonValue) -> list[Any]:
+    """Return the response of a model that answers the question with `value`."""
+    text = json.dumps({"inquiry_id": "tool_call.count.c", "answer": value})
+    return reply([model_event("text", 0, "structured", text)])
 
-    def said(answer: JsonValue) -> list[Any]:
-        return [new_event("chat_response", kind="structured", data={"answer": answer})]
 
-    assert extract_answer(said(4), inquiry) == 4
-    with pytest.raises(InquiryError, match="`answer` is not an integer"):
-        extract_answer(said("4"), inquiry)
+async def test_new_kind_is_answered_by_a_model(prompt: Any) -> None:
+    asked = model_inquiry("c.n.1", "c", "count", prompt.question)
+    context = make_context(called("c", "count"), provider="test")
+    provider = EventProvider(answer_with(4))
+    assert await new_question_model(provider).inquire(context, asked) == 4
+    [(request, _)] = provider.requests
+    assert request.schema["properties"]["answer"] == {"type": "integer", "minimum": 3}
+
+    provider = EventProvider(*[answer_with("4")] * 10)
+    with pytest.raises(jp.JpNbError, match="`answer` is not an integer"):
+        await new_question_model(provider).inquire(context, asked)
 
 
 def test_new_kind_is_recorded_and_read(prompt: Any) -> None:
@@ -125,7 +134,7 @@ def test_new_kind_is_recorded_and_read(prompt: Any) -> None:
     read = parse_event(raw)
     assert is_kind(read, "inquiry_request")
     assert read.to_raw() == raw
-    with pytest.raises(ValidationError, match="a version question needs `least`"):
+    with pytest.raises(jp.StorageError, match="a version question needs `least`"):
         parse_event(request_with({"type": "version"}))
 
 
@@ -157,6 +166,6 @@ def test_class_that_is_in_no_table_is_such_a_kind() -> None:
 
 def test_record_with_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(
-        ValidationError, match="'date' is not a kind of question: known are `boolean`"
+        jp.StorageError, match="'date' is not a kind of question: known are `boolean`"
     ):
         parse_event(request_with({"type": "date"}))
