@@ -165,3 +165,18 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
+
+
+def merge_as_jp(old: Any, new: Any) -> Any:
+    """Return the setting `old` after the change `new`, as JP merges them."""
+    if isinstance(new, dict) and "strategy" in new:
+        value = new["value"]
+        if old is None or new["strategy"] == "replace":
+            return value
+        return old + value if new["strategy"] == "append" else value + old
+
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: merge_as_jp(old.get(key), item) for key, item in new.items()}
+    if isinstance(old, list) and isinstance(new, list):
+        return [*old, *new]
+    return new

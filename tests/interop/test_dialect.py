@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.config.partial import merge_partials
-from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
+from tests.interop.jp_directories import (
+    ASKED,
+    CALL,
+    G4,
+    RESULT,
+    TALK,
+    at,
+    imported,
+    merge_as_jp,
+    question,
+)
 from tests.kit.jp_directories import WrittenDirectory, write_jp_directory
 
 JP: dict[str, Any] = json.loads(Path(__file__).with_name("jp_settings.json").read_text())
@@ -41,7 +50,7 @@ def base(written: WrittenDirectory) -> Any:
 
 def load_as_jp(written: WrittenDirectory) -> dict[str, Any]:
     """Load entries as JP does: one invalid entry is an error."""
-    config: dict[str, Any] = merge_partials({}, base(written))
+    config: dict[str, Any] = merge_as_jp({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
     for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
@@ -56,7 +65,7 @@ def load_as_jp(written: WrittenDirectory) -> dict[str, Any]:
                 assert kind in ("boolean", "select", "text")
             case "config_delta":
                 assert entry.keys() <= {"type", "timestamp", "delta", "metadata"}
-                config = merge_partials(config, entry["delta"])
+                config = merge_as_jp(config, entry["delta"])
     for name, tool in value_at(config, "conversation.tools").items():
         assert name == "*" or tool["source"].split(".")[0] in ("builtin", "local", "mcp")
     return config
@@ -322,7 +331,7 @@ OURS_LISTED = {
 
 
 def test_settings_unknown_to_jp_are_omitted_from_the_base() -> None:
-    written = convert_for_head([], merge_partials(BASE, OURS))
+    written = convert_for_head([], merge_as_jp(BASE, OURS))
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"base_config.{path}" for path in OURS_LISTED}
     tools = base(written)["conversation"]["tools"]
@@ -399,7 +408,7 @@ def test_partial_models_are_merged() -> None:
 
 
 def test_unset_is_written_as_values() -> None:
-    start = merge_partials(
+    start = merge_as_jp(
         BASE,
         {
             "assistant": {
@@ -436,7 +445,7 @@ def test_unset_is_written_as_values() -> None:
 
 
 def test_reset_is_written_as_values() -> None:
-    start = merge_partials(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
+    start = merge_as_jp(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
                          "conversation": {"attachments": ["a.md"]}})  # fmt: skip
     later = delta({"conversation": {"attachments": ["z.md"]}})
     written = convert_for_head([delta(op="reset"), later], start)
@@ -477,7 +486,7 @@ def test_strategy_is_kept_only_where_jp_reads_one() -> None:
             "llm": {"anthropic": {"beta_headers": {"value": ["b"], "strategy": "replace"}}}
         },
     }
-    start = merge_partials(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
+    start = merge_as_jp(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
     written = convert_for_head([delta(change)], start)
     found = entries(written)[0]["delta"]
     assert found["providers"]["llm"]["anthropic"]["beta_headers"] == ["b"]
@@ -532,7 +541,7 @@ def test_response_answers_no_question_of_an_earlier_turn() -> None:
 def test_circular_aliases_name_no_provider() -> None:
     aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
     model = {"assistant": {"model": {"id": "a"}}}
-    written = convert_for_head([delta(model)], merge_partials(BASE, aliases))
+    written = convert_for_head([delta(model)], merge_as_jp(BASE, aliases))
     assert entries(written)[0]["delta"] == model
 
 
@@ -541,7 +550,7 @@ def test_new_tool_does_not_change_the_rest_of_a_delta() -> None:
         "conversation": {"tools": {"new": {"source": "local.new"}}, "attachments": ["b"]},
         "assistant": BASE["assistant"],
     }
-    start = merge_partials(BASE, {"conversation": {"attachments": ["a"]}})
+    start = merge_as_jp(BASE, {"conversation": {"attachments": ["a"]}})
     written = convert_for_head([delta(change)], start)
     assert entries(written)[0] == delta(change)
     assert written.dropped == []
@@ -569,7 +578,7 @@ def test_usage_of_a_response_is_preserved() -> None:
 @pytest.mark.req("R-MCP-77")
 @pytest.mark.parametrize("dialect", ["native", "jp-head"])
 def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> None:
-    base = merge_partials({}, BASE)
+    base = merge_as_jp({}, BASE)
     tools = value_at(base, "conversation.tools")
     tools["shelf"] = {"source": "mcp.books.read", "run": "unattended"}
     call = {**CALL, "name": "books__read_file", "arguments": {"path": "a/b", "at": [1, None]}}

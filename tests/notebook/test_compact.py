@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.compaction import list_active_compactions, mark_as_one_step
+from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -67,11 +67,10 @@ def sent(request: Received) -> str:
     return json.dumps(request.body["messages"])
 
 
-def compactions(notebook: Notebook) -> list[Any]:
-    return [
-        placed.entry
-        for placed in list_active_compactions(notebook.session.document.conversation.entries)
-    ]
+def compactions(notebook: Notebook) -> list[tuple[int, int]]:
+    """Return the first and the last turn of each compaction that applies."""
+    found = RecordView(notebook.session.document.conversation).compactions()
+    return [(first, last) for first, last, _ in found]
 
 
 @PROVIDERS
@@ -255,7 +254,7 @@ def test_rules_of_one_step_are_undone_together(
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
         notebook.jp("compact")
-        assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(0, 0), (1, 1)]
+        assert compactions(notebook) == [(0, 0), (1, 1)]
         notebook.ask("Continue.")
         notebook.jp("compact --undo")
         assert "turn 1 is sent without reasoning, turn 2 is sent" in capsys.readouterr().out
@@ -268,8 +267,11 @@ def test_many_compactions_are_shown_in_few_lines(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Hello.")
-    many = [new_event("compaction", from_turn=0, to_turn=0, reasoning="strip")] * 3000
-    notebook.session.document.conversation.append(*mark_as_one_step(many))
+    fields: Any = {"from_turn": 0, "to_turn": 0, "reasoning": "strip"}
+    first = new_event("compaction", **fields)
+    # It was recorded in one step with the entry before.
+    other = new_event("compaction", **fields, metadata={"with_previous": True})
+    notebook.session.document.conversation.append(first, *[other] * 2999)
     assert len(notebook.jp("log").splitlines()) < 40
     notebook.jp("compact --undo --dry-run")
     assert "and 2990 more" in capsys.readouterr().out
@@ -419,7 +421,7 @@ def test_compaction_starts_at_a_limit_of_turns_and_is_reported(notebook: Noteboo
             notebook.shown.clear()
             notebook.ask(f"Look {number}.")
         shown = "\n".join(notebook.shown)
-    assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(1, 1)]
+    assert compactions(notebook) == [(1, 1)]
     assert "⊟ More than 2 turns: from now on, turn 2 is sent without" in shown
     assert "Undo: `%jp compact --undo`" in shown
 

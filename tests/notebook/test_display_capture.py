@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from jp_nb.notebook.display.capture import OutputCapture
-from jp_nb.notebook.published import BoundedText
+from tests.kit.kernel_outputs import capture_outputs
 
 MAX_RUN_IMAGES = 20
 MAX_RUN_OUTPUTS = 100
@@ -18,15 +18,26 @@ MAX_OUTPUT_TEXT_CHARS = 25_000
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
 
 
-def kept(*pieces: str) -> str:
-    text = BoundedText()
-    for piece in pieces:
-        text.add(piece)
-    return str(text)
+Message = tuple[str, dict[str, Any]]
+CLEAR: Message = ("clear_output", {})
+CLEAR_LATER: Message = ("clear_output", {"wait": True})
 
 
-def display(text: str, name: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"data": {"text/plain": text, **more}, "transient": {"display_id": name}}
+def write(text: str, name: str = "stdout") -> Message:
+    return "stream", {"name": name, "text": text}
+
+
+def show(text: str, name: str | None = None, **more: Any) -> Message:
+    data = {"text/plain": text, **more}
+    return "display_data", {"data": data, "transient": {"display_id": name}}
+
+
+def update(text: str, name: str) -> Message:
+    return "update_display_data", show(text, name)[1]
+
+
+def texts_of(*messages: Message) -> list[str]:
+    return [text for text, _ in capture_outputs(*messages)]
 
 
 def test_text_is_kept_as_a_terminal_shows_it() -> None:
@@ -39,57 +50,47 @@ def test_text_is_kept_as_a_terminal_shows_it() -> None:
         (["a\rb\nc\rd"], "b\nd"),
     ]
     for pieces, text in rows:
-        assert kept(*pieces) == text
-        assert kept(*"".join(pieces)) == text  # however it is cut
+        assert texts_of(*map(write, pieces)) == [text]
+        assert texts_of(*map(write, "".join(pieces))) == [text]  # however it is cut
 
 
 @pytest.mark.parametrize("line", ["a line\n", "\r50%", "x"])
 def test_only_beginning_and_end_of_a_flood_are_kept(line: str) -> None:
-    text = BoundedText()
-    for _ in range(60_000):
-        text.add(line)
-    sizes = [len(part) for part in vars(text).values() if isinstance(part, str)]
-    assert sum(sizes) + len("".join(vars(text)["_tail"])) <= 4 * MAX_OUTPUT_TEXT_CHARS
-    assert len(str(text)) <= 3 * MAX_OUTPUT_TEXT_CHARS + 100
-    assert ("characters omitted" in str(text)) is ("\r" not in line)
+    flood = [write(line * 200)] * 10_000
+    tracemalloc.start()
+    [text] = texts_of(*flood)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    sent = len(flood) * len(line) * 200
+    assert peak < sent / 2
+    assert len(text) <= 3 * MAX_OUTPUT_TEXT_CHARS + 100
+    assert ("characters omitted" in text) is ("\r" not in line)
 
 
 def test_only_first_and_last_of_many_outputs_are_kept() -> None:
-    capture = OutputCapture()
-    for number in range(10_000):
-        capture.add_message("display_data", display(str(number)))
-    outputs = capture.outputs()
-    assert len(outputs) == 2 * MAX_RUN_OUTPUTS + 1
-    assert [outputs[0].text, outputs[-1].text] == ["0", "9999"]
-    assert outputs[MAX_RUN_OUTPUTS].text == "[… 9800 outputs omitted …]"
+    texts = texts_of(*(show(str(number)) for number in range(10_000)))
+    assert len(texts) == 2 * MAX_RUN_OUTPUTS + 1
+    assert [texts[0], texts[-1]] == ["0", "9999"]
+    assert texts[MAX_RUN_OUTPUTS] == "[… 9800 outputs omitted …]"
 
 
 def test_only_the_first_valid_images_are_kept() -> None:
-    capture = OutputCapture()
-    capture.add_message("display_data", display("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="}))
-    for _ in range(MAX_RUN_IMAGES + 3):
-        capture.add_message("display_data", display("figure", **{"image/png": PNG}))
-    lies, *figures = capture.outputs()
-    assert lies.images == ()
-    assert [len(each.images) for each in figures] == [1] * MAX_RUN_IMAGES + [0] * 3
-    assert figures[-1].text.startswith("figure [image omitted")
+    lies = show("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="})
+    figure = show("figure", **{"image/png": PNG})
+    found = capture_outputs(lies, *[figure] * (MAX_RUN_IMAGES + 3))
+    assert [images for _, images in found] == [0, *[1] * MAX_RUN_IMAGES, 0, 0, 0]
+    assert found[-1][0].startswith("figure [image omitted")
 
 
 def test_updates_and_clearing_are_applied() -> None:
-    capture = OutputCapture()
-    capture.add_text("stdout", "gone\n")
-    capture.add_message("clear_output", {"wait": True})
-    assert [each.text for each in capture.outputs()] == ["gone\n"]
-    capture.add_message("display_data", display("1", "a"))
-    capture.add_text("stderr", "x")
-    capture.add_message("update_display_data", display("2", "a"))
-    capture.add_message("update_display_data", display("nobody's", "b"))
-    assert [each.text for each in capture.outputs()] == ["2", "x"]
-    capture.add_message("clear_output", {})
-    assert capture.outputs() == ()
+    cleared = [write("gone\n"), CLEAR_LATER]
+    assert texts_of(*cleared) == ["gone\n"]
+    shown = [show("1", "a"), write("x", "stderr"), update("2", "a"), update("nobody's", "b")]
+    assert texts_of(*cleared, *shown) == ["2", "x"]
+    assert texts_of(*cleared, *shown, CLEAR) == []
 
 
 def test_terminal_escapes_are_removed() -> None:
-    capture = OutputCapture()
-    capture.add_text("stdout", "\x1b[31mred\x1b[0m \u202eback\x1b]0;title\x07\x00")
-    assert capture.outputs()[0].text == "red ⟨U+202E⟩back"
+    written = write("\x1b[31mred\x1b[0m \u202eback\x1b]0;title\x07\x00")
+    assert texts_of(written) == ["red ⟨U+202E⟩back"]
