@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jp_nb.storage.run_events import append_run_event
 from tests.kit.cassettes import cassette_writer, exchange_value, open_cassette
 from tests.kit.models import model_event
 from tests.kit.runs import read_run_events, report_text, report_value
@@ -113,7 +112,9 @@ def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_on
     used = report_value("run_events", used_answers={("results", "peek")})
     assert read_run_events(path) == used
     monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "missing" / "events.jsonl"))
-    append_run_event(answer=["results", "peek"])
-    append_run_event(answer=["results", "peek"])
+    cassette = tmp_path / "talk.jsonl"
+    cassette_writer(cassette).add(answered(asked(SPEC)))
+    for _ in range(2):
+        open_cassette(cassette).replay(asked(SPEC))
     [logged] = caplog.records
     assert "Cannot write the events of this run" in logged.getMessage()

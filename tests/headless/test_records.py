@@ -12,14 +12,13 @@ import pytest
 import jp_nb
 from jp_nb.cli import main
 from jp_nb.headless.records import export_notebook, import_into_notebook
-from jp_nb.interop.directories import find_folder, load_directory, save_directory
-from jp_nb.record.clock import utc_now
 from tests.headless.jp_folders import (
     OTHER,
     files_in,
     write_folder,
 )
 from tests.interop.jp_directories import G2, G4, NAME, at, jp_text
+from tests.kit.jp_folders import load_jp_folder, save_jp_folder
 from tests.kit.runs import load_notebook
 
 # --- damage ------------------------------------------------------------------------------------
@@ -166,8 +165,6 @@ def test_impossible_path_is_an_error(
     assert main(["export", str(notebook), path]) == 2
     assert main(["import", path, str(notebook)]) == 2
     assert main(["show", path]) == 2
-    with pytest.raises(jp_nb.UsageError):
-        find_folder(path, Path())
     assert printed(capsys).count("jp-nb: ") == 3
 
 
@@ -175,15 +172,20 @@ def test_nul_in_a_path_is_an_error(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4)
     with pytest.raises(jp_nb.UsageError, match="NUL"):
         import_into_notebook(folder, Path("a\0b"))
-    jp = load_directory(folder, clock=utc_now)
+    jp = load_jp_folder(folder)
     with pytest.raises(jp_nb.UsageError, match="NUL"):
-        save_directory(jp, Path("a\0b"))
+        save_jp_folder(jp, Path("a\0b"))
     with pytest.raises(jp_nb.UsageError, match="NUL"):
-        load_directory(Path("a\0b"), clock=utc_now)
+        load_jp_folder(Path("a\0b"))
 
 
-def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert find_folder("~/x", Path("below")) == tmp_path / "x"
-    assert find_folder("x", Path("below")) == Path("below") / "x"
+def test_tilde_is_expanded(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.chdir(tmp_path)
+
+    for text, folder in [("~/x", home / "x"), ("y", tmp_path / "y")]:
+        assert main(["export", str(notebook), text]) == 0
+        assert (folder / "events.json").is_file()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,6 @@ import pytest
 import jp_nb
 from jp_nb.cli import main
 from jp_nb.headless.records import export_notebook, import_into_notebook
-from jp_nb.interop.directories import (
-    load_directory,
-    save_directory,
-)
-from jp_nb.record.clock import utc_now
 from tests.headless.jp_folders import (
     GENERATIONS,
     OTHER,
@@ -30,6 +24,7 @@ from tests.headless.jp_folders import (
 )
 from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
 from tests.kit.headless_runs import HeadlessRun
+from tests.kit.jp_folders import load_jp_folder, save_jp_folder
 from tests.kit.runs import load_notebook
 from tests.support.notebook_runs import write_cells
 
@@ -190,12 +185,12 @@ def test_kernel_loads_and_saves_without_a_notebook(
 ) -> None:
     folder = write_folder(tmp_path / NAME, G5)
     monkeypatch.chdir(folder)
-    jp = load_directory(Path(), clock=lambda: datetime.now(UTC))
-    assert save_directory(jp, tmp_path / "out").dropped == []
+    jp = load_jp_folder(Path())
+    assert save_jp_folder(jp, tmp_path / "out").dropped == []
     assert files_in(tmp_path / "out") == G5
-    assert save_directory(jp, tmp_path / "head", "jp-head").dropped
+    assert save_jp_folder(jp, tmp_path / "head", "jp-head").dropped
     with pytest.raises(jp_nb.UsageError, match="there is no folder"):
-        load_directory(tmp_path / "none", clock=utc_now)
+        load_jp_folder(tmp_path / "none")
 
 
 # --- continued in JP ---------------------------------------------------------------------------

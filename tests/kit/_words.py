@@ -19,6 +19,7 @@ from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.record.token_usage import ModelUsage
 from jp_nb.toolkit import base
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
+from jp_nb.toolkit.processes import ProcessRun
 from jp_nb.toolkit.question import QUESTION_KINDS
 
 RECORD_EVENTS: Mapping[str, type[Any]] = KNOWN
@@ -117,6 +118,7 @@ PROMPT_ENDS: Mapping[str, type[Any]] = {
 
 TOOL_VALUES: Mapping[str, type[Any]] = {
     "cell_output": base.CellOutput,
+    "process_run": ProcessRun,
     "delta_rejection": base.DeltaRejection,
     "call_interrupted": base.CallInterrupted,
     "question_outcome": QuestionOutcome,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.kit.renderings import render, trace_request
 from tests.providers.helpers import (
@@ -160,7 +160,7 @@ async def test_line_about_the_shared_beginning_agrees_with_the_notice(
         for last in ("Old end. " * 600, "New end. " * 600)
     )
     with LoopbackServer([Reply(text="Hi.")] * 2) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         await collect(provider, one)
         loss = (await collect(provider, other))[0]
         sent = [

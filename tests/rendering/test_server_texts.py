@@ -10,14 +10,13 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.mcp.elicitations import make_question
-from jp_nb.mcp.results import read_result
 from jp_nb.rendering.transcript import Transcript
 from tests.kit.questions import answered as kit_answered
 from tests.kit.questions import form_end, new_prompt
 from tests.kit.records import record_value
 from tests.kit.renderings import render
 from tests.kit.screens import display_event
-from tests.kit.servers import server_value
+from tests.kit.servers import read_server_result, server_value
 from tests.rendering.markdown_readers import dangers, renderings
 
 question_outcome = partial(record_value, "question_outcome")
@@ -88,7 +87,7 @@ def test_result_is_text() -> None:
         {"type": "resource_link", "uri": "javascript:alert(1)", "name": HOSTILE},
         {"type": "resource", "resource": {"uri": HOSTILE, "text": HOSTILE}},
     )
-    outcome = read_result(server_value("server_result", blocks)).outcome
+    outcome, _ = read_server_result(*blocks)
     assert isinstance(outcome, jp.Success)
     begins = display_event("tool_begins", "c", "books__find", {"query": HOSTILE})
     ends = display_event(

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.toolkit.processes import ProcessRun
 from tests.kit.records import record_value
 from tests.kit.renderings import render
+from tests.kit.tools import tool_value
 from tests.support.images import figure
 
 
@@ -46,9 +46,9 @@ def test_failed_call_can_be_debugged() -> None:
 
 def test_end_of_each_process_is_shown() -> None:
     runs = (
-        ProcessRun("{}", "text", "", 0, formats=True),
-        ProcessRun("{}", "", "", 3),
-        ProcessRun("{}", "out\n", "err\n", -9),
+        tool_value("process_run", "{}", "text", "", 0, formats=True),
+        tool_value("process_run", "{}", "", "", 3),
+        tool_value("process_run", "{}", "out\n", "err\n", -9),
     )
     lines = report_text(processes=runs).split("\n")
     heads = [line for line in lines if not line.startswith("    ")][:-1]
