@@ -66,7 +66,7 @@ class Fetch:
 
     @property
     def asked(self) -> list[Any]:
-        return self.bench.person.asked
+        return list(self.bench.person.asked)
 
     @property
     def responses(self) -> list[Any]:

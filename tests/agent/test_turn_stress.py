@@ -27,25 +27,14 @@ import psutil
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.inquiry import InquiryError
-from jp_nb.agent.tool_set import offer_tools
-from jp_nb.agent.turn import TurnLoop
-from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.agent.turn_state import TurnContext, UsageCounter
-from jp_nb.config.tree.model_settings import Request as RequestConfig
-from jp_nb.record.context import build_context
-from jp_nb.record.document import Document
-from jp_nb.session.answers import SessionAnswers
-from jp_nb.toolkit.base import CallInterrupted
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
 from tests.kit.kinds import is_kind, kind_of, select_kind
 from tests.kit.models import EventProvider, request_value
-from tests.kit.questions import answered, failure, form_end, not_answered
+from tests.kit.questions import answered, failure, form_end, not_answered, prompt_end
 from tests.kit.questions import unavailable as kit_unavailable
-from tests.kit.records import new_event
-from tests.kit.tools import configured, new_tool, tool_sources
-from tests.support.entries import FakeClock, new_stream
+from tests.kit.tools import new_tool, tool_value
+from tests.kit.turn_bench import TurnBench
+from tests.support.entries import new_stream
 from tests.support.fakes import forever
 
 pytestmark = [
@@ -280,7 +269,7 @@ class OtherModel(MockInquiryBackend):
         await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.003]))
         match self._random.random():
             case luck if luck < 0.15:
-                raise InquiryError("no structured data")
+                raise prompt_end("inquiry_error", "no structured data")
             case luck if luck < 0.2:
                 raise RuntimeError("a fault")
             case luck if luck < 0.22:
@@ -417,7 +406,7 @@ class Cell:
                 await self._running
                 return function()
             except SystemExit as exc:
-                raise CallInterrupted from exc
+                raise tool_value("call_interrupted") from exc
             finally:
                 self._running = None
 
@@ -425,7 +414,7 @@ class Cell:
         """Send an interrupt to the cell's thread."""
         self._free.clear()
         if self._running is not None and not self._running.done():
-            cut = CallInterrupted()
+            cut = tool_value("call_interrupted")
             cut.__cause__ = KeyboardInterrupt()
             self._running.set_exception(cut)
 
@@ -463,11 +452,11 @@ class Stress:
         self.person, self.cell = Person(seed), Cell(seed)
         self.clock = Times(seed)
         self.stream = new_stream()
-        self.thread = request_value("request_context")
+        self.context = request_value("request_context")
         self.shown: list[Any] = []
         self.statuses: list[str] = []
         self.interrupts = self._turn_shown = 0
-        self._context: Any = {"root": str(folder), "conversation_id": "jp-c1"}
+        self._shared: Any = {"root": str(folder), "conversation_id": "jp-c1"}
         self._tools = tools()
 
     async def run(self, cycles: int) -> None:
@@ -477,23 +466,23 @@ class Stress:
     async def _turn(self) -> None:
         self.person.away = "headless" if self.random.random() < 0.1 else None
         settings = self._settings()
-        context = TurnContext(
-            record=TurnRecord(self.stream, self.thread),
-            prompter=self.person,
-            cell=self.cell,
-            display=self.shown.append,
-            prepared=SessionAnswers(),
-            tokens=UsageCounter(self.shown.append),
-            shared=self._context,
-            sleep=lambda seconds: asyncio.sleep(0),
-            clock=self.clock,
+        bench = TurnBench(
+            [],
+            tools=self._tools.values(),
+            person=self.person,
+            config=config(settings),
+            stream=self.stream,
+            shown=self.shown,
+            inquiry=None if self.random.random() < 0.1 else self.other,
         )
-        loop = TurnLoop(context, resolve=lambda: self._resolve(settings))
+        bench.provider = self.model
+        bench.use(cell=self.cell, clock=self.clock, shared=self._shared)
+        bench.loop.turn.record.context = self.context  # it grows from turn to turn
         self.cell.release()
         self._turn_shown = len(self.shown)
-        turn = asyncio.ensure_future(loop.run(new_event("chat_request", content="Go.")))
+        turn = asyncio.ensure_future(bench.run())
         before = len(self.stream)
-        disturber = asyncio.create_task(self._disturb(loop, turn))
+        disturber = asyncio.create_task(self._disturb(bench, turn))
         try:
             async with asyncio.timeout(60):
                 end = await asyncio.shield(turn)
@@ -512,8 +501,10 @@ class Stress:
             self.statuses.append(end.status)
         disturber.cancel()
         await asyncio.wait([disturber])
-        if loop.is_unanswered:
-            self.thread = build_context(self.stream, ["test"])
+        self.context = (
+            bench.rebuild_context(["test"]) if bench.loop.is_unanswered else bench.context
+        )
+        self.bench = bench
         assert not self.stream.repair(), self.stream.raw[before:]
 
     def _settings(self) -> dict[str, Any]:
@@ -523,21 +514,7 @@ class Stress:
         actions = ["continue", "continue", "restart", "respond", "stop"]
         return {"tool_call": {"action": self.random.choice(actions)}}
 
-    async def _resolve(self, settings: Mapping[str, Any]) -> Resolved:
-        app = configured(config(settings), self._tools.values())
-        return Resolved(
-            provider=self.model,
-            provider_name="test",
-            model="m",
-            system=(),
-            tools=await offer_tools(app, tool_sources({"python": self._tools})),
-            tool_choice="auto",
-            parameters=request_value("parameters"),
-            request=RequestConfig(),
-            inquiry=None if self.random.random() < 0.1 else self.other,
-        )
-
-    async def _disturb(self, loop: TurnLoop, turn: asyncio.Future[Any]) -> None:
+    async def _disturb(self, bench: TurnBench, turn: asyncio.Future[Any]) -> None:
         """Interrupt a few times, then only waits that would never end."""
         rest = self.random.randrange(8)
         while not turn.done():
@@ -545,7 +522,7 @@ class Stress:
             if self._is_stuck() or (rest > 0 and self.random.random() < 0.2):
                 for _ in range(self.random.choice([1, 1, 1, 1, 1, 1, 2, 3])):
                     rest -= 1
-                    self._interrupt(loop)
+                    self._interrupt(bench)
                     for _ in range(self.random.randrange(4)):
                         await asyncio.sleep(0)
 
@@ -556,13 +533,13 @@ class Stress:
                 hanging[kind_of(event)] += 1
         return STUCK.count > 0 or hanging["tool_begins"] > hanging["tool_ends"]
 
-    def _interrupt(self, loop: TurnLoop) -> None:
+    def _interrupt(self, bench: TurnBench) -> None:
         self.interrupts += 1
         self.cell.interrupt()
         if self.random.random() < 0.5:
-            loop.interrupt()
+            bench.loop.interrupt()
         else:  # what was cut may be heard first
-            asyncio.get_running_loop().call_soon(loop.interrupt)
+            asyncio.get_running_loop().call_soon(bench.loop.interrupt)
 
     # --- checks
 
@@ -623,10 +600,9 @@ class Stress:
         assert count("question_ends") == inquiries
 
     def _check_record(self) -> None:
-        stored = json.dumps(Document(self.stream).to_json())
-        again = Document.load(json.loads(stored), clock=FakeClock()).conversation
-        assert not again.repair(), "the record needed repair"
-        assert build_context(again, ["test"]).items == self.thread.items, "another view of it"
+        assert not self.bench.reload().repair(), "the record needed repair"
+        rebuilt = self.bench.rebuild_context(["test"])
+        assert rebuilt.items == self.context.items, "another view of it"
 
 
 # --- leftovers ---------------------------------------------------------------------

@@ -71,7 +71,7 @@ class TurnBench:
 
     scripts: Sequence[Sequence[Any]]
     tools: Iterable[Any] = ()
-    person: FakePrompter = field(default_factory=FakePrompter)
+    person: Any = field(default_factory=FakePrompter)
     config: dict[str, Any] = field(default_factory=dict)
     executors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sources: Any | None = None
@@ -252,9 +252,12 @@ class TurnBench:
         stored = json.loads(json.dumps(self.to_json()))
         return Document.load(stored, clock=FakeClock()).conversation
 
-    def rebuild_context(self) -> Any:
-        """Return the context of the next request, built from the record alone."""
-        return build_context(self.reload(), self.projection.providers())
+    def rebuild_context(self, providers: Sequence[str] = ()) -> Any:
+        """Return the context of the next request, built from the record alone.
+
+        `providers` are those of the turns, instead of the configured ones.
+        """
+        return build_context(self.reload(), providers or self.projection.providers())
 
     @property
     def is_well_formed(self) -> bool:
