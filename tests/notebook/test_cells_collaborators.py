@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jp_nb.agent.prompts import with_sender
-from jp_nb.notebook.collaborators import Collaborators, read_user_name
-from jp_nb.notebook.page.protocol import Hello
+from tests.kit.pages import PagesInProcess
 from tests.kit.questions import answered, form_end, not_answered, unavailable
 
 MAX_SESSIONS = 64
@@ -19,28 +17,33 @@ def sent(session: Any) -> dict[str, Any]:
     return {"header": {"session": session}}
 
 
-def test_message_has_the_last_name_of_its_page() -> None:
-    people = Collaborators.of(SimpleNamespace())
-    people.add_page("a", "Ada")
-    people.add_page("b", "Bo")
-    people.add_page("", "nobody's")
-    people.add_page("a", "Ada L.")
-    assert [people.sender_of(sent(x)) for x in ("a", "b", "", "c")] == ["Ada L.", "Bo", None, None]
-    people.add_page("a", None)
-    assert people.sender_of(sent("a")) is None
-    assert people.sender_of(sent([])) is people.sender_of({}) is None
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> PagesInProcess:
+    return PagesInProcess(monkeypatch)
 
 
-def test_number_of_known_pages_is_bounded() -> None:
-    kernel = SimpleNamespace()
+def test_message_has_the_last_name_of_its_page(pages: PagesInProcess) -> None:
+    for session, user in (("a", "Ada"), ("b", "Bo"), ("", "nobody's"), ("a", "Ada L.")):
+        pages.add_user(session, user)
+    names = [pages.sender_of(sent(session)) for session in ("a", "b", "", "c")]
+    assert names == ["Ada L.", "Bo", None, None]
+
+    pages.add_user("a", None)
+    assert pages.sender_of(sent("a")) is None
+    assert pages.sender_of(sent([])) is pages.sender_of({}) is None
+
+
+def test_number_of_known_pages_is_bounded(pages: PagesInProcess) -> None:
     for number in range(MAX_SESSIONS + 1):
-        Collaborators.of(kernel).add_page(f"page {number}", "Ada")
-    assert Collaborators.of(kernel).sender_of(sent("page 0")) is None
-    assert Collaborators.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
+        pages.add_user(f"page {number}", "Ada")
+    assert pages.sender_of(sent("page 0")) is None
+    assert pages.sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
 
 
-def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subtests) -> None:
-    for said, name in [
+def test_name_is_one_short_line_without_hidden_characters(
+    pages: PagesInProcess, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[Any, str | None]] = [
         (" Ada Lovelace ", "Ada Lovelace"),
         ("بندر", "بندر"),
         ("a\nb\x1b[2J\u202ec\u200b", "a⟨U+000A⟩b⟨U+001B⟩[2J⟨U+202E⟩c⟨U+200B⟩"),
@@ -50,10 +53,11 @@ def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subte
         (" \n", None),
         (None, None),
         ({"name": "Ada"}, None),
-    ]:
+    ]
+    for said, name in rows:
         with subtests.test(said=said):
-            assert read_user_name(said) == name
-            assert Hello.read({"user": said}).user == name
+            pages.add_user("a", said)
+            assert pages.sender_of(sent("a")) == name
 
 
 ADA = answered("x", "form", by="Ada")

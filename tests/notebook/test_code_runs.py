@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.code_runs import run_code
 from tests.kit.ipython_shell import IPythonShell, ipython
 from tests.support.cells import calls
 
 __all__ = ["ipython"]
 
+NO_OUTPUT = "The code ran and showed no output."
 UNATTENDED = "-t run_python -c conversation.tools.run_python.run=unattended"
 
 
@@ -47,29 +47,27 @@ def result(ipython: IPythonShell) -> str:
 
 
 def test_prints_are_kept_as_a_terminal_shows_them(ipython: IPythonShell) -> None:
-    for code, read in {
-        "print('hi')\nx = 41": "hi\n",
-        "x = 41": "",
-        "41;": "",
-        "import sys; print('a'); print('b', file=sys.stderr)": "a\nb\n",
-        "print('10%\\r20%\\r', end=''); print('\\x1b[31m30%\\x1b[0m')": "30%\n",
-        "print('\\u202eback')": "⟨U+202E⟩back\n",
-        "import sys; sys.displayhook = lambda v: print('mine', v)\n1 + 1": "mine 2\n",
-    }.items():
-        hook = sys.displayhook
-        ran = run_code(ipython.shell, code)
-        sys.displayhook = hook
-        assert "".join(output.text for output in ran.outputs) == read, code
-        assert ran.error is None
+    rows = {
+        "print('hi')\nx = 41": "hi",
+        "x = 41": NO_OUTPUT,
+        "41;": NO_OUTPUT,
+        "import sys; print('a'); print('b', file=sys.stderr)": "a\nb",
+        "print('10%\\r20%\\r', end=''); print('\\x1b[31m30%\\x1b[0m')": "30%",
+        "print('\\u202eback')": "⟨U+202E⟩back",
+        "import sys; sys.displayhook = lambda v: print('mine', v)\n1 + 1": "mine 2",
+    }
+    hook = sys.displayhook
+    ask_for(ipython, *rows)
+    sys.displayhook = hook
+    for (code, read), (content, is_error) in zip(rows.items(), results(ipython), strict=True):
+        assert (content, is_error) == (read, False), code
 
 
 def test_assignment_shows_its_value_if_configured(ipython: IPythonShell) -> None:
-    shown = ipython.shell.display_pub.outputs
     for how, count in (("last_expr", 0), ("last_expr_or_assign", 1)):
-        shown.clear()
         ipython.shell.ast_node_interactivity = how
-        run_code(ipython.shell, "x = 40 + 2")
-        assert len(shown) == count
+        shown = ask_for(ipython, "x = 40 + 2").shown
+        assert shown.count("42") == count
 
 
 def test_error_names_the_lines_of_the_code_and_no_file_of_the_machine(
