@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.providers import create_provider
 from tests.kit.kinds import is_kind
 from tests.kit.models import model_event
+from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     WEATHER,
     answer,
@@ -104,7 +104,7 @@ def _wait_for(port: int) -> None:
 async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "mock")
     monkeypatch.setenv("OPENAI_API_KEY", "mock")
-    provider = create_provider(name, {"base_url": aimock})
+    provider = new_provider(name, {"base_url": aimock})
     seen = await collect(provider, ask(user("greet"), system=("Be kind.",)))
     await provider.aclose()
     assert text_of(seen) == "Grüß dich — 🌦!"
@@ -113,7 +113,7 @@ async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_tool_loop(aimock: str, name: str) -> None:
-    provider = create_provider(name, {"base_url": aimock})
+    provider = new_provider(name, {"base_url": aimock})
     request = ask(user("weather"), tools=(WEATHER,), provider=name)
     seen = await collect(provider, request)
     calls = [event for event in seen if is_kind(event, "call_start")]
@@ -131,7 +131,7 @@ async def test_tool_loop(aimock: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_rate_limit(aimock: str, name: str) -> None:
-    provider = create_provider(name, {"base_url": aimock})
+    provider = new_provider(name, {"base_url": aimock})
     _, error = await collect_failure(provider, ask(user("busy")))
     await provider.aclose()
     assert (error.kind, error.status) == ("rate_limit", 429)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.providers import create_provider
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, user
 from tests.support.loopback import LoopbackServer, Received, Reply
 
@@ -68,7 +68,7 @@ async def test_diagnostics_are_logged_and_end_when_the_server_rejects_them(
         return Reply(raw=tuple(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events))
 
     with LoopbackServer(reply) as server:
-        provider = create_provider(name, {"base_url": server.url, **settings})
+        provider = new_provider(name, {"base_url": server.url, **settings})
         request = ask()
         other = ask(user("inquiry"))
         with caplog.at_level("DEBUG", logger):
@@ -98,7 +98,7 @@ async def test_comparison_keeps_the_cache_options_of_the_user(
     options: dict[str, JsonValue] = {"prompt_cache_options": {"ttl": "12h"}}
     request = ask(parameters=request_value("parameters", other=options), provider="openai")
     with LoopbackServer(["A.", "B."]) as server:
-        provider = create_provider("openai", {"base_url": server.url, "dialect": "responses"})
+        provider = new_provider("openai", {"base_url": server.url, "dialect": "responses"})
         for _ in range(2):
             await collect(provider, request)
         await provider.aclose()

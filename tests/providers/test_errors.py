@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.providers.errors import (
-    classify_response,
-    classify_stream_error,
-    parse_duration,
-    parse_error_message,
-    parse_retry_after,
-)
+from tests.kit.providers import classify_error
+from tests.kit.streams import StreamReader
 
 NOW = 1_700_000_000.0
 BODY = '{"error": {"message": "no"}}'
@@ -35,7 +30,14 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
 
 
 def answered(status: int, headers: dict[str, str], body: str = BODY) -> jp.ProviderError:
-    return classify_response(status, headers, body, provider="p", now=NOW)
+    return classify_error(status, headers, body, now=NOW)
+
+
+def error_in_stream(error: Any) -> jp.ProviderError:
+    """Return the error of a stream in which the server reports `error`."""
+    with pytest.raises(jp.ProviderError) as caught:
+        StreamReader("anthropic").feed({"type": "error", "error": error})
+    return caught.value
 
 
 def test_status_decides_whether_a_request_is_tried_again(subtests: pytest.Subtests) -> None:
@@ -120,7 +122,7 @@ def test_wait_is_read_from_the_body(subtests: pytest.Subtests) -> None:
         (json.dumps({"error": {"message": "wait " * 10_000}}), None),  # in linear time
     ]:
         with subtests.test(text=text[:50]):
-            assert parse_retry_after({}, text, now=NOW) == wait
+            assert answered(429, {}, text).retry_after == wait
 
 
 def test_absurd_wait_is_ignored_or_bounded(subtests: pytest.Subtests) -> None:
@@ -130,11 +132,13 @@ def test_absurd_wait_is_ignored_or_bounded(subtests: pytest.Subtests) -> None:
         *("Fri, 99 Foo 99999 99:99:99 GMT", "Thu, 01 Jan 1970 00:00:00 -9999"),
     ]:
         with subtests.test(value=value):
-            for name in ("after", "after-ms"):
-                wait = parse_retry_after({f"retry-{name}": value}, now=1e9)
-                assert wait is None or 0 < wait <= 30 * 86400
-            for name in ("reset", "reset-tokens"):
-                wait = parse_retry_after({f"x-ratelimit-{name}": value}, now=1e9)
+            for name in (
+                "retry-after",
+                "retry-after-ms",
+                "x-ratelimit-reset",
+                "x-ratelimit-reset-tokens",
+            ):
+                wait = classify_error(429, {name: value}, BODY, now=1e9).retry_after
                 assert wait is None or 0 < wait <= 30 * 86400
 
 
@@ -162,7 +166,7 @@ def test_context_overflow_is_recognized_by_its_message(subtests: pytest.Subtests
         with subtests.test(text=text):
             error = answered(400, {}, text)
             assert (error.kind, error.retryable) == ("too_long", False)
-            assert classify_stream_error({"message": text}, provider="p").kind == "too_long"
+            assert error_in_stream({"message": text}).kind == "too_long"
 
 
 def test_proxy_without_its_server_is_tried_again() -> None:
@@ -184,7 +188,6 @@ def test_message_of_an_error_body(subtests: pytest.Subtests) -> None:
         ("3", None),
     ]:
         with subtests.test(body=body):
-            assert parse_error_message(body) == message
             assert (message or "HTTP 418") in str(answered(418, {}, body))
 
 
@@ -206,7 +209,7 @@ def test_error_inside_a_stream_is_classified(subtests: pytest.Subtests) -> None:
     ]
     for error, kind in rows:
         with subtests.test(error=str(error)[:50]):
-            found = classify_stream_error(error, provider="p")
+            found = error_in_stream(error)
             assert found.kind == kind
             assert len(str(found)) < 2500
 
@@ -237,4 +240,5 @@ def test_durations(subtests: pytest.Subtests) -> None:
     ]
     for text, seconds in rows:
         with subtests.test(text=text):
-            assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))
+            wait = answered(429, {"x-ratelimit-reset-tokens": text}).retry_after
+            assert wait == (None if seconds is None else pytest.approx(seconds))

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.response import ResponseBuilder
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import make_storable
-from jp_nb.providers import create_provider
-from jp_nb.providers.call_rules import (
-    ANTHROPIC_CALLS,
-    CHAT_CALLS,
-    GOOGLE_CALLS,
-    MISTRAL_CALLS,
-    OPENAI_CHAT_CALLS,
-    RESPONSES_CALLS,
-    format_arguments,
-)
-from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
-from jp_nb.record.events import Entry, is_reasoning
 from jp_nb.record.stream import ConversationStream
-from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.kinds import select_kind
+from tests.kit.models import model_event, record_response, request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
-from tests.providers.helpers import DIALECTS
+from tests.providers.helpers import DIALECTS, called, list_sent_messages, make_context, result, user
 from tests.support.strict_bodies import check_body
 
 CHARACTERS = st.characters(exclude_categories=())  # with surrogates, NUL, and other controls
@@ -69,12 +57,10 @@ SAID = st.tuples(st.sampled_from(["message", "reasoning"]), TEXTS)
 TURNS = st.lists(st.tuples(TEXTS, st.lists(st.one_of(CALLS, SAID), max_size=4)), max_size=3)
 
 
-def read_response(parts: list[Any]) -> list[Entry]:
-    """Return the entries of a response with these texts and calls, as they are recorded."""
-    builder = ResponseBuilder()
-    entries = list[Entry]()
+def make_response(parts: list[Any]) -> list[Any]:
+    """Return the events of a response with these texts and calls."""
+    events: list[Any] = []
     for index, part in enumerate(parts):
-        events: list[ProviderEvent] = []
         match part:
             case ("call", id_, name, arguments, _, _):
                 events.append(model_event("call_start", index, id_, name))
@@ -82,35 +68,40 @@ def read_response(parts: list[Any]) -> list[Entry]:
             case (kind, text):
                 events.append(model_event("text", index, kind, text))
         events.append(model_event("flush", index))
-        entries += [entry for entry in map(builder.feed, events) if entry is not None]
-    is_answer = any(not is_reasoning(entry) for entry in entries)
-    return entries if is_answer else [*entries, new_event("chat_response", message="Hm.")]
+
+    is_answer = any(
+        part[0] == "call" or (part[0] == "message" and part[1].strip()) for part in parts
+    )
+    if not is_answer:
+        events.append(model_event("text", len(parts), "message", "Hm."))
+        events.append(model_event("flush", len(parts)))
+    return events
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(turns=TURNS)
 def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list[Any]) -> None:
     name, model, settings = DIALECTS[dialect]
-    provider = create_provider(name, settings)
-    assert isinstance(provider, HttpProvider)
+    provider = new_provider(name, settings)
     stream = ConversationStream.new(clock=utc_now, made="live")
     record = TurnRecord(stream, build_context(stream, [name]), name)
     earlier: list[tuple[str, bytes]] = []
 
-    def check_request() -> None:
+    def check_request() -> Any:
         nonlocal earlier
-        sent = provider.preview(request_value("model_request", model, record.context, is_turn=True))
+        request = request_value("model_request", model, record.context, is_turn=True)
+        sent = provider.preview(request)
         check_body(sent)
         if dialect != "deepseek":  # it refuses reasoning of earlier turns
             assert list(sent.parts[: len(earlier)]) == earlier
         earlier = [*sent.parts]
+        return request
 
     for text, parts in [("Begin.", []), *turns, ("End.", [])]:
         record.start_turn(new_event("chat_request", content=f"Q: {text}"))
-        check_request()
-        entries = read_response(parts)
-        record.add(*entries)
-        calls = [entry for entry in entries if is_kind(entry, "tool_call_request")]
+        request = check_request()
+        entries = record_response(request, name, make_response(parts), record=record)
+        calls = select_kind(entries, "tool_call_request")
         if not calls:
             continue
         results = [(part[4], part[5]) for part in parts if part[0] == "call"]
@@ -129,43 +120,81 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
     assert [*provider.preview(request_value("model_request", model, thread)).parts] == earlier
 
 
-RULES = {
-    "chat": CHAT_CALLS,
-    "openai chat": OPENAI_CHAT_CALLS,
-    "mistral": MISTRAL_CALLS,
-    "responses": RESPONSES_CALLS,
-    "anthropic": ANTHROPIC_CALLS,
-    "google": GOOGLE_CALLS,
+APIS: dict[str, tuple[str, dict[str, Any], int, int]] = {
+    "chat": ("llamacpp", {}, 64, 64),
+    "openai chat": ("openai", {"dialect": "chat"}, 64, 40),
+    "mistral": ("mistral", {}, 64, 9),
+    "responses": ("openai", {"dialect": "responses"}, 64, 64),
+    "anthropic": ("anthropic", {}, 128, 64),
+    "google": ("google", {"dialect": "interactions"}, 64, 128),
+    "google generate": ("google", {"dialect": "generate"}, 64, 128),
 }
+"""Provider and settings of each API, with the longest name and id of a call that it accepts."""
 
 
-@pytest.mark.parametrize("api", RULES)
+def send_calls(api: str, calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return ids and names of `calls` as a request has them."""
+    provider, settings, _, _ = APIS[api]
+    entries = [user("Go.")]
+    for id_, name in calls:
+        entries += [called(id_, name), result(id_, "done")]
+
+    context = make_context(*entries, provider=provider)
+    messages = list_sent_messages(provider, context, **settings)
+    return [*_find_calls(messages)]
+
+
+def _find_calls(value: Any) -> Iterator[tuple[str, str]]:
+    match value:
+        case {"id": id_, "function": {"name": name}}:
+            yield id_, name
+        case {"type": "function_call", "call_id": id_, "name": name}:
+            yield id_, name
+        case {"type": "function_call" | "tool_use", "id": id_, "name": name}:
+            yield id_, name
+        case {"functionCall": {"id": id_, "name": name}}:
+            yield id_, name
+        case dict():
+            for item in value.values():
+                yield from _find_calls(item)
+        case list():
+            for item in value:
+                yield from _find_calls(item)
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_accepted_names_and_ids_are_sent_unchanged(api: str) -> None:
-    rules: Any = RULES[api]
-    longest = "a" * rules.max_name_chars
-    assert [rules.format_name(name) for name in ("weather", "a-b_C9", longest)] == [
-        "weather", "a-b_C9", longest
-    ]  # fmt: skip
-    longest = "a" * rules.max_id_chars
-    assert rules.format_id(longest, 1) == longest
+    _, _, max_name_chars, max_id_chars = APIS[api]
+    calls = [
+        ("a" * max_id_chars, "weather"),
+        ("b" * max_id_chars, "a-b_C9"),
+        ("c" * max_id_chars, "a" * max_name_chars),
+    ]
+    assert send_calls(api, calls) == calls
 
 
-@pytest.mark.parametrize("api", RULES)
+@pytest.mark.parametrize("api", APIS)
 def test_different_refused_names_stay_different(api: str) -> None:
-    rules: Any = RULES[api]
     bad = ["a b", "a.b", "a/b", "ä", "ö", "", " ", "\0", "\ud800", "\ud801", "x" * 230, "x" * 231]
-    sent = [rules.format_name(name) for name in bad]
-    assert len({*sent}) == len(bad)
-    assert all(len(name) <= rules.max_name_chars for name in sent)
+    sent = [name for _, name in send_calls(api, [(f"c{n}", name) for n, name in enumerate(bad)])]
+    assert len(sent) == len({*sent}) == len(bad)
+    assert all(len(name) <= APIS[api][2] for name in sent)
+
+
+def send_arguments(arguments: dict[str, Any]) -> Any:
+    """Return the arguments of a call in a request."""
+    call = new_event("tool_call_request", id="c", name="f", arguments=arguments)
+    context = make_context(user("Go."), call, result("c", "done"))
+    messages = list_sent_messages("anthropic", context)
+    return messages[1]["content"][0]["input"]
 
 
 def test_arguments_that_readers_refuse_are_sent_as_text() -> None:
     deep: Any = {"a": 1}
     for _ in range(80):
         deep = {"a": deep}
-    assert format_arguments(deep) == {"json": json.dumps(deep, separators=(",", ":"))}
+    assert send_arguments(deep) == {"json": json.dumps(deep, separators=(",", ":"))}
+
     huge = 10**400
-    assert format_arguments({"n": [huge, -huge, 1, True]}) == {
-        "n": [str(huge), str(-huge), 1, True]
-    }
-    assert format_arguments({"n": float("nan"), "\ud800": "\udfff"}) == {"n": None, "�": "�"}
+    assert send_arguments({"n": [huge, -huge, 1, True]}) == {"n": [str(huge), str(-huge), 1, True]}
+    assert send_arguments({"n": float("nan"), "\ud800": "\udfff"}) == {"n": None, "�": "�"}

@@ -10,9 +10,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.errors import ProtocolError
-from jp_nb.providers import create_provider, http
+from jp_nb.providers import http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, collect_failure, list_details, text_of
 from tests.support.loopback import LoopbackServer, RawResponse, Reply
 
@@ -57,7 +58,7 @@ async def test_key_is_read_for_each_request(
     name: str, variable: str, header: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LoopbackServer(["A.", "B."]) as server:
-        provider = create_provider(name, {"base_url": server.url})
+        provider = new_provider(name, {"base_url": server.url})
         await collect(provider, ask())
         monkeypatch.setenv(variable, f" {KEY}\n")
         await collect(provider, ask())
@@ -70,7 +71,7 @@ async def test_key_is_read_for_each_request(
 async def test_missing_key_is_an_error_that_names_its_variable(
     name: str, variable: str, _header: str
 ) -> None:
-    _, error = await collect_failure(create_provider(name), ask())
+    _, error = await collect_failure(new_provider(name), ask())
     assert f"{variable} is not set" in str(error)
     assert f"providers.llm.{name}.api_key_env" in str(error)
     assert not error.retryable
@@ -81,7 +82,7 @@ async def test_malformed_key_is_refused_without_showing_it(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    _, error = await collect_failure(create_provider("anthropic"), ask())
+    _, error = await collect_failure(new_provider("anthropic"), ask())
     assert "ANTHROPIC_API_KEY" in str(error)
     assert KEY not in str(error)
 
@@ -96,7 +97,7 @@ async def test_key_is_in_no_error_of_a_broken_connection(
             with subtests.test(name=name, fault=fault):
                 with LoopbackServer([Reply(text="Hello.", cut_after=300)]) as server:
                     url = "http://127.0.0.1:1" if fault == "refused" else server.url
-                    provider = create_provider(name, {"base_url": url})
+                    provider = new_provider(name, {"base_url": url})
                     _, error = await collect_failure(provider, ask())
                     await provider.aclose()
                 shown = "".join(list_details(error)) + repr(provider) + caplog.text
@@ -107,7 +108,7 @@ async def test_refused_connection_names_address_and_setting() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        provider = create_provider("llamacpp", {"base_url": url})
+        provider = new_provider("llamacpp", {"base_url": url})
         _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert (error.kind, error.retryable) == ("refused", False)
@@ -128,7 +129,7 @@ async def test_error_status_comes_with_advice(subtests: pytest.Subtests) -> None
     for name, status, hint in rows:
         with subtests.test(name=name, status=status):
             with LoopbackServer([Reply(status=status, message="the server's words")]) as server:
-                provider = create_provider(name, {"base_url": server.url})
+                provider = new_provider(name, {"base_url": server.url})
                 _, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.status) == ("other", status)
@@ -141,7 +142,7 @@ async def test_broken_connection_is_tried_again(subtests: pytest.Subtests) -> No
     for name, cut in [("anthropic", 0), ("openai", 1), ("anthropic", 120), ("openai", 700)]:
         with subtests.test(name=name, cut=cut):
             with LoopbackServer([Reply(text=text, cut_after=cut)]) as server:
-                provider = create_provider(name, {"base_url": server.url})
+                provider = new_provider(name, {"base_url": server.url})
                 seen, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("transient", True)
@@ -151,7 +152,7 @@ async def test_broken_connection_is_tried_again(subtests: pytest.Subtests) -> No
 async def test_html_page_instead_of_a_stream_is_a_protocol_error() -> None:
     page = Reply(raw=(b"<html>Welcome</html>",), content_type="text/html; charset=utf-8")
     with LoopbackServer([page]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert isinstance(error, ProtocolError)
@@ -174,7 +175,7 @@ async def test_address_in_the_environment_replaces_the_configured_one(
 ) -> None:
     with LoopbackServer(["A."]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        provider = create_provider("openai")  # the default address needs a key
+        provider = new_provider("openai")  # the default address needs a key
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
 
@@ -185,7 +186,7 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
     for address in ["https://me:s3cret@host/v1", "me:s3cret@host", "http://s3cret@h"]:
         with subtests.test(address=address):
             monkeypatch.setenv("OPENAI_BASE_URL", address)
-            provider = create_provider("openai")
+            provider = new_provider("openai")
             with pytest.raises(
                 jp.ConfigError, match="OPENAI_BASE_URL cannot contain a user name"
             ) as caught:
@@ -197,7 +198,7 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
 async def test_loopback_server_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with LoopbackServer(["A."]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
 
@@ -245,7 +246,7 @@ async def test_context_overflow_comes_with_ways_to_send_less(subtests: pytest.Su
     ]:
         with subtests.test(name=name):
             with LoopbackServer([reply]) as server:
-                provider = create_provider(name, {"base_url": server.url})
+                provider = new_provider(name, {"base_url": server.url})
                 _, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("too_long", False)
@@ -258,7 +259,7 @@ async def test_rate_limit_names_the_limit_the_wait_and_the_settings() -> None:
     headers = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-remaining-requests": "7",
                "retry-after": "35"}  # fmt: skip
     with LoopbackServer([Reply(status=429, message="Slow down.", headers=headers)]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert "Slow down." in str(error)
@@ -271,7 +272,7 @@ async def test_connection_refused_by_another_computer_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "_LOOPBACK", frozenset())
-    provider = create_provider("llamacpp", {"base_url": "http://127.0.0.1:9"})
+    provider = new_provider("llamacpp", {"base_url": "http://127.0.0.1:9"})
     _, error = await collect_failure(provider, ask())
     await provider.aclose()
     assert (error.kind, error.retryable) == ("connect", True)
@@ -285,7 +286,7 @@ async def test_key_variable_that_the_user_named_must_be_set(
         with subtests.test(name=name):
             monkeypatch.delenv("MY_KEY", raising=False)
             with LoopbackServer(["Fine."]) as server:
-                provider = create_provider(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
+                provider = new_provider(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
                 _, error = await collect_failure(provider, ask())
                 assert server.requests == []
                 assert "the environment variable MY_KEY is not set" in str(error)
@@ -298,7 +299,7 @@ async def test_key_variable_that_the_user_named_must_be_set(
 async def test_request_on_a_connection_that_the_server_has_closed_is_sent_again_at_once() -> None:
     closed = RawResponse(())
     with LoopbackServer([closed, "A.", closed, "B.", closed, closed, "C."]) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         await collect_failure(provider, ask())
         assert len(server.requests) == 1  # not sent again: the connection was new
         assert text_of(await collect(provider, ask())) == "A."

@@ -10,9 +10,9 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.errors import ProtocolError
-from jp_nb.providers import create_provider
 from jp_nb.providers.http import Decompressor
 from tests.kit.kinds import is_kind
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, collect_failure
 from tests.support.loopback import LoopbackServer, RawResponse, Reply, reply_events
 
@@ -35,7 +35,7 @@ def respond(body: bytes, encoding: str, status: int = 200) -> RawResponse:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 async def test_chain_of_encodings_is_refused(encoding: str, status: int) -> None:
     with LoopbackServer(lambda _: respond(BOMB, encoding, status), strict=False) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         tracemalloc.start()
         try:
             _, error = await collect_failure(provider, ask())
@@ -63,7 +63,7 @@ BOMBS = {
 async def test_compressed_bomb_is_decompressed_up_to_the_bounds(encoding: str, status: int) -> None:
     reply = respond(BOMBS[encoding], encoding, status)
     with LoopbackServer(lambda _: reply, strict=False) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         tracemalloc.start()
         try:
             await collect_failure(provider, ask())
@@ -107,7 +107,7 @@ async def test_compressed_response_is_read(encoding: str) -> None:
     elif encoding == "deflate":
         body = zlib.compress(body)
     with LoopbackServer(lambda _: respond(body, encoding)) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         events = await collect(provider, ask())
         await provider.aclose()
         accepted = server.requests[0].headers["accept-encoding"]

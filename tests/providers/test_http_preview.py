@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.providers import create_provider
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.openai_chat import ChatProvider
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -70,7 +70,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def create_at(name: str, server: LoopbackServer, **settings: Any) -> Any:
-    return create_provider(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
+    return new_provider(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
 
 
 @pytest.mark.parametrize("name", ["anthropic", *PROFILES])
@@ -112,7 +112,7 @@ async def test_preview_is_the_request_byte_for_byte(
 
 async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
     with LoopbackServer(["one"] * 8) as server:
-        provider = create_provider("llamacpp", {"base_url": server.url})
+        provider = new_provider("llamacpp", {"base_url": server.url})
         live = ask(*TALK, provider="llamacpp")
         await collect(provider, live)
         for number in range(8):  # more than the cache holds
@@ -133,7 +133,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
     """Reasoning with a stale signature is sent as text, also in the preview of earlier requests."""
     stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
     with LoopbackServer([stale, "Sun."]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(*TALK)
         assert is_kind((await collect(provider, request))[-1], "retry")
         await collect(provider, request)
@@ -148,7 +148,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
 async def test_preview_does_not_disable_thinking_that_cannot_be_disabled() -> None:
     refused = Reply(status=400, message="thinking: cannot be disabled for this model")
     with LoopbackServer([refused, "Sun."]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(user("Hi"), parameters=request_value("parameters", reasoning="off"))
         await collect(provider, request)
         await collect(provider, request)
@@ -161,7 +161,7 @@ async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
         return Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}, id=f"c{received.path}"),))
 
     with LoopbackServer(reply) as server:
-        provider = create_provider("openai", {"base_url": server.url})
+        provider = new_provider("openai", {"base_url": server.url})
         request = ask(user("Go."), provider="openai", tools=(WEATHER,))
         for number in range(4):
             await collect(provider, request)
@@ -175,9 +175,7 @@ async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
 def test_preview_hides_a_key_in_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREVIEW_KEY", KEY)
     settings = {"base_url": f"http://127.0.0.1:1/{KEY}", "api_key_env": "PREVIEW_KEY"}
-    shown = create_provider("openai", settings).preview(
-        ask(user(f"My key is {KEY}."), system=(KEY,))
-    )
+    shown = new_provider("openai", settings).preview(ask(user(f"My key is {KEY}."), system=(KEY,)))
     assert KEY not in repr(shown)
     assert not shown.is_exact
     assert json.loads(shown.body)["messages"][-1]["content"] == "My key is [key]."
@@ -200,20 +198,18 @@ def test_preview_hides_secrets_in_the_address(subtests: pytest.Subtests) -> None
 
 def test_preview_names_the_variable_of_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    shown = create_provider("anthropic").preview(ask(user("Hi")))
+    shown = new_provider("anthropic").preview(ask(user("Hi")))
     assert shown.key is not None
     assert (shown.key.variable, shown.key.header, shown.key.is_set) == (
         "ANTHROPIC_API_KEY",
         "x-api-key",
         False,
     )
-    assert (
-        create_provider("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
-    )
+    assert new_provider("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
 
 
 def test_preview_of_a_script_shows_the_request() -> None:
-    shown = create_provider("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
+    shown = new_provider("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
     assert (shown.method, shown.url) == ("", "the script welcome")
     said_to_it = json.loads(shown.body)
     assert said_to_it["system"] == ["Be brief."]

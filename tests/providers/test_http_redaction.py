@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from jp_nb.providers.http import KeyRedactor
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, list_details
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
@@ -220,7 +220,7 @@ ANTHROPIC: dict[str, Callable[[str], list[bytes]]] = {
 async def collect_visible_text(name: str, response: RawResponse) -> str:
     """Return the text of a response, and of its error with local variables."""
     with LoopbackServer(lambda _: response) as server:
-        provider = create_provider(name, {"base_url": server.url})
+        provider = new_provider(name, {"base_url": server.url})
         answer = ""
         try:
             async for each in provider.stream(ask(model="m", idle_timeout=20)):

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.providers import create_provider
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, called, collect, result, text_of, user
 
 CITY: dict[str, Any] = {
@@ -46,7 +46,7 @@ async def connect(protocol: str, variable: str) -> tuple[Any, dict[str, Any]]:
     if not (address := os.environ.get(variable)):
         pytest.skip(f"set {variable} to the address of llama-server")
     name, settings = PROTOCOLS[protocol]
-    provider = create_provider(name, {"base_url": address, **settings})
+    provider = new_provider(name, {"base_url": address, **settings})
     model = (await provider.models(seconds=20)).models[0].id
     # A slow machine reads a long prompt for minutes.
     return provider, {"model": model, "provider": name, "parameters": FEW, "idle_timeout": 300.0}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from jp_nb.config.tree.model_settings import LlamaCpp
-from jp_nb.providers import create_provider, local_server
+from jp_nb.providers import local_server
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.sessions import Notebook
@@ -72,7 +73,7 @@ async def test_first_default_address_that_answers_is_used_and_remembered(
     with llama(health) as server, llama() as other:
         use(monkeypatch, closed, server.url, other.url)
         for _ in range(2):
-            provider = create_provider("llamacpp")
+            provider = new_provider("llamacpp")
             assert provider.address == f"{server.url}/v1/chat/completions"
             assert text_of(await collect(provider, ask())) == "Hello."
             await provider.aclose()
@@ -86,7 +87,7 @@ async def test_port_that_hangs_or_belongs_to_another_program_is_skipped_soon(
     with llama(Reply(status=404)) as other, llama() as server:
         use(monkeypatch, hanging, other.url, server.url)
         start = perf_counter()
-        address = create_provider("llamacpp").address
+        address = new_provider("llamacpp").address
         assert perf_counter() - start < 4 * local_server.PROBE_SECONDS
     assert address == f"{server.url}/v1/chat/completions"
 
@@ -95,7 +96,7 @@ def test_open_port_without_an_answer_is_better_than_a_closed_one_and_not_asked_e
     monkeypatch: pytest.MonkeyPatch, closed: str, hanging: str
 ) -> None:
     use(monkeypatch, closed, hanging)
-    provider = create_provider("llamacpp")
+    provider = new_provider("llamacpp")
     assert provider.address.startswith(hanging)
     start = perf_counter()
     assert all(provider.address.startswith(hanging) for _ in range(100))
@@ -105,7 +106,7 @@ def test_open_port_without_an_answer_is_better_than_a_closed_one_and_not_asked_e
 async def test_configured_address_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     with llama() as server:
         use(monkeypatch, server.url)
-        provider = create_provider("llamacpp", {"base_url": server.url})
+        provider = new_provider("llamacpp", {"base_url": server.url})
         await collect(provider, ask())
         await provider.aclose()
         assert paths(server) == ["/v1/chat/completions"]
@@ -115,7 +116,7 @@ async def test_error_without_a_server_names_each_address(
     monkeypatch: pytest.MonkeyPatch, closed: str
 ) -> None:
     use(monkeypatch, closed, "http://127.0.0.1:1")
-    provider = create_provider("llamacpp")
+    provider = new_provider("llamacpp")
     _, error = await collect_failure(provider, ask())
     assert (error.kind, error.retryable) == ("refused", False)
     assert f"runs at {closed}/v1/chat/completions or http://127.0.0.1:1." in str(error)
@@ -123,7 +124,7 @@ async def test_error_without_a_server_names_each_address(
     await provider.aclose()
     with llama() as server:  # is found at once, although the search has just failed
         use(monkeypatch, closed, server.url)
-        provider = create_provider("llamacpp")
+        provider = new_provider("llamacpp")
         assert text_of(await collect(provider, ask())) == "Hello."
         await provider.aclose()
 
@@ -134,7 +135,7 @@ async def test_server_that_moved_to_the_other_port_is_found_by_the_retry(
     with llama() as second:
         with llama() as first:
             use(monkeypatch, first.url, second.url)
-            provider = create_provider("llamacpp")
+            provider = new_provider("llamacpp")
             await collect(provider, ask())
         _, error = await collect_failure(provider, ask())
         assert (error.kind, error.retryable) == ("connect", True)

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 import jp_nb as jp
 from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
-from jp_nb.providers import create_provider
 from jp_nb.providers.attachment_parts import encode_content
 from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import called, result, user
 from tests.support.images import figure, pdf, png
 
@@ -105,7 +105,7 @@ TABLE = dict(read_rows())
 def test_media_are_where_the_table_says(label: str) -> None:
     name, _, dialect = label.partition(" ")
     settings = {"dialect": dialect.strip("()")} if dialect else {}
-    sent = create_provider(name, settings).preview(make_request(name))
+    sent = new_provider(name, settings).preview(make_request(name))
     expected = (
         (encode_content(png(shade=3)), "", PLAN.source),
         (encode_content(b"%PDF-1.7"), "", PAPER.source),
@@ -147,7 +147,7 @@ def test_official_types_accept_all_media(label: str) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(getattr(types, kind))
     name, _, dialect = label.partition(" ")
     settings = {"dialect": dialect.strip("()")} if dialect else {}
-    body = json.loads(create_provider(name, settings).preview(make_request(name)).body)
+    body = json.loads(new_provider(name, settings).preview(make_request(name)).body)
     messages = body.get("messages") or body["input"]
     assert len(messages) >= 3
     for message in messages:

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb import json_values
-from jp_nb.providers import create_provider
 from jp_nb.providers.attachment_parts import format_documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     WEATHER,
     answer,
@@ -62,7 +62,7 @@ def encoded(attachment: Any) -> str:
 async def collect_bodies(name: str, *requests: Any) -> list[Any]:
     """Return the bodies of `requests`, which one provider has sent."""
     with LoopbackServer(["ok"] * len(requests)) as server:
-        provider = create_provider(name, {"base_url": server.url})
+        provider = new_provider(name, {"base_url": server.url})
         for request in requests:
             await collect(provider, request)
         await provider.aclose()
@@ -255,7 +255,7 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
 
     monkeypatch.setattr(json_values, "_compact", counting)
     with LoopbackServer(["ok"] * 4) as server:
-        provider = create_provider(name, {"base_url": server.url})
+        provider = new_provider(name, {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(4):
             request = request_value("model_request", "m", context, system=("s",), attachments=ALL)

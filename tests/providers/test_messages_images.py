@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
 from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
@@ -58,7 +58,7 @@ def request(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
 
 async def sent(provider: str, asked: Any, **settings: object) -> Any:
     with LoopbackServer(["Good."]) as server:
-        made = create_provider(provider, {"base_url": server.url, "base_url_env": None, **settings})
+        made = new_provider(provider, {"base_url": server.url, "base_url_env": None, **settings})
         try:
             await collect(made, asked)
         finally:

@@ -12,7 +12,7 @@ from jp_nb.config.tree.model_settings import (
     ProviderConfig,
     Server,
 )
-from jp_nb.providers import create_provider
+from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect
 from tests.support.loopback import LoopbackServer
 
@@ -20,7 +20,7 @@ from tests.support.loopback import LoopbackServer
 def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) -> None:
     for name in AVAILABLE_PROVIDERS:
         with subtests.test(name=name):
-            provider: Any = create_provider(name)
+            provider: Any = new_provider(name)
             assert provider
 
 
@@ -34,18 +34,18 @@ def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
     assert len(classes) == len(subclasses)
     for name in PROVIDER_CLASSES.keys() - {*AVAILABLE_PROVIDERS}:
         with pytest.raises(jp.ConfigError, match=f"'{name}' is not available yet; available: ant"):
-            create_provider(name)
+            new_provider(name)
 
 
 def test_null_setting_is_the_default() -> None:
-    assert create_provider("deepseek", {"base_url": None, "api_key_env": None})
+    assert new_provider("deepseek", {"base_url": None, "api_key_env": None})
 
 
 def test_unknown_provider_is_refused_with_the_known_names() -> None:
     with pytest.raises(
         jp.ConfigError, match=r"anthropic, cerebras, deepseek, .*, scripted"
     ) as caught:
-        create_provider("antropic")
+        new_provider("antropic")
     assert caught.value.path == "assistant.model.id.provider"
 
 
@@ -63,17 +63,15 @@ def test_wrong_setting_is_refused_with_its_path(subtests: pytest.Subtests) -> No
     for settings, path in rows:
         with subtests.test(settings=settings, path=path):
             with pytest.raises(jp.ConfigError) as caught:
-                create_provider("openai", settings)
+                new_provider("openai", settings)
             assert caught.value.path == f"providers.llm.openai.{path}"
 
 
 async def test_settings_become_headers() -> None:
     with LoopbackServer(["A.", "B."]) as server:
-        betas = create_provider(
-            "anthropic", {"base_url": server.url, "beta_headers": ["a-1", "b-2"]}
-        )
+        betas = new_provider("anthropic", {"base_url": server.url, "beta_headers": ["a-1", "b-2"]})
         await collect(betas, ask())
-        router = create_provider(
+        router = new_provider(
             "openrouter", {"base_url": server.url, "app_name": None, "app_referrer": "https://x.y"}
         )
         await collect(router, ask())

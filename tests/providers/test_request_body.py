@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.providers import create_provider
 from jp_nb.providers.request_body import RequestBody, encode_json
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.kit.tools import new_tool
 from tests.providers.helpers import DIALECTS, answer, ask, called, result, user
 
@@ -50,7 +50,7 @@ def search(
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_request_is_json_whatever_a_tool_or_a_record_holds(dialect: str) -> None:
     name, model, settings = DIALECTS[dialect]
-    provider = create_provider(name, settings)
+    provider = new_provider(name, settings)
     tool = new_tool(search)
     definition = request_value("tool_definition", "search", "Search.", tool.schema)
     history = (

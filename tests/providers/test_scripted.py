@@ -1,22 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import subprocess
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
-from jp_nb.providers.script_files import Script
-from jp_nb.providers.scripted import ScriptedProvider, count_used_replies
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, list_kinds
 from tests.kit.models import model_event, request_value
+from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
     answer,
@@ -55,10 +54,31 @@ usage = { input_tokens = 3 }
 """
 
 
-def provider_of(replies: Sequence[Mapping[str, object] | str]) -> ScriptedProvider:
-    """Return a provider with `replies`. A string is a reply with that text."""
-    given = [{"text": reply} if isinstance(reply, str) else reply for reply in replies]
-    return ScriptedProvider(Script.model_validate({"replies": given}))
+ProviderOf = Callable[[str | Sequence[Mapping[str, Any] | str]], Any]
+
+
+@pytest.fixture
+def provider_of(tmp_path: Path) -> ProviderOf:
+    """A function that returns the provider of a script, in TOML or as its replies."""
+
+    def make(script: str | Sequence[Mapping[str, Any] | str]) -> Any:
+        if not isinstance(script, str):
+            replies = [{"text": reply} if isinstance(reply, str) else reply for reply in script]
+            script = f"replies = {to_toml(replies)}"
+        (tmp_path / "test-model.toml").write_text(script, encoding="utf-8")
+        return new_provider("scripted", {"folders": [str(tmp_path)]})
+
+    return make
+
+
+def to_toml(value: Any) -> str:
+    """Return `value` in TOML, in one line."""
+    if isinstance(value, Mapping):
+        items = [f"{key} = {to_toml(item)}" for key, item in value.items()]
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(to_toml, value))}]"
+    return json.dumps(value)
 
 
 def add(context: Any, events: list[Any]) -> None:
@@ -75,11 +95,11 @@ def add(context: Any, events: list[Any]) -> None:
         context.add(entry, "scripted")
 
 
-async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
+async def test_replies_come_in_order_and_are_the_same_every_time(provider_of: ProviderOf) -> None:
     for _ in range(2):
-        provider = ScriptedProvider(Script.parse(TOML, name="w"))
+        provider = provider_of(TOML)
         first = await collect(provider, ask())
-        mark = {POSITION_KEY: "w:1"}
+        mark = {POSITION_KEY: "test-model:1"}
         assert first == [
             model_event("text", 0, "message", "Let "),
             model_event("text", 0, "message", "me l"),
@@ -101,7 +121,7 @@ async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
         assert third[-2:] == [model_event("usage", input_tokens=3), model_event("finished")]
 
 
-async def test_failed_expectation_shows_text_and_request() -> None:
+async def test_failed_expectation_shows_text_and_request(provider_of: ProviderOf) -> None:
     provider = provider_of([{"expect": "sunny", "text": "x"}])
     _, error = await collect_failure(
         provider, ask(user("a"), called("c1"), result("c1", "It rains."))
@@ -111,7 +131,7 @@ async def test_failed_expectation_shows_text_and_request() -> None:
     assert not error.retryable
 
 
-async def test_expectations_are_searched_in_system_text_and_thread() -> None:
+async def test_expectations_are_searched_in_system_text_and_thread(provider_of: ProviderOf) -> None:
     reply = {"expect": ["Be brief", "first question", '"city": "Delft"', "Hm."], "text": "ok"}
     provider = provider_of([reply])
     request = ask(
@@ -121,7 +141,9 @@ async def test_expectations_are_searched_in_system_text_and_thread() -> None:
     assert text_of(await collect(provider, request)) == "ok"
 
 
-async def test_expectations_are_searched_in_attachments_but_not_in_binaries() -> None:
+async def test_expectations_are_searched_in_attachments_but_not_in_binaries(
+    provider_of: ProviderOf,
+) -> None:
     attachments = (
         request_value("attachment", "notes.md", "text/plain", "Bring an umbrella."),
         request_value("attachment", "pic.png", "image/png", b"PNG bytes"),
@@ -133,7 +155,7 @@ async def test_expectations_are_searched_in_attachments_but_not_in_binaries() ->
     assert "expects 'PNG bytes' in the request" in str(error)
 
 
-async def test_script_without_further_reply_is_an_error() -> None:
+async def test_script_without_further_reply_is_an_error(provider_of: ProviderOf) -> None:
     provider = provider_of(["only"])
     await collect(provider, ask())
     _, error = await collect_failure(provider, ask(user("And now?")))
@@ -141,17 +163,16 @@ async def test_script_without_further_reply_is_an_error() -> None:
     assert "And now?" in str(error)
 
 
-async def test_conversation_continues_in_another_kernel() -> None:
-    script = Script.parse(
+async def test_conversation_continues_in_another_kernel(provider_of: ProviderOf) -> None:
+    script = (
         '[[replies]]\ntext="one"\n[[replies]]\nerror={status=529}\n[[replies]]\ntext="two"\n'
         '[[replies]]\ntool_calls=[{name="f"}]\n[[replies]]\ntext="five"'
     )
     context = make_context(user("a"), provider="scripted")
     said_so_far = []
     for _ in range(4):
-        provider = ScriptedProvider(script)  # as if the kernel had just started
-        request = ask()
-        request = type(request)(model="m", context=context)
+        provider = provider_of(script)  # as if the kernel had just started
+        request = request_value("model_request", "test-model", context)
         try:
             events = await collect(provider, request)
         except jp.ProviderError:
@@ -162,33 +183,36 @@ async def test_conversation_continues_in_another_kernel() -> None:
     assert ["".join(pieces) for pieces in said_so_far] == ["one", "two", "", "five"]
 
 
-def test_position_in_a_thread() -> None:
-    def marked(mark: str) -> Any:
-        return answer("x", **{POSITION_KEY: mark})
-
+async def test_position_in_a_thread(provider_of: ProviderOf) -> None:
     context = make_context(user("a"), provider="scripted")
-    assert count_used_replies(context, "s") == 0
+    replies = [str(number) for number in range(10)]
+
+    async def count_used_replies() -> int:
+        provider = provider_of(replies)  # as if the kernel had just started
+        request = request_value("model_request", "test-model", context)
+        return int(text_of(await collect(provider, request)))
+
+    assert await count_used_replies() == 0
     context.add(answer("interrupted"), "scripted")
-    assert count_used_replies(context, "s") == 1
+    assert await count_used_replies() == 1
     context.add(user("b"), "scripted")
     context.add(answer("by another provider"), "anthropic")
-    assert count_used_replies(context, "s") == 1
+    assert await count_used_replies() == 1
     context.add(user("c"), "scripted")
-    context.add(marked("s:5"), "scripted")
+    context.add(answer("x", **{POSITION_KEY: "test-model:5"}), "scripted")
     context.add(user("d"), "scripted")
-    context.add(marked("other:9"), "scripted")
-    assert count_used_replies(context, "s") == 5
-    assert count_used_replies(context, "other") == 9
+    context.add(answer("x", **{POSITION_KEY: "other:9"}), "scripted")
+    assert await count_used_replies() == 5
 
 
-async def test_conversations_have_positions_of_their_own() -> None:
+async def test_conversations_have_positions_of_their_own(provider_of: ProviderOf) -> None:
     provider = provider_of(["one", "two"])
     for conversation in ("a", "b"):
         request = ask(conversation_id=conversation)
         assert text_of(await collect(provider, request)) == "one"
 
 
-async def test_errors_are_classified_as_those_of_a_server() -> None:
+async def test_errors_are_classified_as_those_of_a_server(provider_of: ProviderOf) -> None:
     provider = provider_of(
         [
             {"error": {"status": 529, "retry_after": 1}},
@@ -207,13 +231,15 @@ async def test_errors_are_classified_as_those_of_a_server() -> None:
     assert text_of(await collect(provider, ask())) == "Whole."
 
 
-async def test_text_comes_word_by_word_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_text_comes_word_by_word_with_pauses(
+    provider_of: ProviderOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("jp_nb.providers.scripted.asyncio.sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     text = "  Every word,\n  in turn. "
     provider = provider_of([{"text": text, "chunk_ms": 10}])
     seen = await collect(provider, ask())
@@ -237,7 +263,7 @@ def test_malformed_script_is_refused_with_file_and_place(
         with subtests.test(toml=toml, message=message):
             file = tmp_path / "broken.toml"
             file.write_text(toml)
-            provider = create_provider("scripted", {"folders": [str(tmp_path)]})
+            provider = new_provider("scripted", {"folders": [str(tmp_path)]})
             with pytest.raises(jp.ConfigError, match=message) as caught:
                 provider.check_ready("broken", "Hello!")
             assert str(file) in str(caught.value)
@@ -246,7 +272,7 @@ def test_malformed_script_is_refused_with_file_and_place(
 async def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     beside = tmp_path / "notebooks"
     (beside / "scripts").mkdir(parents=True)
-    provider = create_provider("scripted", {"folders": [str(beside)]})
+    provider = new_provider("scripted", {"folders": [str(beside)]})
 
     async def reply(conversation: str) -> str:
         request = ask(
@@ -265,7 +291,7 @@ async def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
 
 
 def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
-    provider = create_provider("scripted")
+    provider = new_provider("scripted")
     for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
         with subtests.test(name=name), pytest.raises(jp.ConfigError, match="not a script name"):
             provider.check_ready(name, "Hello!")
@@ -274,10 +300,10 @@ def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
 async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[replies]]\ntext = "old"\n[inquiries]\n"a.b" = "c"')
-    provider = create_provider("scripted", {"folders": [str(tmp_path)]})
-    assert isinstance(provider, ScriptedProvider)
+    provider = new_provider("scripted", {"folders": [str(tmp_path)]})
     assert text_of(await collect(provider, ask(model="mine"))) == "old"
-    assert provider.script("mine").inquiries == {"a.b": "c"}
+    asked = make_question_request("a.b", model="mine")
+    assert json.loads(text_of(await collect(provider, asked), "structured"))["answer"] == "c"
     file.write_text('[[replies]]\ntext = "old"\n[[replies]]\ntext = "new"')
     assert text_of(await collect(provider, ask(model="mine"))) == "new"
 
@@ -285,7 +311,7 @@ async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path:
 async def test_script_that_breaks_between_two_requests_is_named_in_the_error(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
-    provider = create_provider("scripted", {"folders": [str(tmp_path)]})
+    provider = new_provider("scripted", {"folders": [str(tmp_path)]})
     file = tmp_path / "mine.toml"
 
     for content, message in ((b"[[replies", "not TOML"), (b"\xff", "utf-8"), (None, "not found")):
@@ -299,7 +325,7 @@ async def test_script_that_breaks_between_two_requests_is_named_in_the_error(
             assert "mine.toml" in str(caught.value)
 
 
-async def test_requests_are_not_kept() -> None:
+async def test_requests_are_not_kept(provider_of: ProviderOf) -> None:
     provider = provider_of(["Hello."])
     last = user("Hi.")
     await collect(provider, ask(last))
@@ -318,7 +344,9 @@ def test_scripted_provider_does_not_import_httpx() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> None:
+async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when(
+    provider_of: ProviderOf,
+) -> None:
     for choice, text in [("red", "Red."), ("blue", "Blue."), ("no", "None.")]:
         provider = provider_of(
             [
@@ -336,40 +364,41 @@ async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> Non
 # --- questions of tools ------------------------------------------------------------------------
 
 
-def make_question_request(key: str = "rename.confirm", **properties: Any) -> Any:
+def make_question_request(key: str = "rename.confirm", model: str = "test-model") -> Any:
     """Return a request that ends with a tool's question."""
     question = new_event("chat_request", content="Sure?", metadata={INQUIRY_KEY: key})
-    schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}, **properties}}
-    return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
+    schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}}}
+    entries = (user("a"), called("c1"), result("c1", "Tool paused"), question)
+    return ask(*entries, schema=schema, model=model)
 
 
-async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
-    provider = ScriptedProvider(Script.parse(TOML))
+async def test_question_of_a_tool_is_answered_and_uses_no_reply(provider_of: ProviderOf) -> None:
+    provider = provider_of(TOML)
     await collect(provider, ask())
     for _ in range(2):
         seen = await collect(provider, make_question_request())
         assert json.loads(text_of(seen, "structured")) == {"inquiry_id": "id-1", "answer": True}
-        assert [type(event).__name__ for event in seen] == ["TextPart", "Flush", "Finished"]
+        assert list_kinds(seen) == ["text", "flush", "finished"]
     request = ask(user("a"), called("c1"), result("c1", "sunny"))
     assert text_of(await collect(provider, request)) == "It will be sunny."
 
 
-async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
-    _, error = await collect_failure(
-        ScriptedProvider(Script.parse(TOML, name="w")), make_question_request("rename.other")
-    )
-    for part in ("'w'", "'rename.other'", "'rename.confirm'"):
+async def test_unknown_question_is_an_error_that_lists_the_known_ones(
+    provider_of: ProviderOf,
+) -> None:
+    _, error = await collect_failure(provider_of(TOML), make_question_request("rename.other"))
+    for part in ("'test-model'", "'rename.other'", "'rename.confirm'"):
         assert part in str(error)
     assert not error.retryable
     _, error = await collect_failure(provider_of(["x"]), make_question_request())
     assert "have none" in str(error)
 
 
-async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
+async def test_only_a_thread_that_ends_in_the_question_asks_it(provider_of: ProviderOf) -> None:
     provider = provider_of(["One.", "Provenance."])
     context = make_question_request().context
     context.add(answer("x"), "scripted")
     assert (
-        text_of(await collect(provider, request_value("model_request", model="m", context=context)))
+        text_of(await collect(provider, request_value("model_request", "test-model", context)))
         == "Provenance."
     )

@@ -9,8 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.providers import create_provider
 from tests.kit.models import request_value
+from tests.kit.providers import new_provider
 from tests.providers.helpers import WEATHER, answer, ask, list_details, user
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.sessions import Notebook
@@ -36,7 +36,7 @@ def full_request(provider: str) -> Any:
 async def count(name: str, settings: dict[str, Any], paths: dict[str, Any]) -> tuple[int, Any]:
     """Return the count of a request, and the query that the server received."""
     with LoopbackServer(paths=paths) as server:
-        provider = create_provider(name, {"base_url": server.url, **settings})
+        provider = new_provider(name, {"base_url": server.url, **settings})
         found = await provider.count_tokens(full_request(name), seconds=5)
         await provider.aclose()
     (query,) = server.requests
@@ -93,7 +93,7 @@ async def test_google_counts_the_request_of_generate_content(dialect: str) -> No
 @pytest.mark.parametrize("name", ["openai", "ollama", "openrouter", "deepseek", "cerebras"])
 async def test_provider_without_a_query_says_so_and_sends_nothing(name: str) -> None:
     with LoopbackServer([]) as server:
-        provider = create_provider(name, {"base_url": server.url})
+        provider = new_provider(name, {"base_url": server.url})
         with pytest.raises(jp.ProviderError, match=f"{name} does not count tokens") as failed:
             await provider.count_tokens(full_request(name), seconds=5)
         await provider.aclose()
@@ -123,7 +123,7 @@ async def test_failed_count_says_why_and_shows_no_key(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     paths = {"/v1/messages/count_tokens": lambda _: ANSWERS[case][0]}
     with LoopbackServer(paths=paths) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
+        provider = new_provider("anthropic", {"base_url": server.url})
         with pytest.raises(jp.ProviderError, match=ANSWERS[case][1]) as failed:
             await provider.count_tokens(full_request("anthropic"), seconds=0.5)
         await provider.aclose()
