@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from jp_nb import json_values
 from jp_nb.config.tree.model_settings import LlamaCpp
 from jp_nb.providers import (
     create_provider,
@@ -37,6 +38,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),
     "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
     "check of complete arguments": (tool_calls, "is_json_object"),
+    "JSON encoder": (json_values, "_compact"),
     "parts of a schema": (schemas, "_MAX_NODES"),
     "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),
     "address of OpenAI": (endpoint, "_OPENAI_URL"),

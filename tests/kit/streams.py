@@ -15,6 +15,7 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
+from jp_nb.providers.http import KeyRedactor
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.parameter_names import ParameterNames
@@ -31,7 +32,7 @@ class StreamReader:
 
     An `api` is `anthropic`, `responses`, `interactions`, `generate`, `chat`, or `chat/PROVIDER` for
     a server that differs from OpenAI's. With a `schema`, the answer is structured. `tools` are the
-    definitions of the tools that the request offered.
+    definitions of the tools that the request offered. The `key` of the request is hidden.
 
     Attributes:
         events: All events so far, as `model_event` makes them.
@@ -46,6 +47,7 @@ class StreamReader:
         request: bytes = b"",
         tools: Sequence[Any] = (),
         max_response_bytes: int = 0,
+        key: str = "",
     ) -> None:
         self.events: list[Any] = []
         self.error: jp.ProviderError | None = None
@@ -53,6 +55,7 @@ class StreamReader:
             _make_decoder(api, schema, request, tools),
             provider="p",
             max_response_bytes=max_response_bytes,
+            redactor=KeyRedactor(key),
         )
 
     def feed(self, *pieces: Piece) -> list[Any]:

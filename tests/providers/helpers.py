@@ -30,6 +30,9 @@ WEATHER = request_value(
 TODAY = request_value("tool_definition", "today", "The date.", {})
 CONTINUE_PROMPT = "Continue exactly where you stopped, without repeating anything."
 NEAR = {"base_url": "http://127.0.0.1:9"}
+CHAT_PROVIDERS = (
+    "cerebras", "deepseek", "groq", "llamacpp", "mistral", "ollama", "openai", "openrouter", "xai"
+)  # fmt: skip
 DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
     "chat": ("openai", "gpt-4.1", NEAR | {"dialect": "chat"}),
@@ -41,6 +44,13 @@ DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "google generate": ("google", "gemini-3.8-flash", NEAR | {"dialect": "generate"}),
 }
 """Provider, model, and settings of each dialect. Nothing answers at their addresses."""
+
+
+def list_providers() -> list[str]:
+    """Return the names of all providers, as the error about another one lists them."""
+    with pytest.raises(jp.ConfigError) as caught:
+        new_provider("unknown")
+    return str(caught.value).partition("available: ")[2].split(", ")
 
 
 def user(text: str) -> Any:

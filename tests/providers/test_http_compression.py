@@ -9,15 +9,9 @@ import zlib
 import pytest
 
 import jp_nb as jp
-from jp_nb.errors import ProtocolError
-from jp_nb.providers.http import Decompressor
-from tests.kit.kinds import is_kind
 from tests.kit.providers import new_provider
-from tests.providers.helpers import ask, collect, collect_failure
-from tests.support.loopback import LoopbackServer, RawResponse, Reply, reply_events
-
-MAX_DECODED_BYTES = 65_536
-
+from tests.providers.helpers import ask, collect, collect_failure, text_of
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, reply_events
 
 ENCODINGS = ("gzip, gzip", "GZIP,deflate", "deflate, identity, gzip", "br", "zstd", "gzip, br")
 BOMB = gzip.compress(gzip.compress(bytes(50_000_000)))
@@ -47,7 +41,6 @@ async def test_chain_of_encodings_is_refused(encoding: str, status: int) -> None
         finally:
             tracemalloc.stop()
         await provider.aclose()
-    assert isinstance(error, ProtocolError)
     assert "Only one of gzip and deflate is accepted" in str(error)
     assert peak < 20_000_000
 
@@ -82,21 +75,25 @@ MOST_BYTES = {200: 5 * 2**24, 400: 5_000_000, 500: 5_000_000}
 """An event or a JSON text of 16 MiB is read and copied before it is refused. Errors are shorter."""
 
 
-@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 1_000_000])
+@pytest.mark.parametrize("size", [1, 65_000, 70_000, 1_000_000])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate"])
-def test_compressed_pieces_are_the_whole_body(encoding: str, size: int, step: int) -> None:
-    body = (b"abc" * (size // 3 + 1))[:size]
+async def test_compressed_pieces_are_the_whole_body(encoding: str, size: int, step: int) -> None:
+    reply = Reply(text="x" * size, delta_chars=size)
+    body = b"".join(reply_events(reply, "anthropic", {"model": "m"}, 1))
     compress = zlib.compressobj(wbits=-15 if "raw" in encoding else 15)
     sent = gzip.compress(body) if encoding == "gzip" else compress.compress(body) + compress.flush()
     if "raw" in encoding and step == 1:
         step = 2  # the first byte alone does not tell
-    decompressor = Decompressor(encoding)
-    places = range(0, len(sent), step)
-    pieces = [piece for at in places for piece in decompressor.feed(sent[at : at + step])]
-    assert b"".join(pieces) == body
-    assert all(0 < len(piece) <= MAX_DECODED_BYTES for piece in pieces)
-    assert not [*decompressor.feed(b"later" * 100)], "after the end"
+
+    head = STREAM[:-2] + b"content-encoding: %b\r\n\r\n" % encoding.split()[-1].encode()
+    pieces = [sent[at : at + step] for at in range(0, len(sent), step)]
+    after_the_end = b"later" * 100
+    with LoopbackServer(lambda _: RawResponse([head, *pieces, after_the_end])) as server:
+        provider = new_provider("anthropic", {"base_url": server.url})
+        events = await collect(provider, ask())
+        await provider.aclose()
+    assert text_of(events) == reply.text
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity", "identity, gzip"])
@@ -111,5 +108,5 @@ async def test_compressed_response_is_read(encoding: str) -> None:
         events = await collect(provider, ask())
         await provider.aclose()
         accepted = server.requests[0].headers["accept-encoding"]
-    assert "".join(event.text for event in events if is_kind(event, "text")) == "Hello."
+    assert text_of(events) == "Hello."
     assert accepted == "deflate, gzip"

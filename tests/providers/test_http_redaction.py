@@ -7,7 +7,8 @@ import json
 import logging
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -15,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.providers.http import KeyRedactor
 from tests.kit.providers import new_provider
-from tests.providers.helpers import ask, list_details
-from tests.support.loopback import STREAM, LoopbackServer, RawResponse
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import ask, collect_failure, list_details, text_of
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply
 
 PROVIDER_KEY_MARK = "[key]"
 
@@ -45,42 +46,57 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 }
 
 
-def test_every_spelling_of_a_key_is_hidden(subtests: pytest.Subtests) -> None:
-    for spelling in SPELLINGS:
-        with subtests.test(spelling=spelling):
-            text = SPELLINGS[spelling](KEY)
-            shown = KeyRedactor(KEY).hide(f"you sent {text}, it seems")
+async def refuse(text: str) -> str:
+    """Return what a user reads if the server refuses a request with `text`."""
+    with LoopbackServer([Reply(status=400, message=f"you sent {text}, it seems")]) as server:
+        provider = new_provider("openai", {"base_url": server.url})
+        _, error = await collect_failure(provider, ask())
+        await provider.aclose()
+    return str(error).partition("you sent ")[2].partition(", it seems")[0]
+
+
+async def test_every_spelling_of_a_key_is_hidden(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name, spell in SPELLINGS.items():
+        with subtests.test(spelling=name):
+            shown = await refuse(spell(KEY))
             assert PROVIDER_KEY_MARK in shown
-            assert (
-                len(shown) < len("you sent [key], it seems") + 14
-            )  # the part of the Base64 that does not encode the key
+            # A part of the Base64 does not encode the key.
+            assert len(shown) < len(PROVIDER_KEY_MARK) + 14
 
 
-def test_text_without_the_key_is_unchanged() -> None:
+@pytest.mark.parametrize("key", [KEY, "", "of"])
+async def test_text_without_the_key_is_unchanged(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
     text = "a % of 100%25 &# \\u0073k-very"
-    assert KeyRedactor(KEY).hide(text) == text
-    assert KeyRedactor("").hide(text) == text
-    assert KeyRedactor("of").hide(text) == text
+    assert await refuse(text) == text
 
 
-def test_repr_does_not_hold_the_key() -> None:
-    assert "sk-" not in repr(KeyRedactor(KEY))
+def read_pieces(parts: Iterable[str]) -> str:
+    """Return the text of an answer that comes in `parts`, from a server that knows the key."""
+    response = StreamReader("chat", key=KEY).read([*map(content, parts), END])
+    assert response.error is None
+    return text_of(response.events)
+
+
+def content(text: str) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}}]}
 
 
 @given(st.lists(st.sampled_from([KEY, KEY[:9], KEY[9:], "sk-", "s", "a b", "é"]), max_size=6),
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:
     text = "".join(parts)
-    shown = ""
+    pieces = []
     at = 0
-    number = 0
-    stream = KeyRedactor(KEY).stream()
     while at < len(text):
-        size = cuts[number % len(cuts)]
-        shown += stream.feed(text[at : at + size])
-        at = at + size
-        number = number + 1
-    shown += stream.finish()
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(text[at : at + size])
+        at += size
+
+    shown = read_pieces(pieces)
     assert KEY not in shown
     assert KEY[3:] not in shown or KEY[9:] in text.replace(KEY, "")
     if KEY not in text:
@@ -91,11 +107,8 @@ def test_at_most_three_characters_of_a_key_in_pieces_are_shown(subtests: pytest.
     for size in (*range(1, 12), 25, 40):
         with subtests.test(size=size):
             text = f"It is {KEY}, it is {KEY}."
-            stream = KeyRedactor(KEY).stream()
-            shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size))
-            assert re.fullmatch(
-                r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown + stream.finish()
-            )
+            shown = read_pieces(text[at : at + size] for at in range(0, len(text), size))
+            assert re.fullmatch(r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown)
 
 
 # --- every place where a server can put it ----------------------------------------------------

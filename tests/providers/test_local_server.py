@@ -10,22 +10,21 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.model_settings import LlamaCpp
-from jp_nb.providers import local_server
-from tests.kit.providers import new_provider
+from tests.kit.providers import new_provider, substitute
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.sessions import Notebook
 
+PROBE_SECONDS = 0.2
 READY = {"status": "ok"}
 LOADING = Reply(status=503, message="Loading model")
 
 
 @pytest.fixture(autouse=True)
 def _no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_server, "_answering", set())
-    monkeypatch.setattr(local_server, "_silent_until", {})
-    monkeypatch.setattr(local_server, "PROBE_SECONDS", 0.2)
+    substitute(monkeypatch, "addresses that have answered", set())
+    substitute(monkeypatch, "addresses that are silent", {})
+    substitute(monkeypatch, "seconds to connect to an address", PROBE_SECONDS)
 
 
 @pytest.fixture
@@ -55,15 +54,24 @@ def llama(health: Any = READY, answer: str = "Hello.") -> Iterator[LoopbackServe
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    monkeypatch.setattr(LlamaCpp, "DEFAULT_ADDRESSES", addresses)
+    substitute(monkeypatch, "addresses of llamacpp", addresses)
 
 
 def paths(server: LoopbackServer) -> list[str]:
     return [request.path for request in server.requests]
 
 
-def test_default_ports_are_the_current_and_the_earlier_one_of_llama_cpp() -> None:
-    assert LlamaCpp.DEFAULT_ADDRESSES == ("http://127.0.0.1:9931", "http://127.0.0.1:8080")
+async def test_default_ports_are_the_current_and_the_earlier_one_of_llama_cpp() -> None:
+    for port in (9931, 8080):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"a program of this computer uses port {port}")
+
+    provider = new_provider("llamacpp")
+    _, error = await collect_failure(provider, ask())
+    await provider.aclose()
+    path = "/v1/chat/completions"
+    assert f"at http://127.0.0.1:9931{path} or http://127.0.0.1:8080." in str(error)
 
 
 @pytest.mark.parametrize("health", [READY, LOADING], ids=["ready", "loading"])
@@ -88,7 +96,7 @@ async def test_port_that_hangs_or_belongs_to_another_program_is_skipped_soon(
         use(monkeypatch, hanging, other.url, server.url)
         start = perf_counter()
         address = new_provider("llamacpp").address
-        assert perf_counter() - start < 4 * local_server.PROBE_SECONDS
+        assert perf_counter() - start < 4 * PROBE_SECONDS
     assert address == f"{server.url}/v1/chat/completions"
 
 
@@ -100,7 +108,7 @@ def test_open_port_without_an_answer_is_better_than_a_closed_one_and_not_asked_e
     assert provider.address.startswith(hanging)
     start = perf_counter()
     assert all(provider.address.startswith(hanging) for _ in range(100))
-    assert perf_counter() - start < local_server.PROBE_SECONDS
+    assert perf_counter() - start < PROBE_SECONDS
 
 
 async def test_configured_address_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:

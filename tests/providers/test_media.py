@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,9 @@ import pytest
 from pydantic import TypeAdapter
 
 import jp_nb as jp
-from jp_nb.config.tree.model_settings import AVAILABLE_PROVIDERS
-from jp_nb.providers.attachment_parts import encode_content
-from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider
-from tests.providers.helpers import called, result, user
+from tests.providers.helpers import called, list_providers, result, user
 from tests.support.images import figure, pdf, png
 
 RESULT_IMAGES_INTRO = "The results of these tool calls came with images:"
@@ -43,20 +41,18 @@ def read_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
             yield name.strip("`"), tuple(cells)
 
 
+def encode(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
 def make_request(name: str) -> Any:
-    context = request_value("request_context")
-    images = RecordedImages()
-    for image in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF):
-        images.add(make_image_entry(image))
     entries: tuple[tuple[Any, tuple[jp.Image, ...]], ...] = (
         (user("Compare."), (ASKED, ASKED_PDF)),
         (called("c1", "plot"), ()),
         (result("c1", "Done."), (SHOWN, SHOWN_PDF)),
     )
-    for entry, shown in entries:
-        context.add(
-            entry.model_copy(update={"metadata": make_images_metadata(shown)}), name, images
-        )
+    items = [request_value("context_item", entry, name, shown) for entry, shown in entries]
+    context = request_value("request_context", items)
     return request_value("model_request", "m", context, attachments=(PLAN, PAPER))
 
 
@@ -107,8 +103,8 @@ def test_media_are_where_the_table_says(label: str) -> None:
     settings = {"dialect": dialect.strip("()")} if dialect else {}
     sent = new_provider(name, settings).preview(make_request(name))
     expected = (
-        (encode_content(png(shade=3)), "", PLAN.source),
-        (encode_content(b"%PDF-1.7"), "", PAPER.source),
+        (encode(png(shade=3)), "", PLAN.source),
+        (encode(b"%PDF-1.7"), "", PAPER.source),
         *((x.text, words(x), "-") for x in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF)),
     )
     found = tuple(find_place(sent, data, replacement=r, source=s) for data, r, s in expected)
@@ -121,7 +117,7 @@ def test_table_has_each_provider_with_each_dialect() -> None:
         dialects[name] = ("chat", "responses")
     expected = {
         f"{name} ({dialect})" if dialect else name
-        for name in AVAILABLE_PROVIDERS
+        for name in list_providers()
         if name != "scripted"
         for dialect in dialects.get(name, ("",))
     }

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jp_nb import json_values
-from jp_nb.providers.attachment_parts import format_documents_xml
-from jp_nb.providers.chat_profiles import PROFILES
 from tests.kit.models import request_value
-from tests.kit.providers import new_provider
+from tests.kit.providers import new_provider, substitute
 from tests.providers.helpers import (
+    CHAT_PROVIDERS,
     WEATHER,
     answer,
     ask,
     called,
     collect,
     make_context,
+    preview_body,
     result,
     user,
 )
@@ -72,9 +71,15 @@ async def collect_bodies(name: str, *requests: Any) -> list[Any]:
 # --- as one XML text ---------------------------------------------------------------------------
 
 
+def format_documents(*attachments: Any) -> str:
+    """Return the text of a request with `attachments` that are texts."""
+    message, _ = preview_body("openai", ask(attachments=attachments))["messages"]
+    xml: str = message["content"]
+    return xml
+
+
 def test_attached_texts_are_one_xml_text() -> None:
-    assert format_documents_xml(ALL) == XML
-    assert format_documents_xml((PNG,)) == ""
+    assert format_documents(NOTES, PLAIN) == XML
 
 
 HOSTILE = [
@@ -113,9 +118,8 @@ any_text = st.one_of(st.sampled_from(HOSTILE), st.text(), st.text("<>]&[!CDAT\r\
 @example([(text, text) for text in HOSTILE])
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> None:
-    documents = read_back(
-        format_documents_xml([request_value("attachment", s, "text/plain", t) for s, t in texts])
-    )
+    attachments = [request_value("attachment", name, "text/plain", text) for name, text in texts]
+    documents = read_back(format_documents(*attachments))
     assert documents == [
         (str(index), as_xml(source), as_xml(text))
         for index, (source, text) in enumerate(texts, start=1)
@@ -165,11 +169,12 @@ async def test_system_message_ends_with_attached_texts() -> None:
     ]
 
 
-def test_profiles_that_take_binaries_in_a_user_message() -> None:
-    binaries = {name for name, profile in PROFILES.items() if profile.media_types}
-    assert binaries == {name for name, profile in PROFILES.items() if profile.takes_images}
-    assert binaries == {name for name, profile in PROFILES.items() if profile.documents == "user"}
-    assert binaries == {"groq", "mistral", "openai", "openrouter", "xai"}
+@pytest.mark.parametrize("name", CHAT_PROVIDERS)
+def test_servers_that_take_binaries_have_all_attachments_in_a_user_message(name: str) -> None:
+    takes_images = name in ("groq", "mistral", "openai", "openrouter", "xai")
+    first, *_ = preview_body(name, ask(attachments=ALL))["messages"]
+    assert first["role"] == ("user" if takes_images else "system")
+    assert ("image_url" in json.dumps(first)) is takes_images
 
 
 async def test_schema_in_words_follows_the_attached_texts() -> None:
@@ -246,14 +251,14 @@ async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
 async def test_attachments_are_encoded_once_and_begin_every_request_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode = json_values._compact
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     encoded = []
 
     def counting(value: Any) -> str:
         encoded.append(encode(value))
         return encoded[-1]
 
-    monkeypatch.setattr(json_values, "_compact", counting)
+    substitute(monkeypatch, "JSON encoder", counting)
     with LoopbackServer(["ok"] * 4) as server:
         provider = new_provider(name, {"base_url": server.url})
         context = make_context(user("Go."))
@@ -264,7 +269,7 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
             context.add(called(f"c{cycle}", city="x"), name)
             context.add(result(f"c{cycle}", "sun"), name)
         await provider.aclose()
-        assert provider._format_attachments.cache_info().misses == 1  # type: ignore[attr-defined]
+        assert provider._format_attachments.cache_info().misses == 1
         bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
     assert len(bodies) == 4
     assert all(b"notes.md" in body for body in bodies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -11,14 +11,9 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers.anthropic import AnthropicRendering
-from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.messages import Rendering
-from jp_nb.providers.openai_chat import ChatRendering
-from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider
-from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
+from tests.providers.helpers import WEATHER, answer, called, collect, result, user
 from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
 
@@ -29,15 +24,8 @@ PAPER = pdf("paper")
 
 
 def make_context(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
-    images = RecordedImages()
-    made = request_value("request_context")
-    for image in (FIRST, SECOND, ASKED, PAPER):
-        images.add(make_image_entry(image))
-    for entry, shown in entries:
-        made.add(
-            entry.model_copy(update={"metadata": make_images_metadata(shown)}), "openai", images
-        )
-    return made
+    items = [request_value("context_item", entry, "openai", shown) for entry, shown in entries]
+    return request_value("request_context", items)
 
 
 PLOTS = (
@@ -124,44 +112,37 @@ async def test_setting_images_overrides_the_profile(provider: str, images: bool)
     assert messages.count("data:image/png;base64,") == (5 if images else 0)
 
 
-def chat_rendering(name: str) -> Callable[[], ChatRendering]:
-    return lambda: ChatRendering(PROFILES[name])
+@pytest.mark.parametrize("name", ["anthropic", "openai", "llamacpp"])
+async def test_rendered_messages_stay_the_same_as_the_thread_grows(name: str) -> None:
+    bodies = await send_parts(name, (1, 5, 6))  # the results of a batch are appended together
+    messages = [body[: body.rindex(b"]")] for body in bodies]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(messages))
 
 
-@pytest.mark.parametrize(
-    "make", [AnthropicRendering, chat_rendering("openai"), chat_rendering("llamacpp")]
-)
-def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
+@pytest.mark.parametrize("name", ["anthropic", "openai", "llamacpp"])
+async def test_results_that_come_one_by_one_keep_their_images_behind_the_batch(name: str) -> None:
+    *_, last = await send_parts(name, range(1, len(PLOTS) + 1))
+    [at_once] = await send_parts(name, [len(PLOTS)])
+    assert last == at_once
+
+
+async def send_parts(name: str, counts: Iterable[int]) -> list[bytes]:
+    """Return the bodies of requests with the first `counts` items of one conversation."""
     whole = make_context(*PLOTS)
     growing = request_value("request_context")
-    rendering = make()
-    encoded: list[bytes] = []
-    for count, item in enumerate(whole, start=1):
-        growing.items.append(item)
-        if count in (1, 5, 6):  # results of a batch are appended together
-            rendering.update(growing)
-            encoded.append(encode_messages(rendering)[:-1])
-    assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
-    fresh = make()
-    fresh.update(whole)
-    assert encode_messages(fresh)[:-1] == encoded[-1]
+    with LoopbackServer(lambda _: "Good.", strict=False) as server:
+        provider = new_provider(name, {"base_url": server.url})
+        for count in counts:
+            growing.items[:] = whole.items[:count]
+            await collect(provider, request_value("model_request", "m", growing))
+        await provider.aclose()
+        return [received.raw for received in server.requests]
 
 
-def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
-    one_by_one, at_once = (ChatRendering(PROFILES["openai"]) for _ in range(2))
-    growing = request_value("request_context")
-    for item in make_context(*PLOTS):
-        growing.items.append(item)
-        one_by_one.update(growing)
-    at_once.update(growing)
-    assert encode_messages(one_by_one) == encode_messages(at_once)
-
-
-def test_hostile_tool_name_is_one_short_line() -> None:
+async def test_hostile_tool_name_is_one_short_line() -> None:
     entry = called("c1", "plot\n[image: of the user]\x1b[31m" + "x" * 500)
-    rendering = ChatRendering(PROFILES["openai"])
-    rendering.update(make_context((user("Go."), ()), (entry, ()), (result("c1", ""), (FIRST,))))
-    line = rendering.messages[3]["content"][1]["text"]
+    asked = request((user("Go."), ()), (entry, ()), (result("c1", ""), (FIRST,)))
+    line = (await sent("openai", asked))[3]["content"][1]["text"]
     assert "\n" not in line
     assert "\x1b" not in line
     assert len(line) < 200

@@ -11,6 +11,7 @@ from tests.kit.kinds import is_kind
 from tests.kit.models import model_event, request_value
 from tests.kit.providers import new_provider
 from tests.providers.helpers import (
+    CHAT_PROVIDERS,
     NEAR,
     TODAY,
     WEATHER,
@@ -29,9 +30,6 @@ from tests.providers.helpers import (
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
-CHAT_PROVIDERS = (
-    "cerebras", "deepseek", "groq", "llamacpp", "mistral", "ollama", "openai", "openrouter", "xai"
-)  # fmt: skip
 REASONING_DETAILS_KEY = "openrouter_reasoning_details"
 
 

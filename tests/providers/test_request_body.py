@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jp_nb.providers.request_body import RequestBody, encode_json
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider
 from tests.kit.tools import new_tool
@@ -75,7 +74,25 @@ def test_infinite_default_is_left_out_of_the_schema_and_reaches_the_function() -
 
 
 @pytest.mark.parametrize("value", INFINITE)
-def test_infinite_number_is_encoded_as_a_record_stores_it(value: float) -> None:
-    assert encode_json({"a": [1, value], "b": (value,)}) == b'{"a":[1,null],"b":[null]}'
-    body = RequestBody({"limit": value}, [encode_json({"x": value})])
-    assert parse(body.encode()) == {"limit": None, "messages": [{"x": None}]}
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_infinite_number_is_encoded_as_a_record_stores_it(dialect: str, value: float) -> None:
+    name, model, settings = DIALECTS[dialect]
+    call = called("c1", "search", a=[1, value], b={"c": value})
+    request = ask(
+        user("Go."),
+        call,
+        result("c1", "done"),
+        provider=name,
+        model=model,
+        parameters=request_value("parameters", temperature=value),
+    )
+    body = parse(new_provider(name, settings).preview(request).body)
+
+    numbers = [body, *(body.get(key, {}) for key in ("generation_config", "generationConfig"))]
+    if dialect != "anthropic":  # this model has no temperature
+        assert [each["temperature"] for each in numbers if "temperature" in each] == [None]
+
+    arguments = {"a": [1, None], "b": {"c": None}}
+    forms = (json.dumps(arguments, separators=(",", ":")), json.dumps(arguments))
+    sent = json.dumps(body).replace("\\", "")
+    assert any(form in sent for form in forms)
