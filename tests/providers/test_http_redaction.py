@@ -89,7 +89,7 @@ def content(text: str) -> dict[str, Any]:
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:
     text = "".join(parts)
-    pieces = []
+    pieces: list[str] = []
     at = 0
     while at < len(text):
         size = cuts[len(pieces) % len(cuts)]

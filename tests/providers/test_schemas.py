@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -9,17 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.agent.inquiry import answer_schema as inquiry_schema
-from jp_nb.providers import schemas as schemas_module
-from jp_nb.providers.schemas import (
-    adapt_for_anthropic,
-    adapt_for_json_mode,
-    adapt_for_openai,
-    check_anthropic,
-    check_references,
-    pass_schema,
-)
-from tests.support.fakes import model_inquiry
+from tests.kit.kinds import select_kind
+from tests.kit.providers import new_provider, substitute
+from tests.kit.streams import StreamReader
+from tests.providers.helpers import NEAR, ask, preview_body
 
 NESTED: dict[str, Any] = {
     "type": "object",
@@ -41,6 +35,84 @@ NESTED: dict[str, Any] = {
         }
     },
 }
+
+
+UNENFORCEABLE = (
+    "additionalItems", "contains", "dependencies", "dependentRequired", "dependentSchemas",
+    "else", "if", "not", "patternProperties", "prefixItems", "propertyNames", "then",
+    "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
+"""Keywords that Anthropic does not enforce."""
+
+
+@dataclass(frozen=True)
+class SentSchema:
+    """The schema of a structured answer in a request, and how its answer is read."""
+
+    api: str
+    given: dict[str, Any]
+    schema: dict[str, Any]
+    strict: bool = True
+
+    def restore(self, text: str) -> str:
+        """Return the answer `text` of the model as the user gets it."""
+        events = StreamReader(self.api, schema=self.given).read(self._stream(text)).events
+        return "".join(event.text for event in select_kind(events, "text"))
+
+    @property
+    def wrapped(self) -> bool:
+        """True if the answer is sent as the member `value` of an object."""
+        return self.restore('{"value": null}') == "null"
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the user gets the answer as it is sent, while it is sent."""
+        piece, *_ = self._stream('{"')
+        return bool(StreamReader(self.api, schema=self.given).feed(piece))
+
+    def _stream(self, text: str) -> list[dict[str, Any]]:
+        if self.api == "responses":
+            end: dict[str, Any] = {"type": "response.completed", "response": {}}
+            return [{"type": "response.output_text.delta", "delta": text}, end]
+        if self.api == "anthropic":
+            block = {"type": "text", "text": text}
+            start = {"type": "content_block_start", "index": 0, "content_block": block}
+            return [start, {"type": "content_block_stop", "index": 0}, {"type": "message_stop"}]
+
+        choice = {"delta": {"content": text}, "finish_reason": None}
+        end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+        return [{"choices": [choice]}, end]
+
+
+def adapt_for_openai(schema: dict[str, Any]) -> SentSchema:
+    body = preview_body("openai", ask(schema=schema), dialect="responses")
+    sent = body["text"]["format"]
+    return SentSchema("responses", schema, sent["schema"], strict=sent["strict"])
+
+
+def adapt_for_anthropic(schema: dict[str, Any]) -> SentSchema:
+    body = preview_body("anthropic", ask(schema=schema))
+    return SentSchema("anthropic", schema, body["output_config"]["format"]["schema"])
+
+
+def pass_schema(schema: dict[str, Any]) -> SentSchema:
+    """Return the schema for a server that enforces each one as it is."""
+    body = preview_body("llamacpp", ask(schema=schema))
+    return SentSchema("chat/llamacpp", schema, body["response_format"]["json_schema"]["schema"])
+
+
+def adapt_for_json_mode(schema: dict[str, Any]) -> SentSchema:
+    """Return the schema for a server that gets it in words."""
+    [_, prompt] = preview_body("deepseek", ask(schema=schema))["messages"]
+    return SentSchema("chat/deepseek", schema, json.loads(prompt["content"].partition("\n")[2]))
+
+
+def check_anthropic(schema: dict[str, Any]) -> None:
+    new_provider("anthropic").check_schema(schema)
+
+
+def check_references(schema: dict[str, Any]) -> None:
+    new_provider("openai", NEAR).check_schema(schema)
 
 
 both = pytest.mark.parametrize("transform", [adapt_for_openai, adapt_for_anthropic])
@@ -95,7 +167,7 @@ def test_schema_that_cannot_be_strict_is_sent_unchanged(subtests: pytest.Subtest
         with subtests.test(schema=schema):
             sent = adapt_for_openai(schema)
             assert not sent.strict
-            assert not sent.nullable
+            assert sent.restore('{"x": null}') == '{"x": null}'
 
 
 @both
@@ -328,8 +400,9 @@ def test_answer_that_is_no_json_is_unchanged(subtests: pytest.Subtests) -> None:
         with subtests.test(text=text):
             recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
             schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
-            assert adapt_for_openai(schema).nullable
-            assert adapt_for_openai(schema).restore(text) == text
+            sent = adapt_for_openai(schema)
+            assert sent.restore('{"a": null}') == "{}"
+            assert sent.restore(text) == text
 
 
 def test_json_mode_wraps_and_restores_a_list() -> None:
@@ -358,7 +431,7 @@ def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
         *(
             (in_object({"type": "array", "items": {"type": "null", word: {}}}),
              "$.properties.x.items", f"`{word}`")
-            for word in schemas_module.UNENFORCEABLE
+            for word in UNENFORCEABLE
         ),
         ({"type": "object", "properties": {}, "if": {"type": "object"}}, "$", "`if`"),
         (in_object({"type": "array", "items": [{"type": "null"}]}), "$.properties.x", "`items`"),
@@ -463,7 +536,7 @@ def twice_with_words(below: dict[str, Any]) -> dict[str, Any]:
 def test_schema_that_grows_without_bound_when_written_out_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(schemas_module, "_MAX_NODES", 2000)
+    substitute(monkeypatch, "parts of a schema", 2000)
     schema = in_definitions(40, twice_with_words)
     sent = adapt_for_openai(schema)
     assert not sent.strict
@@ -486,7 +559,7 @@ def test_repeated_member_of_all_of_is_written_out_once() -> None:
     check_anthropic(schema)
     sent = adapt_for_openai(schema)
     assert sent.strict
-    assert list(sent.schema["properties"]) == ["name", "born"]  # type: ignore[arg-type]
+    assert list(sent.schema["properties"]) == ["name", "born"]
 
 
 # --- several types ---------------------------------------------------------------------------
@@ -683,9 +756,15 @@ def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
 
 @pytest.mark.req("R028-9")
 def test_schema_of_an_inquiry_for_both_protocols() -> None:
-    question = jp.Question.select("keep", "Keep it?", ["keep", "drop"])
-    inquiry = model_inquiry("call_17.keep.1", "call_17", "rename_files", question)
-    schema: dict[str, Any] = inquiry_schema(inquiry)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "inquiry_id": {"type": "string", "const": "tool_call.rename_files.call_17"},
+            "answer": {"type": "string", "enum": ["keep", "drop"]},
+        },
+        "required": ["inquiry_id", "answer"],
+        "additionalProperties": False,
+    }
     assert adapt_for_anthropic(schema).schema == schema
     sent = adapt_for_openai(schema)
     assert sent.strict
