@@ -12,7 +12,6 @@ from pydantic import JsonValue
 import jp_nb as jp
 from jp_nb.config.authority import (
     ALLOWANCES,
-    has_authority,
     may_untrusted_record_unset,
     strip_untrusted,
 )
@@ -134,13 +133,24 @@ def expand_paths(paths: Iterable[str], names: Iterable[str]) -> set[tuple[str, .
     }
 
 
+def is_kept(keys: Iterable[str], value: Any) -> bool:
+    """Return True if an untrusted record may set `value` at `keys`."""
+    nested = value
+    for key in reversed([*keys]):
+        nested = {key: nested}
+    kept, refused = strip_untrusted(nested, "record")
+    assert bool(kept) != bool(refused)
+    return bool(kept)
+
+
 # --- an untrusted record -----------------------------------------------------------------------
 
 
 def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
     more = ["not.a.field", "assistant.model.parameters.provider"]
     for keys in expand_paths([*AUTHORITY, *more], ["*", "x", "a.b", "enable", "style"]):
-        assert has_authority(keys), keys
+        for value in (True, 1, "x", ["x"], {"x": "y"}):
+            assert not is_kept(keys, value), (keys, value)
     locks = [path for path in BY_VALUE if path.endswith(".state")]
     for keys in expand_paths([*AUTHORITY, *locks], ["t"]):
         assert not any(
@@ -149,13 +159,16 @@ def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
 
 
 def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
-    above = ["assistant", "conversation.tools.*", "assistant.model", "assistant.instructions.title"]
-    for keys in expand_paths(
-        [*HARMLESS, *BY_VALUE, *above], ["*", "x", "run_command", "command", "cmd", "a.b"]
-    ):
-        assert not has_authority(keys), keys
     tables = ("conversation.tools", "conversation.toolsets")
-    for keys in expand_paths([path for path in HARMLESS if path not in tables], ["t"]):
+    harmless = [path for path in HARMLESS if path not in tables]
+    names = ["*", "x", "run_command", "command", "cmd", "a.b"]
+    for keys in expand_paths(harmless, names):
+        if keys[:3] != ("assistant", "model", "id"):  # half a model may be a local one
+            assert is_kept(keys, "x"), keys
+    for path, (_, allowed) in BY_VALUE.items():
+        for keys in expand_paths([path], names):
+            assert is_kept(keys, allowed), keys
+    for keys in expand_paths(harmless, ["t"]):
         assert may_untrusted_record_unset(keys), keys
 
 
