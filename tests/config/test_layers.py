@@ -169,27 +169,31 @@ def test_error_of_a_file_repeats_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "included", "name"),
+    ("own", "included", "are_weaker_read"),
     [
-        ("", "", "outer"),
-        ("inherit = false\n", "", None),
-        ("", "inherit = false\n", None),
-        ("inherit = true\n", "inherit = false\n", "outer"),
+        ("", "", True),
+        ("inherit = false\n", "", False),
+        ("", "inherit = false\n", False),
+        ("inherit = true\n", "inherit = false\n", True),
     ],
 )
 def test_file_or_its_include_cuts_off_the_weaker_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, included: str, name: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, included: str, are_weaker_read: bool
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    user = tmp_path / "home" / "jp"
+    user.mkdir(parents=True)
     near = tmp_path / "work" / ".jp"
     near.mkdir(parents=True)
     outer = tmp_path / ".jp"
     outer.mkdir()
-    (outer / "config.toml").write_text('[user]\nname = "outer"\n')
+    (user / "config.toml").write_text('[template.values]\nuser = "1"\n')
+    (outer / "config.toml").write_text('[template.values]\nouter = "1"\n')
     (near / "config.toml").write_text(f'{own}extends = ["a.toml"]\n[assistant]\nname = "near"\n')
     (near / "a.toml").write_text(included)
 
     layers = [layer.partial for layer in ConfigFiles(near.parent).layers()]
     merged = merge_settings(*layers)
-    assert value_at(merged, "user.name") == name
+    for weaker in ("user", "outer"):
+        assert (value_at(merged, f"template.values.{weaker}") == "1") is are_weaker_read
     assert value_at(merged, "assistant.name") == "near"
