@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.toolkit.base import Tool
 from tests.agent.proposers import (
     EVERYTHING,
     FULL,
@@ -34,16 +33,16 @@ from tests.support.partials import merge
 NOT_APPLIED = "Change not applied, tool re-invoked."
 
 
-class Builtin(Tool):
-    """A built-in tool that proposes a change without permission."""
-
-    async def run(self, arguments: Any, context: jp.ToolContext, cell: Any) -> jp.Outcome:
-        return jp.Success("Done it.", config=NAMED, unset=["assistant.name"])
+async def propose_without_permission(
+    arguments: Any, context: jp.ToolContext, cell: Any
+) -> jp.Outcome:
+    return jp.Success("Done it.", config=NAMED, unset=["assistant.name"])
 
 
 @pytest.mark.req("R078-33", "R078-38")
 async def test_proposal_of_a_builtin_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    builtin: Tool = Builtin()
+    builtin = new_tool("meddle")
+    builtin.run = propose_without_permission
     bench = TurnBench(
         [reply(call("meddle")), DONE],
         config=for_tool("meddle", source="builtin"),

@@ -19,10 +19,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 import jp_nb as jp
-from jp_nb.toolkit.parameters import format_documentation
-from jp_nb.toolkit.python import REGISTRY, suggest_improvements
+from jp_nb.toolkit.python import suggest_improvements
 from tests.kit.kinds import is_kind
-from tests.kit.tools import new_tool
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell
 
 Port = NewType("Port", int)
@@ -119,7 +118,7 @@ def test_method_in_a_class_body_is_refused_with_the_way_out() -> None:
 
     reason = caught.value if isinstance(caught.value, jp.UsageError) else caught.value.__cause__
     assert "the model cannot pass `this`" in str(reason)
-    assert not {"turn", "make", "fourth"} & set(REGISTRY.all())
+    assert not {"turn", "make", "fourth"} & {tool.name for tool in jp.tools()}
 
 
 def test_static_and_bound_methods_are_tools() -> None:
@@ -149,7 +148,7 @@ def test_static_and_bound_methods_are_tools() -> None:
         robot = Robot()
         bound = jp.tool(name="robot_turn")(robot.turn)
         kind = jp.tool(name="robot_kind")(Robot.kind)
-        tools = REGISTRY.all()
+        tools = {tool.name: tool for tool in jp.tools()}
         assert run(tools["robot_add"], left=2, right=3) == jp.Success("5")
         assert run(tools["robot_subtract"], left=2, right=3) == jp.Success("-1")
         assert run(bound, angle=4) == jp.Success("4")
@@ -159,9 +158,9 @@ def test_static_and_bound_methods_are_tools() -> None:
         with pytest.raises(jp.UsageError, match="the model cannot pass `self`"):
             jp.tool(Robot.turn)
     finally:
-        for name in REGISTRY.all():
-            if name.startswith("robot_"):
-                REGISTRY.remove(name)
+        for left in jp.tools():
+            if left.name.startswith("robot_"):
+                jp.remove_tool(left.name)
 
 
 def test_tool_of_a_module_can_be_an_attribute_of_a_class() -> None:
@@ -326,7 +325,8 @@ def test_schema_validation_and_documentation_of_a_type_agree(
             tool = new_tool(function)
         value = received(tool, got, value=sent)
         assert (value, type(value)) == (expected, type(expected))
-        text = format_documentation("t", None, "It.", None, tool.schema)
+        offered = offer_now(configured({}, [tool]), {"python": {tool.name: tool}})
+        text = offered.documentation[tool.name]
         assert f"`value` ({shown}" in text
         for advice in suggest_improvements(tool):
             assert "default" not in advice

@@ -22,9 +22,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 import jp_nb as jp
-from jp_nb.toolkit.docstrings import read_docstring
-from jp_nb.toolkit.function_calls import as_outcome
-from jp_nb.toolkit.python import REGISTRY
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
 from tests.kit.tools import new_tool
@@ -36,10 +33,10 @@ from tests.values.sample_values import figure
 
 @pytest.fixture(autouse=True)
 def no_tools_are_left_behind() -> Iterator[None]:
-    before = set(REGISTRY.all())
+    before = {tool.name for tool in jp.tools()}
     yield
-    for name in set(REGISTRY.all()) - before:
-        REGISTRY.remove(name)
+    for name in {tool.name for tool in jp.tools()} - before:
+        jp.remove_tool(name)
 
 
 async def run(tool: Any, **arguments: Any) -> jp.Outcome:
@@ -258,8 +255,6 @@ async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> Non
 
 
 def test_tool_can_be_redefined_and_removed() -> None:
-    version = REGISTRY.version
-
     @jp.tool
     def renamed() -> str:
         return "first"
@@ -271,7 +266,6 @@ def test_tool_can_be_redefined_and_removed() -> None:
     mine = [tool for tool in jp.tools() if tool.name == "renamed"]
     assert [tool() for tool in mine] == ["second"]
     assert mine[0].registration["run"] == "ask"
-    assert REGISTRY.version == version + 2
     jp.remove_tool("renamed")
     assert all(tool.name != "renamed" for tool in jp.tools())
     with pytest.raises(jp.UsageError, match="there is no Python tool 'renamed'"):
@@ -318,8 +312,16 @@ def test_thread_is_refused_for_async_def() -> None:
 
 
 def test_docstring_without_sections_is_the_description() -> None:
-    assert read_docstring("One.\n\n  Two: three.") == ("One.\n\nTwo: three.", {})
-    assert read_docstring(None) == ("", {})
+    def one() -> None:
+        """One.
+
+        Two: three.
+        """
+
+    one.__doc__ = "One.\n\n  Two: three."
+    assert new_tool(one).registration["description"] == "One.\n\nTwo: three."
+    one.__doc__ = None
+    assert new_tool(one).registration["description"] == "one"
 
 
 # --- access to the configuration -------------------------------------------------------------
@@ -360,7 +362,7 @@ def test_invalid_access_rule_is_refused_at_definition(subtests: pytest.Subtests)
                 jp.tool(name="grabs", access=[rule])(lambda: "")
             assert says in str(caught.value)
             assert str(caught.value).endswith("(from @jp.tool)")
-            assert "grabs" not in REGISTRY.all()
+            assert "grabs" not in [tool.name for tool in jp.tools()]
 
 
 def test_access_must_be_a_list_of_rules(subtests: pytest.Subtests) -> None:
@@ -383,7 +385,7 @@ def test_access_rule_that_matches_nothing_is_a_warning() -> None:
             return ""
 
     assert told[0].filename == __file__
-    assert "odd" in REGISTRY.all()
+    assert "odd" in [tool.name for tool in jp.tools()]
 
 
 # --- results that are not JSON -----------------------------------------------------------------
@@ -393,7 +395,9 @@ def endless() -> Iterator[int]:
     yield from itertools.count()
 
 
-def test_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Subtests) -> None:
+async def test_iterator_in_a_result_is_described_and_not_consumed(
+    subtests: pytest.Subtests,
+) -> None:
     rows: list[Callable[[], Any]] = [
         itertools.count, endless, lambda: iter([1, 2]), lambda: map(str, [1]),
         lambda: [1, itertools.count()], lambda: {"a": {"b": [endless()]}},
@@ -405,7 +409,7 @@ def test_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Sub
     for make in rows:
         with subtests.test(make=make):
             value = make()
-            outcome = as_outcome(value)
+            outcome = await run(new_tool(lambda: value, name="t"))
             assert outcome == jp.Success(jp.describe(value).text)
             assert next(first_iterator(value)) in (0, 1, "1")
 
@@ -466,9 +470,9 @@ def test_sets_in_results_are_sorted_in_every_process() -> None:
     ]
 
 
-def test_set_in_a_result_has_the_order_of_its_description() -> None:
+async def test_set_in_a_result_has_the_order_of_its_description() -> None:
     value = {1, "a", (2, "b"), None, 2.5}
-    outcome = as_outcome(value)
+    outcome = await run(new_tool(lambda: value, name="t"))
     assert isinstance(outcome, jp.Success)
     said = jp.describe(value).text.replace("None", "null").replace("'", '"')
     assert outcome.content == said.replace("{", "[").replace("}", "]").replace("(", "[").replace(
@@ -476,9 +480,9 @@ def test_set_in_a_result_has_the_order_of_its_description() -> None:
     ).replace(" ", "")
 
 
-def test_large_set_of_mixed_values_is_described() -> None:
+async def test_large_set_of_mixed_values_is_described() -> None:
     value = {(n, "x") for n in range(5000)}
-    outcome = as_outcome(value)
+    outcome = await run(new_tool(lambda: value, name="t"))
     assert isinstance(outcome, jp.Success)
     assert outcome.content.startswith("set of 5,000 items")
 
