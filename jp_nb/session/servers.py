@@ -21,8 +21,8 @@ from jp_nb.toolkit.base import ToolSource
 
 if TYPE_CHECKING:
     from jp_nb.mcp.exchange import HttpLaunch
-    from jp_nb.session.cassettes import OpenCassette
     from jp_nb.session.mcp_launches import AskInputs, ServerLaunches
+    from jp_nb.session.open_cassette import OpenCassette
 
 SignIn = Callable[[str, "HttpLaunch"], Awaitable[bool]]
 """Let the user sign in to the server of that name; return False if no user is available."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb.agent import exchange_recorder
 from jp_nb.agent.request_normalizer import RequestNormalizer
-from jp_nb.session.cassettes import CassetteChoice, OpenCassette
+from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import CassetteWriter, read_cassette
 from tests.kit import _words
 
