@@ -179,9 +179,9 @@ def test_stored_steps_are_sent_back_unless_their_text_changed() -> None:
         called("c", city="x").with_metadata(google_step=calling), result("c", "1"),
         answer("d", google_step=["no step"]),
     ]  # fmt: skip
-    assert STEPS_KEY not in json.dumps(steps_of(make_context(*changed, provider="google")))
-    assert "later" not in json.dumps(steps_of(make_context(*changed, provider="google")))
-    assert "annotations" not in json.dumps(steps_of(make_context(*changed, provider="google")))
+    sent = steps_of(make_context(*changed, provider="google"))
+    assert not [word for word in (STEPS_KEY, "later", "annotations") if word in json.dumps(sent)]
+    assert [step["arguments"] for step in sent if "arguments" in step] == [{"city": "x"}]
     assert steps_of(make_context(*entries))[1] == {  # of another provider
         "type": "model_output", "content": [text("<think>\nHm.\n</think>\n\n")],
     }  # fmt: skip

@@ -235,6 +235,7 @@ async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
 
     response = StreamReader("interactions").read(map(named, events))
     assert response.error is None
+    assert len(response.entries) == sum(whole is not None for *_, whole in STEPS)
     context = make_context(user("Hi."), *response.entries, provider="google")
     context.add(result("fc_1", "sun"), "google")
     body = preview_body("google", request_value("model_request", "gemini-3.8-flash", context))
