@@ -91,6 +91,8 @@ OTHER_OPENS: Final = {
     "notebook/prompt/controls.py": "a file of the package",
     "headless/mcp_server.py": "the null device, for the input of tools",
     "providers/script_files.py": "a file of the package; reads others with the helper",
+    "session/rows/completion_cache.py": "its own file, by its descriptor",
+    "session/rows/prompt_images.py": "reads with the helper",
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
@@ -106,6 +108,9 @@ NOT_FILES: Final = {
     "providers/openai_responses_rendering.py",
     "session/cassettes.py",
     "session/conversation.py",
+    "session/resolver.py",
+    "session/rows/completion_models.py",
+    "session/rows/completion_runner.py",
 }
 """Modules that call other functions with these names."""
 
