@@ -48,6 +48,14 @@ def test_stored_outputs_are_those_of_a_run(name: str, tutorial_run: TutorialRun)
     assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
 
 
+@pytest.mark.req("MAP-19")
+def test_tutorial_about_rows_has_the_plot_of_200_answers() -> None:
+    notebook = nbformat.read(NOTEBOOKS / "08-rows.ipynb", as_version=4)
+    shown = {cell.id: str(cell.get("outputs")) for cell in notebook.cells}
+    assert "200 answers, 0 failures" in shown["count"]
+    assert "image/png" in shown["plot"]
+
+
 @pytest.mark.runners
 @pytest.mark.deep  # a step of `.ci/run` compares the same outputs with nbval
 @pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, IN_CI}))

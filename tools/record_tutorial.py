@@ -1,4 +1,4 @@
-"""Record the cassettes of the tutorials 06 and 07 from a loopback server with the replies below.
+"""Record the cassettes of the tutorials 06 to 08 from a loopback server with the replies below.
 
 python -m tools.record_tutorial
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
 from jp_nb.headless.runner import run_notebook
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tools.refresh_notebooks import NOTEBOOKS, refresh
+from tools.review_replies import reply_to_review
 
 NOTE = "Tables can be saved as CSV, reports show the right dates, and there is a dark theme."
 IN_CI = (
@@ -59,13 +60,15 @@ class Recording:
     """
 
     notebook: str
-    replies: Sequence[Reply]
+    replies: Sequence[Reply] | Callable[[Received], Reply]
     left_out: tuple[str, ...]
     answers: str = ""
 
 
 CI_RECORDING = Recording("06-in-ci.ipynb", IN_CI, ("try:\n    jp.query(",))
 MCP_RECORDING = Recording("07-mcp.ipynb", MCP, ("%jp cassette off", "%jp call"), LIBRARY_ANSWERS)
+
+ROWS_RECORDING = Recording("08-rows.ipynb", reply_to_review, ("%jp cassette off",))
 
 
 def cassette_of(recording: Recording) -> Path:
@@ -96,6 +99,6 @@ def record_cassette(recording: Recording) -> bytes:
 
 
 if __name__ == "__main__":
-    for each in (CI_RECORDING, MCP_RECORDING):
+    for each in (CI_RECORDING, MCP_RECORDING, ROWS_RECORDING):
         cassette_of(each).write_bytes(record_cassette(each))
         refresh(NOTEBOOKS / each.notebook)

@@ -27,6 +27,7 @@ from jp_nb.storage.cassette_file import CassetteContent, read_cassette
 from jp_nb.text import one_line
 
 MAGIC: Final = "%%jp"
+EACH_OPTION: Final = "--each"
 TOOL_PART: Final = "tool"
 """Kind of the parts of a cassette that are definitions of tools."""
 NOTE: Final = "\n["  # start of the notes on images that follow a request (`record/events.py`)
@@ -103,7 +104,10 @@ def _find_request(cell: Any) -> str:
         return ""
 
     first, _, rest = source.strip().partition("\n")
-    return rest.strip() if first.split()[:1] == [MAGIC] else ""
+    words = first.split()
+    if words[:1] != [MAGIC] or EACH_OPTION in words:  # the text of `--each` is a template
+        return ""
+    return rest.strip()
 
 
 def _is_recorded(text: str, asked: list[str]) -> bool:

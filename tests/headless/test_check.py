@@ -301,7 +301,13 @@ def test_skipped_cell_needs_no_exchange(path: Path, check: Check) -> None:
 
 
 def test_cell_whose_request_is_unknown_needs_no_exchange(path: Path, check: Check) -> None:
-    for source in ("%%jp\nAbout {{place}}.", "print('%%jp')", "", "%%jp\n\n"):
+    for source in (
+        "%%jp\nAbout {{place}}.",
+        "%%jp --each rows\nAbout {place}.",
+        "print('%%jp')",
+        "",
+        "%%jp\n\n",
+    ):
         edit_notebook(
             path, lambda notebook: notebook.cells.append(nbformat.v4.new_code_cell(source))
         )

@@ -39,8 +39,8 @@ class Completion:
 
     text: str
     data: Any = None
-    json: JsonValue = None
-    usage: Usage = field(default_factory=Usage)
+    json: JsonValue = field(default=None, repr=False)
+    usage: Usage = field(default_factory=Usage, repr=False)
     model: str = ""
     cached: bool = False
 

@@ -42,19 +42,20 @@ class PlainProgress:
         self._shown_steps = 0
 
     def show(self, progress: RowProgress) -> None:
-        """Print a line if another tenth of the rows is done."""
+        """Print a line for each further tenth of the rows that is done."""
         total = progress.total
-        if not total:
+        if total is None or total < PLAIN_STEPS:
             return
 
-        steps = progress.done * PLAIN_STEPS // total
-        if self._shown_steps < steps < PLAIN_STEPS:
-            self._shown_steps = steps
-            rows = total * steps // PLAIN_STEPS
+        steps = min(progress.done * PLAIN_STEPS // total, PLAIN_STEPS - 1)
+        for step in range(self._shown_steps + 1, steps + 1):
+            rows = total * step // PLAIN_STEPS
             print(f"jp_nb: {rows:,} of {total:,} rows", file=self._file, flush=True)
+        self._shown_steps = max(self._shown_steps, steps)
 
     def finish(self, progress: RowProgress) -> None:
-        """Print the final counts."""
+        """Print the lines that are left, and the final counts."""
+        self.show(progress)
         print(f"jp_nb: {progress.counts}", file=self._file, flush=True)
 
 
