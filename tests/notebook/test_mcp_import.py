@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.server_keys import replace_keys
 from tests.kit.questions import answered, not_answered
 from tests.support.sessions import AskedNotebook, Notebook, configure
 
@@ -241,11 +241,26 @@ def test_two_servers_of_one_name_are_refused(bare_folder: Path, home: Path, user
     ],
 )
 def test_each_key_is_replaced(
-    settings: dict[str, Any], replaced: dict[str, Any], variables: list[str]
+    home: Path,
+    user: User,
+    settings: dict[str, Any],
+    replaced: dict[str, Any],
+    variables: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = replace_keys("books", settings)
-    assert found.settings == replaced
-    assert list(found.variables.values()) == variables
+    given = {("args" if key == "arguments" else key): value for key, value in settings.items()}
+    if "url" not in given:
+        given["command"] = "serve-books"
+    put(home / ".cursor/mcp.json", {"books": given})
+    keys = "variables" if variables else ""
+    user(*choose("books", keys=keys)).jp("mcp import")
+
+    text = (home / "config.toml").read_text(encoding="utf-8")
+    written = tomllib.loads(text)["providers"]["mcp"]["books"]
+    assert {key: written[key] for key in replaced} == replaced
+    assert KEY not in text
+    printed = capsys.readouterr().out
+    assert [name for name in variables if name not in printed] == []
 
 
 def test_import_into_a_folder_that_awaits_consent_stays_pending(
