@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.tree.tool_settings import Command
 from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.base import CURRENT_RUN, Run
-from jp_nb.toolkit.command import CommandFormatter
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.questions import form_end, not_answered
 from tests.kit.tools import new_tool
@@ -255,7 +253,7 @@ def test_question_of_a_finished_call_is_refused() -> None:
 
 
 @dataclass(frozen=True)
-class Formatter(CommandFormatter):
+class Formatter:
     """Formats arguments, and logs each time."""
 
     log: list[str] = field(default_factory=list)
@@ -287,9 +285,7 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
         config=for_tool("t", run="ask", format=when),
     )
     offered = bench.offer()
-    offered.tools["t"] = replace(
-        offered.tools["t"], formatter=Formatter(Command(program="x"), log=log)
-    )
+    offered.tools["t"] = replace(offered.tools["t"], formatter=Formatter(log))
     bench.offer = lambda: offered  # type: ignore[method-assign]
     await bench.run()
     assert log == order

@@ -11,7 +11,6 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.toolkit.secret_answers import SecretAnswers
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind
 from tests.kit.questions import failure
@@ -199,11 +198,16 @@ async def test_answer_to_a_plain_question_is_not_hidden() -> None:
     assert response(bench) == "in Delft"
 
 
+def new_secrets() -> Any:
+    """Return the secrets of a turn, which has none yet."""
+    return TurnBench([]).loop.turn.secrets
+
+
 def test_short_answers_and_other_types_are_not_hidden() -> None:
     outcome = jp.Success("abc     None\n\n\n\nTrue 12345")
     answers: list[JsonValue] = ["", "abc", "    ", "\n\n\n\n", None, True, 12345]
     for answer in answers:
-        secrets = SecretAnswers()
+        secrets = new_secrets()
         secrets.add_answer(ASKED, answer)
         assert secrets.hide_in_outcome(outcome) is outcome
 
@@ -227,7 +231,7 @@ def test_quoted_secret_is_hidden(subtests: pytest.Subtests) -> None:
     for secret in ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]:
         for number, quoted in enumerate(QUOTES):
             with subtests.test(secret=secret, number=number):
-                secrets = SecretAnswers()
+                secrets = new_secrets()
                 secrets.add(secret)
                 left = secrets.hide(f"It was {quoted(secret)!s}.")
                 assert SECRET_ANSWER in left
@@ -236,14 +240,14 @@ def test_quoted_secret_is_hidden(subtests: pytest.Subtests) -> None:
 
 
 def test_lines_of_a_multi_line_secret_are_hidden() -> None:
-    secrets = SecretAnswers()
+    secrets = new_secrets()
     secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
     assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {SECRET_ANSWER}\n  | abc"
     assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == SECRET_ANSWER
 
 
 def test_other_texts_are_not_hidden() -> None:
-    secrets = SecretAnswers()
+    secrets = new_secrets()
     secrets.add("hunter2")
     asked = jp.NeedsInput(jp.Question.select("text", "Which?", ["one", "two"]).with_default("one"))
     assert secrets.hide_in_outcome(asked) == asked
@@ -256,7 +260,7 @@ def test_other_texts_are_not_hidden() -> None:
 
 
 def test_longer_of_two_secrets_is_hidden_whole() -> None:
-    secrets = SecretAnswers()
+    secrets = new_secrets()
     secrets.add("pass")
     secrets.add("password")
     assert secrets.hide("the password, to pass") == f"the {SECRET_ANSWER}, to {SECRET_ANSWER}"
