@@ -97,14 +97,14 @@ def server_tool(name: str) -> tuple[Callable[[Any], Any], Any]:
     return lambda connection: McpTool(connection, name, calls, schema=schema), calls
 
 
-def server_source(connection: Any, **settings: Any) -> Any:
-    """Return the source of the server `books`, which runs with this `connection`."""
+def server_source(connection: Any, name: str = "books", **settings: Any) -> Any:
+    """Return the source of the tools of a server, which runs with this `connection`."""
 
-    async def resolve(name: str, server: Any) -> Any:
+    async def resolve(_: str, server: Any) -> Any:
         raise AssertionError("it runs")
 
     own = McpServer.model_validate({"command": "serve", **settings})
-    source = McpSource("books", own, ServerHost(resolve))
+    source = McpSource(name, own, ServerHost(resolve))
     source.connection = connection
     return source
 

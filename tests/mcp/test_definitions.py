@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.mcp.definitions import may_be_name
-from tests.kit.servers import define_server_tools, server_value
+from tests.kit.servers import define_server_tools, server_source, server_value
 
 MAX_DESCRIPTION_CHARS = 4000
 
@@ -101,14 +100,16 @@ def test_each_tool_has_its_own_valid_name_in_each_kernel(server: str, tools: lis
     assert found.keys() == set(tools)
     assert max(Counter(found.values()).values(), default=1) == 1
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) for name in found.values())
-    assert all(may_be_name(server, name) for name in found.values())
+    source = server_source(None, server)
+    assert all(source.may_have(name) for name in found.values())
     assert map_names(server, tools) == found
 
 
 def test_other_names_are_not_of_the_server() -> None:
-    assert may_be_name("books", "books__search")
+    source = server_source(None)
+    assert source.may_have("books__search")
     for other in ("books__", "books_search", "book__search", "search", "mcp.books.search"):
-        assert not may_be_name("books", other)
+        assert not source.may_have(other)
 
 
 # --- schemas ---------------------------------------------------------------------------------
