@@ -5,61 +5,62 @@ const FILTER_FROM = 9; // options; a shorter list needs no filter
 const MAX_OWN_ROWS = 8;
 const RECOMMENDED = "(recommended)";
 
-function element(name, properties = {}, ...children) {
+function createElement(name, properties = {}, ...children) {
   const created = Object.assign(document.createElement(name), properties);
   created.append(...children);
   return created;
 }
 
-// A text isolated from the direction of its surroundings.
-function isolated(text) {
-  return element("bdi", { dir: "auto" }, text);
+// Return a text that is isolated from the direction of its surroundings.
+function isolateDirection(text) {
+  return createElement("bdi", { dir: "auto" }, text);
 }
 
 // Normalize a text for the filter.
-function searchable(text) {
+function normalizeForSearch(text) {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
-function labelOf(option, isRecommended) {
-  const label = element("span", { className: "jp-nb-option-label" }, isolated(option.label));
+function createLabel(option, isRecommended) {
+  const text = isolateDirection(option.label);
+  const label = createElement("span", { className: "jp-nb-option-label" }, text);
   if (!isRecommended) return label;
   if (!option.label.toLowerCase().endsWith(RECOMMENDED)) label.append(` ${RECOMMENDED}`);
-  const star = element("span", { className: "jp-nb-star" }, " ★");
+  const star = createElement("span", { className: "jp-nb-star" }, " ★");
   star.setAttribute("aria-hidden", "true");
   label.append(star);
   return label;
 }
 
 // One option: its row, its radio button or checkbox, and the text that the filter searches.
-function rowOf(option, { type, name, id, isRecommended }) {
-  const input = element("input", { type, name });
-  const label = labelOf(option, isRecommended);
+function createRow(option, { type, name, id, isRecommended }) {
+  const input = createElement("input", { type, name });
+  const label = createLabel(option, isRecommended);
   label.id = `${id}-label`;
   input.setAttribute("aria-labelledby", label.id);
-  const texts = element("span", { className: "jp-nb-option-texts" }, label);
+  const texts = createElement("span", { className: "jp-nb-option-texts" }, label);
   if (option.description) {
     const about = { className: "jp-nb-description", id: `${id}-about`, dir: "auto" };
-    texts.append(element("span", about, option.description));
+    texts.append(createElement("span", about, option.description));
     input.setAttribute("aria-describedby", about.id);
   }
-  const row = element("label", { className: "jp-nb-option" }, input, texts);
-  return { row, input, key: searchable(`${option.label}\n${option.description}`) };
+  const row = createElement("label", { className: "jp-nb-option" }, input, texts);
+  return { row, input, key: normalizeForSearch(`${option.label}\n${option.description}`) };
 }
 
-function ownRow({ label, type, name, alone }) {
-  const box = element("textarea", { rows: 1, className: "jp-nb-own-text" });
+function createOwnRow({ label, type, name, alone }) {
+  const box = createElement("textarea", { rows: 1, className: "jp-nb-own-text" });
   box.setAttribute("aria-label", alone ? label : "Your own answer");
-  const row = element("div", { className: "jp-nb-own" });
-  const input = element("input", { type, name });
+  const row = createElement("div", { className: "jp-nb-own" });
+  const input = createElement("input", { type, name });
   if (alone) box.placeholder = label; // there is nothing else to choose
-  else row.append(element("label", { className: "jp-nb-option" }, input, label));
+  else row.append(createElement("label", { className: "jp-nb-option" }, input, label));
   row.append(box);
   return { row, input, box };
 }
 
-function filterField() {
-  const field = element("input", { type: "search", className: "jp-nb-filter" });
+function createFilterField() {
+  const field = createElement("input", { type: "search", className: "jp-nb-filter" });
   field.placeholder = "Filter the options";
   field.setAttribute("aria-label", field.placeholder);
   field.autocomplete = "off";
@@ -67,9 +68,9 @@ function filterField() {
   return field;
 }
 
-function clearButton() {
+function createClearButton() {
   const text = "Clear the choice";
-  return element("button", { type: "button", className: "jp-nb-clear", textContent: text });
+  return createElement("button", { type: "button", className: "jp-nb-clear", textContent: text });
 }
 
 function render({ model, el }) {
@@ -78,7 +79,7 @@ function render({ model, el }) {
   const options = model.get("options");
   const type = multi ? "checkbox" : "radio";
   const rows = options.map((option, index) =>
-    rowOf(option, {
+    createRow(option, {
       type,
       name: id,
       id: `${id}-${index}`,
@@ -86,24 +87,24 @@ function render({ model, el }) {
     }),
   );
   const own = model.get("other")
-    ? ownRow({ label: model.get("other"), type, name: id, alone: !options.length })
+    ? createOwnRow({ label: model.get("other"), type, name: id, alone: !options.length })
     : null;
-  const filter = options.length >= FILTER_FROM ? filterField() : null;
-  const list = element("div", { className: "jp-nb-options" }, ...rows.map(({ row }) => row));
-  const group = element("div", { className: "jp-nb-choices-group" });
+  const filter = options.length >= FILTER_FROM ? createFilterField() : null;
+  const list = createElement("div", { className: "jp-nb-options" }, ...rows.map(({ row }) => row));
+  const group = createElement("div", { className: "jp-nb-choices-group" });
   group.setAttribute("role", multi || !options.length ? "group" : "radiogroup");
   group.setAttribute("aria-label", model.get("question"));
-  const shownCount = element("span");
-  const pickedCount = element("span");
+  const shownCount = createElement("span");
+  const pickedCount = createElement("span");
   const parts = [model.get("wanted"), " ", shownCount, " ", pickedCount];
-  const counts = element("div", { className: "jp-nb-counts" }, ...parts);
+  const counts = createElement("div", { className: "jp-nb-counts" }, ...parts);
   counts.setAttribute("role", "status");
 
   el.classList.add("jp-nb-choices");
   if (filter) el.append(filter);
   if (options.length) group.append(list);
   if (own) group.append(own.row);
-  const clear = model.get("optional") && !multi && options.length ? clearButton() : null;
+  const clear = model.get("optional") && !multi && options.length ? createClearButton() : null;
   el.append(group);
   if (multi || filter) el.append(counts);
   if (clear) el.append(clear);
@@ -158,7 +159,7 @@ function render({ model, el }) {
 
   // Hide options that do not match the filter. Selected options stay visible.
   function sift() {
-    const words = searchable(model.get("search")).split(/\s+/).filter(Boolean);
+    const words = normalizeForSearch(model.get("search")).split(/\s+/).filter(Boolean);
     const picks = model.get("picks");
     let shown = 0;
     rows.forEach(({ row, key }, index) => {

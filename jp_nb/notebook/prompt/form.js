@@ -70,18 +70,18 @@ function leaveClosedForm(root) {
 }
 
 function markTitle() {
-  const unmarked = unmarkedTitle();
+  const unmarked = getUnmarkedTitle();
   const alive = [...waiting].some((el) => !el.closest(".jupyter-widgets-disconnected"));
   const title = alive ? MARK + unmarked : unmarked;
   if (title !== document.title) document.title = title;
 }
 
-function unmarkedTitle() {
+function getUnmarkedTitle() {
   return document.title.startsWith(MARK) ? document.title.slice(MARK.length) : document.title;
 }
 
 // Return the state of a control, by the names of its traits.
-function shownBy(control, box) {
+function readState(control, box) {
   const secret = box?.querySelector(".jp-nb-secret");
   if (secret) return { value: secret.value };
   const known = STATE.map((name) => [name, control?.get(name)]);
@@ -93,7 +93,7 @@ function shownBy(control, box) {
 
 // Whether the user seems to type elsewhere. An empty editor does not count, because Shift+Enter
 // moves the focus to a new cell.
-function focusIsTaken(root) {
+function isFocusTaken(root) {
   const active = document.activeElement;
   if (!active || active === document.body || root.contains(active)) return false;
   const panel = ".jp-MainAreaWidget, .jp-Dialog";
@@ -102,7 +102,7 @@ function focusIsTaken(root) {
   return Boolean(editor && (editor.value ?? editor.textContent).trim());
 }
 
-function scrollerOf(element) {
+function findScroller(element) {
   for (let each = element.parentElement; each; each = each.parentElement) {
     const scrolls = /auto|scroll/.test(getComputedStyle(each).overflowY);
     if (scrolls && each.scrollHeight > each.clientHeight) return each;
@@ -115,7 +115,7 @@ function scrollerOf(element) {
 function showWithCell(root) {
   root.scrollIntoView({ block: "nearest" }); // also in a scrolling output
   const cell = root.closest(".jp-Cell");
-  const scroller = cell && scrollerOf(cell);
+  const scroller = cell && findScroller(cell);
   if (!scroller) return;
   const view = scroller.getBoundingClientRect();
   const form = root.getBoundingClientRect();
@@ -151,7 +151,7 @@ function keepInView(root, focused) {
 }
 
 // Call back if `root` is not visible: the page is hidden, or the form is out of view.
-function ifUnseen(root, call) {
+function callIfUnseen(root, call) {
   if (document.hidden || !root?.isConnected) {
     call();
     return;
@@ -164,19 +164,19 @@ function ifUnseen(root, call) {
 }
 
 // Return the action of a button, from its class `jp-nb-do-…`.
-function actionOf(button) {
+function getAction(button) {
   const name = [...(button?.classList ?? [])].find((each) => each.startsWith("jp-nb-do-"));
   return name?.slice("jp-nb-do-".length);
 }
 
-function idOf(element) {
+function ensureId(element) {
   element.id ||= `jp-nb-${(ids += 1)}-${Math.random().toString(36).slice(2)}`;
   return element.id;
 }
 
 // Set the accessible name and description of a control from its field or the question, and return
 // its elements. The list of `choices.js` already has a name.
-function describe(box, root) {
+function labelControl(box, root) {
   const field = box.closest(".jp-nb-field") ?? root;
   const name =
     field.querySelector(".jp-nb-field-name bdi") ?? root.querySelector(".jp-nb-question bdi");
@@ -184,8 +184,8 @@ function describe(box, root) {
   const group = box.querySelector(":is(.widget-radio-box, [role=group], [role=radiogroup])");
   if (group?.matches(".widget-radio-box")) {
     group.setAttribute("role", "radiogroup");
-    group.setAttribute("aria-labelledby", idOf(name));
-    const shared = `${idOf(group)}-option`; // each stock radio button is its own group
+    group.setAttribute("aria-labelledby", ensureId(name));
+    const shared = `${ensureId(group)}-option`; // each stock radio button is its own group
     for (const radio of group.querySelectorAll("input")) radio.name = shared;
   }
   for (const [kind, mode] of Object.entries(KEYBOARDS)) {
@@ -194,9 +194,9 @@ function describe(box, root) {
   const fields = group ? [group] : [...box.querySelectorAll(FIELD)];
   for (const each of fields) {
     if (!each.matches("[aria-label], [aria-labelledby]")) {
-      each.setAttribute("aria-labelledby", idOf(name));
+      each.setAttribute("aria-labelledby", ensureId(name));
     }
-    if (about.length) each.setAttribute("aria-describedby", about.map(idOf).join(" "));
+    if (about.length) each.setAttribute("aria-describedby", about.map(ensureId).join(" "));
     if (each.getAttribute("role") !== "group") {
       each.setAttribute("aria-required", String(field.matches(".jp-nb-needed")));
     }
@@ -229,7 +229,7 @@ async function render({ model, el }) {
   function send(type) {
     const boxes = root.querySelectorAll(".jp-nb-control");
     actsAt = performance.now();
-    const fields = up.controls.map((control, place) => shownBy(control, boxes[place]));
+    const fields = up.controls.map((control, place) => readState(control, boxes[place]));
     model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
   }
 
@@ -253,7 +253,7 @@ async function render({ model, el }) {
   }
 
   function primary() {
-    return actionOf(root.querySelector(".jp-nb-primary")) ?? "submit";
+    return getAction(root.querySelector(".jp-nb-primary")) ?? "submit";
   }
 
   function report(step) {
@@ -273,7 +273,7 @@ async function render({ model, el }) {
     if (event.target.closest(".jp-nb-control")) touch();
     const button = event.target.closest(".jp-nb-actions button, .jp-nb-summary button");
     if (!button) return;
-    const action = actionOf(button);
+    const action = getAction(button);
     // Ignore the second click of a double click, whose target is gone.
     const stray = event.detail > 1;
     if (!stray) noteSent();
@@ -407,7 +407,7 @@ async function render({ model, el }) {
   }
 
   function focusFirst() {
-    if (focusIsTaken(root)) return;
+    if (isFocusTaken(root)) return;
     settled = performance.now() + SETTLE_MS;
     // A form with only buttons gets the focus itself, so that no key presses a button.
     focusOn(firstIn(root.querySelector(".jp-nb-control")) ?? root);
@@ -437,7 +437,7 @@ async function render({ model, el }) {
       said.setAttribute("role", "status");
       problems.observe(said, { childList: true, subtree: true });
     }
-    for (const box of root.querySelectorAll(".jp-nb-control")) describe(box, root);
+    for (const box of root.querySelectorAll(".jp-nb-control")) labelControl(box, root);
     markProblems();
   }
 
@@ -516,8 +516,8 @@ async function render({ model, el }) {
 
   function announce({ header, tag }) {
     if (globalThis.Notification?.permission !== "granted") return;
-    ifUnseen(root, () => {
-      const body = [header, unmarkedTitle()].filter(Boolean).join(" · ");
+    callIfUnseen(root, () => {
+      const body = [header, getUnmarkedTitle()].filter(Boolean).join(" · ");
       try {
         // The tag gives one notification for all pages that show the form.
         notice = new Notification(WAITS, { body, tag });
