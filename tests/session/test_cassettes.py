@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,24 +69,20 @@ def test_tilde_with_an_unknown_user_is_a_folder_name(bare_folder: Path, cassette
 
 
 @pytest.mark.parametrize(
-    ("value", "said", "recorded"),
-    [
-        (KEY, f"It is {KEY}.", "[key]."),
-        ("none", "It is none.", "It is none."),  # a word, as for local servers
-    ],
+    ("value", "recorded"),
+    [(KEY, "Is it [key]?"), ("none", "Is it none?")],  # a word, as for local servers
 )
 def test_current_key_is_hidden_in_recordings(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str, recorded: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: str, recorded: str
 ) -> None:
     monkeypatch.setenv("A_KEY", value)
     notebook = Notebook(folder)
     notebook.jp("cassette record a.jsonl")
     notebook.jp("config providers.llm.openai.api_key_env=A_KEY")
-    with LoopbackServer([said]) as server:
+    with LoopbackServer([f"It is {value}."]) as server:
         notebook.jp(f"config providers.llm.openai.base_url={server.url}")
-        notebook.ask("Which key?", model="openai/m")
+        notebook.ask(f"Is it {value}?", model="openai/m")
     notebook.session.close()
-    lines = [json.loads(line) for line in (folder / "a.jsonl").read_text().splitlines()]
-    text = "".join(line["text"] for line in lines if line.get("event") == "text")
-    assert text.endswith(recorded)
-    assert KEY not in text
+    content = (folder / "a.jsonl").read_text()
+    assert recorded in content
+    assert KEY not in content

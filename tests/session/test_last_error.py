@@ -271,7 +271,7 @@ def test_names_are_found_in_statements_and_fragments(subtests: pytest.Subtests) 
     ]
     for code, names in rows:
         with subtests.test(code=code):
-            values_of: dict[str, Any] = dict.fromkeys("abfgnxy", object())
+            values_of: dict[str, Any] = dict.fromkeys("abfgnxyz", object())
             said = request(code, **values_of, deep=1)
             values = said.partition("values of the names in the failed lines")[2]
             found = re.findall(r"^(\w+) \(Cell In\[1\], line 1\): ", values, re.MULTILINE)
