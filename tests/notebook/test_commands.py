@@ -305,9 +305,9 @@ def test_fork_of_an_untrusted_conversation_is_untrusted(notebook: Notebook, fold
 def test_declined_trust_leaves_the_conversation_untrusted(notebook: Notebook, folder: Path) -> None:
     notebook.ask("First.")
     notebook.session.document.conversation.append(new_event("config_delta", delta=EVIL))
-    notebook.jp("export out")
+    notebook.jp("export 17700000001")  # the id of the imported conversation
     other = AskedNotebook(folder)
-    other.jp("import out")
+    other.jp("import 17700000001")
     other.ends.append(answered(False))
     with pytest.raises(jp.PromptCancelled, match="remains untrusted"):
         other.jp("trust")
