@@ -10,15 +10,17 @@ no test imports these modules, the next ones that import them count as well. The
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = ("tests/test_imports.py", "tests/test_messages.py", "tests/test_docs.py")
 """Tests of the whole package: imports, sentences for users, and names in the documentation."""
+FUNCTION_BY_NAME = re.compile(r"([a-z_.]+):[a-z_]+")
 TIERS = ("kernel", "browser", "runners", "deep")
 
 
@@ -58,32 +60,41 @@ def find_tests(changed: Iterable[str]) -> set[str]:
         path = Path(name)
         if path.suffix != ".py":
             continue
-        found |= find_by_name(path)
-        found |= find_users(module_name(path))
+        by_name = find_by_name(path)
+        found |= by_name
+        found |= find_users(module_name(path), follows_tables=not by_name)
         if path.name.startswith("test_") and (ROOT / path).exists():
             found.add(name)
     return found
 
 
-def find_users(module: str) -> set[str]:
+def find_users(module: str, *, follows_tables: bool = False) -> set[str]:
     """Return the test modules that import `module` or one of the modules that import it.
 
-    If no test imports those, the modules that import these count as well, and so on.
+    If no test imports those, the modules that import these count as well, and so on. With
+    `follows_tables`, a module without an importer is followed to the tables that name it.
     """
     users = {module}
-    added = users
-    while added:
-        added = {
-            name
-            for name, path in package().items()
-            if name not in users and not users.isdisjoint(imports(path))
-        }
+    while True:
+        added = find_importers(users, imports)
+        if not added and follows_tables:
+            added = find_importers(users, named_modules)
+
         users |= added
-        found = find_importing(users)
-        if found:
+        found = find_importing(users) - {*ALWAYS}
+        if found or not added:
             return found
 
-    return set()
+
+def find_importers(
+    modules: Collection[str], find_names: Callable[[Path], frozenset[str]]
+) -> set[str]:
+    """Return the other modules of `jp_nb` in which `find_names` finds one of `modules`."""
+    return {
+        name
+        for name, path in package().items()
+        if name not in modules and not find_names(path).isdisjoint(modules)
+    }
 
 
 def find_by_name(path: Path) -> set[str]:
@@ -141,6 +152,22 @@ def imports(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= {f"{node.module}.{each.name}" for each in node.names}
+    return frozenset(found)
+
+
+@cache
+def named_modules(path: Path) -> frozenset[str]:
+    """Return the modules that a table in the module at `path` names, to import them later.
+
+    A table names them with a function: `commands.rules:show_rules`.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            function = FUNCTION_BY_NAME.fullmatch(node.value)
+            if function is not None:
+                end = f".{function[1]}"
+                found |= {name for name in package() if name.endswith(end)}
     return frozenset(found)
 
 
