@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 MAX_START_S = 5.0  # time in which the event loop has to start a coroutine
 
+_SERVING = threading.local()  # `is_here` is set on the threads of event loops
 _SHOWS_TURNS: ContextVar[bool] = ContextVar("shows_turns", default=True)
 
 
@@ -99,7 +100,13 @@ class AgentThread:
             return self._loop
 
     @staticmethod
+    def is_current() -> bool:
+        """Return True if the caller runs on an event loop of this class, such as an async tool."""
+        return getattr(_SERVING, "is_here", False)
+
+    @staticmethod
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        _SERVING.is_here = True
         asyncio.set_event_loop(loop)
         try:
             while not _run_until_stopped(loop):

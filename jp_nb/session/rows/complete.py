@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
 from jp_nb.session import get_session
+from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
 from jp_nb.session.rows.completion_runner import CompletionRunner
@@ -77,6 +78,7 @@ def complete(
     images: Any,
 ) -> Completion:
     """Return the answer to one prompt; see `jp_nb.complete`."""
+    _refuse_on_event_loop("complete", instead="await jp.acomplete(…)")
     runner = open_runner()
     choice = make_model_choice(model, system, cfg)
     asked = _read_prompt(prompt, images, runner.folder)
@@ -116,6 +118,7 @@ def complete_all(
     progress: bool,
 ) -> Completions:
     """Return the answers to the prompts of rows; see `jp_nb.complete_all`."""
+    _refuse_on_event_loop("complete_all", instead="await jp.acomplete(…) for each row")
     if errors not in ("values", "raise"):
         raise UsageError(f'`errors` is "values" or "raise", not {errors!r}')
     _check_count("workers", workers, MAX_WORKERS)
@@ -167,6 +170,15 @@ def _choose_display(progress: bool) -> ProgressDisplay:
     if session is None:
         return choose_display()
     return PlainProgress() if session.active.headless else session.host.row_progress()
+
+
+def _refuse_on_event_loop(name: str, *, instead: str) -> None:
+    """Raise `UsageError` in an `async def` tool: turns and their interrupts would wait for it."""
+    if AgentThread.is_current():
+        raise UsageError(
+            f"`jp.{name}` would block the turn in an `async def` tool. Use `{instead}`, or a "
+            "`def` tool"
+        )
 
 
 def _check_count(name: str, value: object, at_most: float) -> None:

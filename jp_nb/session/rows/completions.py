@@ -85,6 +85,7 @@ def make_failure(index: int, error: Exception) -> Failure:
     elif isinstance(error, ProviderError):
         reason = _REASONS_BY_KIND.get(error.kind, "error")
 
+    error.__traceback__ = None  # its frames would keep the whole request in memory
     return Failure(index, reason, str(error) or type(error).__name__, error)
 
 
@@ -131,7 +132,8 @@ class Completions(list[Completion | Failure]):
             )
 
         values = [_get_value(result) for result in self]
-        name = getattr(self._source, "name", None) or "answer"
+        is_frame = hasattr(self._source, "columns")
+        name = "answer" if is_frame or not self._source.name else self._source.name
         module = sys.modules[library]
         if library == "polars":
             plain = [_to_plain(value) for value in values]
@@ -142,14 +144,18 @@ class Completions(list[Completion | Failure]):
         """Return the answers as a frame: a column for each field, or `answer`, and `error`.
 
         It is a frame of the library of the prompts, otherwise of pandas, with the same index. A
-        list in a structured answer stays one value. `error` is None for a row with an answer.
+        list in a structured answer stays one value. `error` is None for a row with an answer. If
+        the answers have a field of that name, the column is `failure`.
 
         Raises:
             UsageError: pandas is not installed.
         """
         rows = [_make_frame_row(result) for result in self]
-        columns = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
-        complete = {name: [row.get(name) for row in rows] for name in [*columns, "error"]}
+        columns = dict.fromkeys(name for row in rows for name in row)
+        complete = {name: [row.get(name) for row in rows] for name in columns}
+
+        failures = "failure" if "error" in columns else "error"
+        complete[failures] = [_format_failure(result) for result in self]
 
         library = find_frame_library(self._source) or "pandas"
         if library == "polars":
@@ -194,11 +200,14 @@ def _to_plain(value: Any) -> Any:
 
 def _make_frame_row(result: Completion | Failure) -> dict[str, Any]:
     if isinstance(result, Failure):
-        return {"error": f"{result.reason}: {result.message}"}
+        return {}
     if isinstance(result.json, dict):
-        fields = {str(name): _get_field(result, name) for name in result.json}
-        return {**fields, "error": None}
-    return {"answer": _get_value(result), "error": None}
+        return {str(name): _get_field(result, name) for name in result.json}
+    return {"answer": _get_value(result)}
+
+
+def _format_failure(result: Completion | Failure) -> str | None:
+    return f"{result.reason}: {result.message}" if isinstance(result, Failure) else None
 
 
 def _make_pandas_column(pandas: Any, values: list[Any]) -> Any:

@@ -82,10 +82,18 @@ def test_tool_asks_and_the_conversation_has_only_the_turn(
     assert len(loaded.session.document.conversation) == before
 
 
-@pytest.mark.req("MAP-1")
-async def test_async_tool_is_told_to_await(server: RowServer, loaded: Notebook) -> None:
-    answer = await jp.acomplete("hello", **server.options)
-    assert answer.text == "HELLO"
+@pytest.mark.req("MAP-1", "MAP-2")
+@pytest.mark.parametrize("name", ["complete", "complete_all"])
+def test_async_tool_awaits_and_is_told_so(server: RowServer, loaded: Notebook, name: str) -> None:
+    @jp.tool
+    async def shout(text: str) -> str:
+        answer = await jp.acomplete(text, **server.options)
+        prompt: Any = {"complete": "a", "complete_all": ["a"]}[name]
+        with pytest.raises(jp.UsageError, match="await"):
+            getattr(jp, name)(prompt, **server.options)
+        return answer.text
+
+    assert jp.call("shout", text="hello").content == "HELLO"
 
 
 @pytest.mark.req("MAP-2")

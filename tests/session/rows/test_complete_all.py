@@ -195,6 +195,26 @@ def test_pandas_series_and_frame_keep_their_index() -> None:
     assert of_series.series["y"] is None
 
 
+class Fields(BaseModel):
+    error: str
+    answer: int
+    name: str
+
+
+@pytest.mark.req("MAP-8")
+def test_fields_and_columns_with_names_of_the_frame_are_kept() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"name": ["a", "b"], "index": [1, 2]})
+    answer = {"error": "none", "answer": 1, "name": "x"}
+    with serve_rows(lambda prompt, earlier: Reply(text=json.dumps(answer))) as server:
+        answers = jp.complete_all(frame, prompt="{name}", schema=Fields, **server.options)
+    table = answers.to_frame()
+    assert list(table.columns) == ["error", "answer", "name", "failure"]
+    assert table["error"].tolist() == ["none", "none"]
+    assert table["failure"].isna().all()
+    assert answers.series.name == "answer"
+
+
 @pytest.mark.req("MAP-3", "MAP-8")
 def test_polars_series_and_frame_give_those_of_polars() -> None:
     polars = pytest.importorskip("polars")
