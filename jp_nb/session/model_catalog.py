@@ -91,7 +91,7 @@ class ModelCatalog:
             return models
 
         asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
-        if asked is not provider or now - when >= RETRY_SECONDS:
+        if asked is not provider or _is_outdated(listing, now - when):
             when = now
             listing = self._start(provider.models(seconds=LIST_SECONDS))
             self._background[name] = (provider, when, listing)
@@ -124,6 +124,14 @@ class ModelCatalog:
             f"⚠ {model.provider} does not list {model.name}. It may still work, for "
             f"example as a short name. Show the list: `%jp models {model.provider}`"
         )
+
+
+def _is_outdated(listing: Future[ModelList], age: float) -> bool:
+    """Return True if a list that was requested `age` seconds ago must be requested again."""
+    if not listing.done():
+        return False  # the request has its own limit
+    has_failed = listing.cancelled() or listing.exception() is not None
+    return age >= (RETRY_SECONDS if has_failed else CACHE_SECONDS)
 
 
 def format_deprecation(model: ModelInfo) -> str:

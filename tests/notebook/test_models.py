@@ -189,6 +189,27 @@ def test_failed_request_of_tab_is_repeated_after_a_while(notebook: Notebook) -> 
     assert asked == [0.0, RETRY_SECONDS + 1]
 
 
+def test_list_that_arrived_is_offered_however_late_the_next_tab_is(notebook: Notebook) -> None:
+    now = [0.0]
+    listings = list[Future[Any]]()
+
+    def start(work: Any) -> Future[Any]:
+        work.close()
+        listings.append(Future[Any]())
+        return listings[-1]
+
+    catalog = ModelCatalog(notebook.session.turns.resolver, not_used, start, lambda: now[0])
+    config = notebook.session.config
+    assert not catalog.offer("anthropic", config, seconds=0).models
+
+    now[0] = RETRY_SECONDS + 1
+    assert not catalog.offer("anthropic", config, seconds=0).models
+    listings[0].set_result(request_value("model_list", (request_value("model_info", "claude"),)))
+    now[0] = 10 * RETRY_SECONDS
+    assert catalog.offer("anthropic", config, seconds=0).find("claude")
+    assert len(listings) == 1
+
+
 def test_session_ends_while_a_list_is_requested(notebook: Notebook) -> None:
     silent = RawResponse((b"HTTP/1.1 200 OK\r\n\r\n", 30.0))
     with LoopbackServer(paths={"/v1/models": lambda _: silent}) as silent_server:

@@ -166,6 +166,8 @@ class RowRun:
         stored = self._cache.find(key)
         return None if stored is None else read_cached(stored, self._task.form)
 
+    # --- on the thread of the requests ---------------------------------------------------------
+
     async def _answer(self, prompt: RowPrompt, key: str) -> Completion:
         """Return the answer; it is in the cache file before this returns."""
         completion = await request_completion(self._task, prompt, self._count)
@@ -180,6 +182,8 @@ class RowRun:
         self._usage += usage
         self._progress.tokens = (self._usage.input_tokens or 0) + (self._usage.output_tokens or 0)
         self._count_for_session(model, usage)
+
+    # --- on the calling thread -----------------------------------------------------------------
 
     def _receive(self) -> None:
         """Wait for rows that are done, for at most `UPDATE_S`."""
@@ -201,9 +205,8 @@ class RowRun:
 
         try:
             result: Completion | Failure = future.result()
-        except CancelledError:  # `_fill_rest` has the reason
-            del self._open[index]
-            return
+        except CancelledError:  # by the provider: an interrupt of the user ends the loop before
+            result = make_failure(index, ProviderError("the request was canceled"))
         except Exception as exc:
             if not isinstance(exc, JpNbError):
                 log.debug("the request of a row failed", exc_info=True)
@@ -212,9 +215,8 @@ class RowRun:
         else:
             self._equal_failures = 0
 
-        self._results[index] = result  # before it is forgotten: an interrupt may follow
+        self._end_row(index, result)  # before it is forgotten: an interrupt may follow
         del self._open[index]
-        self._end_row(index, result)
 
     def _end_row(self, index: int, result: Completion | Failure) -> None:
         self._results[index] = result
@@ -256,7 +258,8 @@ class RowRun:
             future.cancel()
         for index in list(self._open):
             with_answer = self._open[index]
-            if with_answer.done() and not with_answer.cancelled():
+            is_kept = self._results[index] is not None
+            if with_answer.done() and not with_answer.cancelled() and not is_kept:
                 self._keep_last(index)
         self._open.clear()
 
