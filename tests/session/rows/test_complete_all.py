@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 import jp_nb as jp
-from jp_nb.session.rows import row_run
+from jp_nb.session.rows.single_completion import request_completion
 from tests.session.rows.row_server import RowServer, serve_rows
 from tests.support.images import png
 from tests.support.loopback import Reply
@@ -335,13 +335,11 @@ def test_stopped_program_ends_at_once(server: RowServer) -> None:
 def test_request_that_is_canceled_by_its_provider_is_a_failure(
     server: RowServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = row_run.request_completion
-
     async def cancel_one(task: Any, prompt: Any, count: Any) -> jp.Completion:
         if prompt.text == "row 1":
             raise asyncio.CancelledError
-        return await ask(task, prompt, count)
+        return await request_completion(task, prompt, count)
 
-    monkeypatch.setattr(row_run, "request_completion", cancel_one)
+    monkeypatch.setattr("jp_nb.session.rows.row_run.request_completion", cancel_one)
     answers = jp.complete_all(ROWS[:3], **server.options)
     assert texts(answers) == ["ROW 0", "error", "ROW 2"]
