@@ -150,7 +150,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 answers = jp.complete_all({ROWS!r}, cache={CACHE!r}, **{server.options!r})
 assert all(answers), answers
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-W", "default", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "UserWarning: later answers are not in the cache" in run.stderr
 
 
