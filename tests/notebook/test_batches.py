@@ -89,12 +89,12 @@ SCRIPTS = {
     },
 }  # fmt: skip
 WAIT_FOREVER = """
-from jp_nb.notebook.display import capture
+from jp_nb.notebook.display import outbox
 from jp_nb.notebook.page import delivery
-before = capture.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
-capture.BATCH_INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
+before = outbox.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
+outbox.BATCH_INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
 """
-WAIT_AS_BEFORE = "capture.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
+WAIT_AS_BEFORE = "outbox.BATCH_INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 
