@@ -6,12 +6,15 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -255,7 +258,7 @@ def test_tests_import_few_internal_names() -> None:
 
 
 def _list_internal_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax(path)):
         match node:
             case ast.ImportFrom(module="jp_nb", names=names):
                 modules = (alias.name for alias in names if alias.name not in jp_nb.__all__)
@@ -264,3 +267,53 @@ def _list_internal_names(path: Path) -> Iterator[str]:
                 yield from (f"{module}.{alias.name}" for alias in names)
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name.startswith("jp_nb."))
+
+
+def test_code_in_texts_of_tests_names_what_exists() -> None:
+    """Kernels of tests execute texts, in tiers that the plain run does not have."""
+    missing: list[str] = []
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        for node in ast.walk(syntax(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                missing += (f"{path.name}: {name}" for name in _find_missing_names(node.value))
+    assert not missing
+
+
+def _find_missing_names(text: str) -> Iterator[str]:
+    """Yield the names of `jp_nb` that the code in `text` uses and that do not exist."""
+    if "jp_nb." not in text or "import" not in text:
+        return
+    try:
+        code = ast.parse(textwrap.dedent(text))
+    except SyntaxError:  # no code, or the text of a cell with magics
+        return
+
+    modules: dict[str, ModuleType] = {}
+    for node in ast.walk(code):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("jp_nb."):
+            yield from _import_names(node, modules)
+
+    for node in ast.walk(code):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id)
+            if module is not None and not hasattr(module, node.attr):
+                yield f"{module.__name__}.{node.attr}"
+
+
+def _import_names(node: ast.ImportFrom, modules: dict[str, ModuleType]) -> Iterator[str]:
+    """Yield the names that `node` cannot import, and add imported modules to `modules`."""
+    for alias in node.names:
+        value = _import_name(str(node.module), alias.name)
+        if value is None:
+            yield f"{node.module}.{alias.name}"
+        elif isinstance(value, ModuleType):
+            modules[alias.asname or alias.name] = value
+
+
+def _import_name(module: str, name: str) -> object:
+    """Return the attribute or module `name` of `module`; None if there is none."""
+    try:
+        found = import_module(module)
+        return getattr(found, name) if hasattr(found, name) else import_module(f"{module}.{name}")
+    except ImportError:
+        return None
