@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.agent.chat_model import RefusalError
 from jp_nb.errors import JpNbError, ProviderError, StorageError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.token_usage import Usage
@@ -38,6 +39,9 @@ UPDATE_S: Final = 0.2
 """Seconds between two updates of the progress."""
 MAX_EQUAL_FAILURES: Final = 20
 """Requests in a row that may fail alike, with none answered, before the others are not sent."""
+FAILURES_OF_ROWS: Final = ("too_long", "output_limit")
+"""Kinds of errors that the content of one row causes."""
+
 Submit = Callable[[Coroutine[Any, Any, Completion]], Future[Completion]]
 """Starts a coroutine on the event loop of the requests."""
 
@@ -111,11 +115,14 @@ class RowRun:
                     self._show()
         except KeyboardInterrupt:
             self._stop("interrupted", "you interrupted the requests")
+        except BaseException:
+            self._progress.stopped = "an error ended the requests"
+            raise
         finally:
             self._cancel_open()
+            self._fill_rest()
+            self._display.finish(self._progress)
 
-        self._fill_rest()
-        self._display.finish(self._progress)
         if self._unwritten:
             warnings.warn(self._unwritten, stacklevel=3)
 
@@ -230,8 +237,11 @@ class RowRun:
             raise result.error
 
     def _note_failure(self, error: Exception) -> None:
-        """Stop after many failures that are alike: the next row would fail in the same way."""
-        if not isinstance(error, ProviderError):
+        """Stop after many failures that are alike: the next row would fail in the same way.
+
+        Failures because of the row's own content, such as a refusal, tell nothing about the next.
+        """
+        if not isinstance(error, ProviderError) or _is_of_row(error):
             self._equal_failures = 0
             return
 
@@ -290,6 +300,10 @@ class RowRun:
             if result is None:
                 self._results[index] = Failure(index, stopped.reason, stopped.message)
         self._progress.stopped = stopped.message
+
+
+def _is_of_row(error: ProviderError) -> bool:
+    return isinstance(error, RefusalError) or error.kind in FAILURES_OF_ROWS
 
 
 def read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion | None:

@@ -110,6 +110,26 @@ def test_server_that_refuses_every_row_is_not_asked_for_the_rest() -> None:
     assert answers.partial
 
 
+@pytest.mark.req("MAP-7")
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(text="", finish="refusal"),
+        Reply(text="half", finish="max_tokens"),
+        Reply(status=400, message="prompt is too long: 300000 tokens > 200000"),
+    ],
+    ids=["refused", "incomplete", "too_long"],
+)
+def test_many_rows_that_fail_by_their_content_stop_no_others(reply: Reply) -> None:
+    def answer(prompt: str, earlier: int) -> Reply:
+        return Reply(text="yes") if prompt == "last" else reply
+
+    with serve_rows(answer) as server:
+        answers = jp.complete_all([*ROWS, "last"], workers=2, **server.options)
+    assert texts(answers)[-1] == "yes"
+    assert len(answers.failures) == len(ROWS)
+
+
 @pytest.mark.req("MAP-6")
 def test_no_row_begins_once_the_budget_is_used() -> None:
     with serve_rows(lambda prompt, earlier: Reply(text="yes")) as server:
@@ -289,13 +309,16 @@ def test_rows_that_are_none_are_refused(server: RowServer, rows: Any) -> None:
         jp.complete_all(rows, **server.options)
 
 
-def test_error_of_the_users_iterator_ends_the_requests(server: RowServer) -> None:
+def test_error_of_the_users_iterator_ends_the_requests_and_the_progress(
+    server: RowServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     def rows() -> Iterator[str]:
         yield "row 0"
         raise LookupError("no more data")
 
     with pytest.raises(LookupError):
         jp.complete_all(rows(), **server.options)
+    assert capsys.readouterr().err.endswith("an error ended the requests\n")
 
 
 @pytest.mark.req("MAP-6")
