@@ -61,10 +61,10 @@ def _refuse_options(options: Namespace) -> None:
     for name, flag in _OF_CONVERSATIONS.items():
         if getattr(options, name):
             raise UsageError(
-                f"{flag} concerns a conversation, and `--each` asks outside of it. Remove it"
+                f"`--each` asks outside of the conversation, so it does not take {flag}"
             )
     if any(directive.kind != "cfg" for directive in options.directives):
-        raise UsageError("`--each` takes -m, -c, -s, and -o: it has no tools and attachments")
+        raise UsageError("`--each` takes no tools and attachments: use -m, -c, -s, -o, and --cache")
 
 
 def _find_rows(name: str, namespace: dict[str, Any]) -> Any:

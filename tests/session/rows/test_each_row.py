@@ -74,9 +74,9 @@ def test_cache_keeps_the_answers(shell: IPythonShell, server: RowServer) -> None
     ("line", "said"),
     [
         ("--each txts", "did you mean 'texts'"),
-        ("--each texts -n", "-n concerns a conversation"),
-        ("--each texts -u", "-u and -U concerns a conversation"),
-        ("--each texts -t weather", "it has no tools"),
+        ("--each texts -n", "does not take -n"),
+        ("--each texts -u", "does not take -u and -U"),
+        ("--each texts -t weather", "takes no tools"),
         ("--each texts -s Missing", "there is no 'Missing'"),
         ("--each texts -o 1", "not a valid Python name"),
         ("--cache a.jsonl", "--each"),
