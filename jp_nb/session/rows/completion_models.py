@@ -9,6 +9,7 @@ Source: `docs/rows.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -65,7 +66,38 @@ class OpenedModel(NamedTuple):
         check_ready(self.model.provider, self.model.model, text, self.llm)
 
 
-class SessionModels:
+class CompletionModels(ABC):
+    """Opens models from any thread. A subclass knows the settings.
+
+    Attributes:
+        files: The configuration files.
+    """
+
+    def __init__(self, files: ConfigFiles, pool: ProviderPool) -> None:
+        self.files = files
+        self._pool = pool
+        self._lock = threading.RLock()
+
+    def open(self, choice: ChosenModel) -> OpenedModel:
+        """Return the chosen model.
+
+        Raises:
+            ConfigError: A setting is not valid, or there is no such model.
+        """
+        with self._lock:
+            config = self._read_config(choice)
+            return _open_model(self._pool, config, choice.system)
+
+    @abstractmethod
+    def _read_config(self, choice: ChosenModel) -> AppConfig:
+        """Return the settings with the changes of `choice`."""
+
+    def take_providers(self) -> list[Provider]:
+        """Return the open providers, to close them."""
+        return self._pool.take_all()
+
+
+class SessionModels(CompletionModels):
     """Opens models with the settings of the active conversation.
 
     `get_scripts` returns the scripts that the user chose for turns; None before the first turn.
@@ -78,23 +110,12 @@ class SessionModels:
         get_scripts: Callable[[], FolderScripts | None],
         hide: Callable[[str], str],
     ) -> None:
+        files = ConfigFiles(active.files.folder, active.files.trust)
+        super().__init__(files, ProviderPool(lambda: active.cassettes, self._make_scripted, hide))
         self._active = active
         self._get_scripts = get_scripts
-        self.files = ConfigFiles(active.files.folder, active.files.trust)
         self._own_scripts = FolderScripts(active)
-        self._pool = ProviderPool(lambda: active.cassettes, self._make_scripted, hide)
-        self._lock = threading.RLock()
         self._known: tuple[ConversationStream, Settings] | None = None
-
-    def open(self, choice: ChosenModel) -> OpenedModel:
-        """Return the chosen model.
-
-        Raises:
-            ConfigError: A setting is not valid, or there is no such model.
-        """
-        with self._lock:
-            config = self._read_config(choice)
-            return _open_model(self._pool, config, choice.system)
 
     def _read_config(self, choice: ChosenModel) -> AppConfig:
         stream = self._active.document.conversation
@@ -118,32 +139,17 @@ class SessionModels:
 
         return ScriptedProvider(folders=[self.files.folder], read=read)
 
-    def take_providers(self) -> list[Provider]:
-        """Return the open providers, to close them."""
-        return self._pool.take_all()
 
-
-class FolderModels:
+class FolderModels(CompletionModels):
     """Opens models with the settings of `folder`, the user, and the environment.
 
     The program that calls this is the user's own, so all files of its folder apply.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.files = ConfigFiles(folder)
-        cassettes = Cassettes(self.files, None)
-        self._pool = ProviderPool(lambda: cassettes, self._make_scripted)
-        self._lock = threading.RLock()
-
-    def open(self, choice: ChosenModel) -> OpenedModel:
-        """Return the chosen model.
-
-        Raises:
-            ConfigError: A setting is not valid, or there is no such model.
-        """
-        with self._lock:
-            config = self._read_config(choice)
-            return _open_model(self._pool, config, choice.system)
+        files = ConfigFiles(folder)
+        cassettes = Cassettes(files, None)
+        super().__init__(files, ProviderPool(lambda: cassettes, self._make_scripted))
 
     def _read_config(self, choice: ChosenModel) -> AppConfig:
         partial = with_model(merge_layers(self.files.layers()))
@@ -164,10 +170,6 @@ class FolderModels:
 
     def _make_scripted(self) -> Provider:
         return ScriptedProvider(folders=[self.files.folder])
-
-    def take_providers(self) -> list[Provider]:
-        """Return the open providers, to close them."""
-        return self._pool.take_all()
 
 
 def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> OpenedModel:

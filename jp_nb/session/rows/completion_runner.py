@@ -15,7 +15,7 @@ from uuid import uuid4
 from jp_nb.record.token_usage import Usage
 from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.rows.completion_cache import CompletionCache
-from jp_nb.session.rows.completion_models import ChosenModel, FolderModels, SessionModels
+from jp_nb.session.rows.completion_models import ChosenModel, CompletionModels
 from jp_nb.session.rows.completions import Completion, Completions
 from jp_nb.session.rows.progress_display import ProgressDisplay
 from jp_nb.session.rows.request_pace import RequestPace
@@ -35,7 +35,7 @@ class CompletionRunner:
 
     def __init__(
         self,
-        models: SessionModels | FolderModels,
+        models: CompletionModels,
         namespace: Mapping[str, Any],
     ) -> None:
         self._models = models
