@@ -15,13 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
-from jp_nb.agent.display import (
-    Display,
-    DisplayEvent,
-    InterruptReceived,
-    ToolBegins,
-    ToolEnds,
-)
+from jp_nb.agent.display import Display, DisplayEvent, InterruptReceived, ToolBegins, ToolEnds
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, UsageCounter
 from jp_nb.config.tree.app import AppConfig

@@ -19,9 +19,7 @@ from jp_nb.config.tree.model_settings import Cassette as CassetteConfig
 from jp_nb.config.tree.model_settings import CassetteMode
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
-from jp_nb.storage.cassette_file import (
-    default_cassette_path,
-)
+from jp_nb.storage.cassette_file import default_cassette_path
 from jp_nb.storage.config_files import ConfigFiles
 
 _CASSETTE_TABLE: Final = "providers.cassette"

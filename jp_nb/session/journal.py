@@ -20,20 +20,12 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject
-from jp_nb.record.document import (
-    Document,
-    get_conversation_id,
-)
+from jp_nb.record.document import Document, get_conversation_id
 from jp_nb.record.events import RawEntry
 from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.journal_recovery import (
-    Recovery,
-    collect_copies,
-    is_of_place,
-    iter_journals_of,
-)
+from jp_nb.session.journal_recovery import Recovery, collect_copies, is_of_place, iter_journals_of
 from jp_nb.storage.journal_file import (
     EntriesDigest,
     JournalContents,

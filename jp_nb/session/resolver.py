@@ -17,11 +17,7 @@ from jp_nb.agent.chat_model import ChatModel, make_model_parameters
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.exchange_recorder import FindRecordedResults
 from jp_nb.agent.inquiry import LlmInquiryBackend
-from jp_nb.agent.provider import (
-    Attachment,
-    Provider,
-    ToolChoice,
-)
+from jp_nb.agent.provider import Attachment, Provider, ToolChoice
 from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
@@ -32,12 +28,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
-from jp_nb.config.tree.model_settings import (
-    Assistant,
-    Llm,
-    ModelId,
-    QuestionAssistant,
-)
+from jp_nb.config.tree.model_settings import Assistant, Llm, ModelId, QuestionAssistant
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ToolSourceError, UsageError

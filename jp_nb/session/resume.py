@@ -28,10 +28,12 @@ from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall, find_interr
 from jp_nb.record.turn_view import Turn
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
-from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
+from jp_nb.session.bench import BenchTools
+from jp_nb.session.reusable_answers import read_reusable_answers
 from jp_nb.session.session import Session
 from jp_nb.session.turn_draft import TurnDraft
 from jp_nb.session.turn_retry import find_own_tool_choice
+from jp_nb.session.untrusted_calls import describe_untrusted_call
 from jp_nb.text import one_line
 
 ABANDONED: Final = (
@@ -181,7 +183,7 @@ class TurnResumption:
         if not calls or not self._active.trust.trusted:
             return {}
 
-        answers = recorded_answers(self._active.document.conversation.current_turn())
+        answers = read_reusable_answers(self._active.document.conversation.current_turn())
         prefixes = tuple(f"{call.request.id}." for call in calls)
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
 
@@ -234,7 +236,7 @@ def resume_prompt(
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
 
     if distrust is not None:
-        about = untrusted_call(call.name, distrust)
+        about = describe_untrusted_call(call.name, distrust)
         text = f"{about}{which}. If it runs, it runs here, with your rights."
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"

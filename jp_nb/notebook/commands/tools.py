@@ -21,7 +21,10 @@ from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import find_turn_to_repeat
 from jp_nb.record.turn_numbers import to_stored_turn
 from jp_nb.rendering import tool_text as tools_module
-from jp_nb.session.bench import find_call, read_assignments, read_object, replay_turn
+from jp_nb.session.call_arguments import read_assignments, read_object
+from jp_nb.session.call_ids import find_call
+from jp_nb.session.turn_replay import replay_turn
+from jp_nb.session.untrusted_calls import confirm_untrusted_calls
 from jp_nb.text import one_line
 
 
@@ -72,7 +75,8 @@ def try_tool(line: Invocation) -> None:
 
     with report_cancellation():
         if recorded:
-            bench.confirm_recorded([ToolCallRequest(id="", name=tool.name, arguments=arguments)])
+            request = ToolCallRequest(id="", name=tool.name, arguments=arguments)
+            confirm_untrusted_calls(bench.active, bench.turns.cell_questions, [request])
         bench.call(tools, tool, arguments)
 
 
