@@ -160,9 +160,10 @@ def form_schema(question: Question) -> JsonObject:
         UnsupportedQuestionError: No client may show it.
     """
     fields = _fields(question)
+    names = _name_other_fields(fields)
     properties: JsonObject = {}
     for each in fields:
-        properties.update(_properties(each))
+        properties.update(_properties(each, names))
 
     required: list[JsonValue] = [each.id for each in fields if _is_required(each)]
     return {"type": "object", "properties": properties, "required": required}
@@ -178,13 +179,32 @@ def _fields(question: Question) -> Sequence[Question]:
     return kind.fields if isinstance(kind, FormAnswer) else (question,)
 
 
+def _name_other_fields(fields: Sequence[Question]) -> dict[str, str]:
+    """Return the names of the fields for the user's own text, by the id of the question."""
+    taken = {each.id for each in fields}
+    names: dict[str, str] = {}
+    for each in fields:
+        if not _allows_other(each):
+            continue
+        name = f"{each.id}{OTHER_FIELD_SUFFIX}"
+        while name in taken:  # `size` and `size_other` can be questions of the same form
+            name += "_"
+        taken.add(name)
+        names[each.id] = name
+    return names
+
+
+def _allows_other(each: Question) -> bool:
+    kind = each.answer_type
+    return isinstance(kind, SelectAnswer) and kind.other
+
+
 def _is_required(each: Question) -> bool:
     # The user may type an own text instead.
-    kind = each.answer_type
-    return each.required and not (isinstance(kind, SelectAnswer) and kind.other)
+    return each.required and not _allows_other(each)
 
 
-def _properties(each: Question) -> Iterator[tuple[str, JsonValue]]:
+def _properties(each: Question, other_names: Mapping[str, str]) -> Iterator[tuple[str, JsonValue]]:
     kind = each.answer_type
     about: JsonObject = {"title": each.text}
     if each.context:
@@ -194,8 +214,8 @@ def _properties(each: Question) -> Iterator[tuple[str, JsonValue]]:
         about["default"] = default
 
     yield each.id, {**_kind_schema(kind), **about}
-    if isinstance(kind, SelectAnswer) and kind.other:
-        yield f"{each.id}{OTHER_FIELD_SUFFIX}", {"type": "string", "title": f"{each.text} (other)"}
+    if each.id in other_names:
+        yield other_names[each.id], {"type": "string", "title": f"{each.text} (other)"}
 
 
 def _find_default(each: Question) -> JsonValue:
@@ -290,18 +310,22 @@ def _option_name(value: JsonValue) -> str:
 
 def _read_answer(question: Question, content: Mapping[str, JsonValue]) -> JsonValue:
     """Return the answer in the content of a form; None if the user left the question open."""
+    fields = _fields(question)
+    names = _name_other_fields(fields)
+    answers = {each.id: _read_field(each, content, names) for each in fields}
     if not isinstance(question.answer_type, FormAnswer):
-        return _read_field(question, content)
-
-    answers = {each.id: _read_field(each, content) for each in question.answer_type.fields}
+        return answers[question.id]
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
-def _read_field(each: Question, content: Mapping[str, JsonValue]) -> JsonValue:
+def _read_field(
+    each: Question, content: Mapping[str, JsonValue], other_names: Mapping[str, str]
+) -> JsonValue:
     kind = each.answer_type
     value = content.get(each.id)
     if isinstance(kind, SelectAnswer):
-        return _read_choice(kind, value, content.get(f"{each.id}{OTHER_FIELD_SUFFIX}"))
+        own = content.get(other_names[each.id]) if kind.other else None
+        return _read_choice(kind, value, own)
     if value == "" and not each.required:
         return None
     if isinstance(kind, IntegerAnswer) and isinstance(value, float) and math.isfinite(value):

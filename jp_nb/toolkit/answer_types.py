@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -500,6 +500,20 @@ class SelectAnswer(AnswerType):
     def of(cls, *values: OptionValue) -> Self:
         """Return a choice of one of `values`."""
         return cls(options=tuple(Option(value=value) for value in values))
+
+    def with_options(self, options: Iterable[Option | OptionValue]) -> SelectAnswer:
+        """Return a copy with other `options`, of which none is recommended.
+
+        Raises:
+            ValueError: There are too few options for `min_picks`, or none at all.
+        """
+        return SelectAnswer(
+            options=tuple(options),
+            multi=self.multi,
+            other=self.other,
+            min_picks=self.min_picks,
+            max_picks=self.max_picks,
+        )
 
     @property
     def values(self) -> tuple[OptionValue, ...]:

@@ -307,8 +307,16 @@ class Question(BaseModel):
         return self.model_copy(update={"header": header})
 
     def with_options(self, options: Iterable[Option | OptionValue]) -> Self:
-        """Return a copy that is answered by one of `options`."""
-        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
+        """Return a copy that is answered by one of `options`, which replace earlier ones.
+
+        A selection keeps its number of picks and the user's own text. No option is recommended.
+        """
+        before = self.answer_type
+        if isinstance(before, SelectAnswer):
+            kind = before.with_options(options)
+        else:
+            kind = SelectAnswer(options=tuple(options))
+        return self.model_copy(update={"answer_type": kind})
 
     def with_required(self, required: bool = True) -> Self:
         """Return a copy that must be answered, or with `False` may be left open."""

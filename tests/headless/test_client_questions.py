@@ -63,3 +63,31 @@ def test_form_of_a_client_refuses_what_the_question_refuses(
         fits = schema.get("minimum", -math.inf) <= number <= schema.get("maximum", math.inf)
         assert fits == (number in inside)
         assert fits == (question.misfit(number) is None)
+
+
+OTHER_NAMES: list[tuple[list[str], list[str]]] = [
+    (["size", "size_other"], ["size", "size_other_", "size_other"]),
+    (["size_other", "size"], ["size_other", "size", "size_other_"]),
+    (
+        ["size", "size_other", "size_other_"],
+        ["size", "size_other__", "size_other", "size_other_"],
+    ),
+    (["size", "color_other"], ["size", "size_other", "color_other"]),
+]
+
+
+@pytest.mark.parametrize(("ids", "names"), OTHER_NAMES)
+def test_field_for_an_own_text_has_a_name_that_no_question_has(
+    ids: list[str], names: list[str]
+) -> None:
+    fields = [
+        jp.Question.select(each, each, ["a"], other=True)
+        if each == "size"
+        else jp.Question.integer(each, each)
+        for each in ids
+    ]
+    form = jp.Question(id="form", text="Form?", answer_type=answer_type("form", fields=fields))
+    properties = make_client_form(form)["properties"]
+    assert list(properties) == names
+    types = [node["type"] for name, node in properties.items() if name in ids and name != "size"]
+    assert types == ["integer"] * (len(ids) - 1)

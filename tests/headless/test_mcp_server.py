@@ -232,6 +232,28 @@ async def test_questions_are_answered_by_the_client(tmp_path: Path, mode: Mode) 
     assert "'note': 'declined'" in text
 
 
+async def test_own_text_and_a_question_with_a_similar_id_are_kept_apart(tmp_path: Path) -> None:
+    sizes = {"type": "select", "options": ["S", "M"], "other": True}
+
+    @jp.tool
+    def order(ctx: jp.ToolContext) -> jp.Outcome:
+        if "order" in ctx.answers:
+            return jp.Success(str(ctx.answers["order"]))
+        fields = [
+            {"id": "size", "text": "Size?", "answer_type": sizes},
+            {"id": "size_other", "text": "Other size?", "answer_type": "boolean"},
+        ]
+        form: Any = {"type": "form", "fields": fields}
+        return jp.NeedsInput(jp.Question(id="order", text="Order?", answer_type=form))
+
+    given = answers(size_other_="huge", size_other=True)
+    text, is_error = await call(tmp_path, "legacy", "order", given)
+    assert (text, is_error) == (
+        "{'size': {'selected': [], 'custom': 'huge'}, 'size_other': True}",
+        False,
+    )
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("book")
 @pytest.mark.req("R-MCP-85")

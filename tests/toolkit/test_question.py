@@ -106,3 +106,25 @@ def test_answers_must_have_the_type_of_the_question(subtests: pytest.Subtests) -
     for question, answer, misfit in rows:
         with subtests.test(question=question):
             assert question.misfit(answer) == misfit
+
+
+def test_other_options_keep_the_number_of_picks_and_the_own_text() -> None:
+    question = jp.Question.select("q", "Which?", ["a"], multi=True, other=True, recommended=0)
+    changed = question.with_options(["b", "c"])
+    assert changed.misfit(["c", "b"]) is None
+    assert changed.misfit({"selected": ["b"], "custom": "d"}) is None
+    assert changed.misfit(["a"]) == "option"
+    assert changed.model_dump()["answer_type"].keys() == {"type", "options", "multi", "other"}
+
+
+def test_number_of_picks_must_fit_the_other_options() -> None:
+    kind = {"type": "select", "options": ["a", "b", "c"], "multi": True, "min_picks": 2}
+    question = jp.Question(id="q", text="Which?", answer_type=kind)
+    assert question.with_options(["d", "e"]).misfit(["d"]) == "option"
+    with pytest.raises(ValueError, match="min_picks"):
+        question.with_options(["d"])
+
+
+def test_options_make_a_selection_of_another_question() -> None:
+    question = jp.Question.text("q", "Which?").with_options(["a", "b"])
+    assert (question.misfit("a"), question.misfit("c")) == (None, "option")
