@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from html import escape
 from typing import Any
-from uuid import uuid4
 
+from jp_nb.notebook.display.turn_outputs import DisplayPublisher
 from jp_nb.rendering.row_progress import RowProgress
 
 
 class ProgressBar:
-    """A bar with the counts below it."""
+    """A bar with the counts below it, which a reloaded page shows too."""
 
     def __init__(self, shell: Any) -> None:
-        self._shell = shell
-        self._display_id = f"jp-nb-rows-{uuid4().hex}"
+        self._publish = DisplayPublisher(shell.display_pub.publish, shell.kernel)()
         self._is_shown = False
 
     def show(self, progress: RowProgress) -> None:
@@ -30,17 +29,13 @@ class ProgressBar:
         if progress.total:
             values = f'value="{progress.done}" max="{progress.total}"'
             bar = bar.replace("<progress", f"<progress {values}")
-        self._publish(line, f"{bar}</progress><div>{escape(line)}</div>")
+        self._show_html(line, f"{bar}</progress><div>{escape(line)}</div>", final=False)
 
     def finish(self, progress: RowProgress) -> None:
         """Replace the bar by the final counts."""
-        self._publish(progress.counts, f"<div>{escape(progress.counts)}</div>")
+        self._show_html(progress.counts, f"<div>{escape(progress.counts)}</div>", final=True)
 
-    def _publish(self, text: str, html: str) -> None:
-        self._shell.display_pub.publish(
-            data={"text/plain": text, "text/html": html},
-            metadata={},
-            transient={"display_id": self._display_id},
-            update=self._is_shown,
-        )
+    def _show_html(self, text: str, html: str, *, final: bool) -> None:
+        bundle = {"text/plain": text, "text/html": html}
+        self._publish(bundle, update=self._is_shown, final=final)
         self._is_shown = True
