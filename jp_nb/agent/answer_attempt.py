@@ -16,11 +16,11 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.head import RequestHead
 from jp_nb.record.marks import (
     is_continuation,
     mark_continuation,
 )
+from jp_nb.record.request_head import RequestHead
 
 CALLS_SETTING = "assistant.request.max_tool_calls"
 MAX_ANSWER_CONTINUATIONS = 5

@@ -23,7 +23,7 @@ from jp_nb.agent.token_estimates import (
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
-from jp_nb.record.head import RequestHead, ToolDefinition
+from jp_nb.record.request_head import RequestHead, ToolDefinition
 
 DEFAULT_CONTEXT_TOKENS: Final = 32_768
 """Context of a model if its provider has not listed it in this kernel."""

@@ -18,7 +18,7 @@ from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.record.context import RequestContext
-from jp_nb.record.head import RequestHead
+from jp_nb.record.request_head import RequestHead
 
 
 def host_of(provider: Provider) -> str:

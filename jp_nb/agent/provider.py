@@ -15,9 +15,9 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from jp_nb.record.context import RequestContext
-from jp_nb.record.head import Attachment as Attachment
-from jp_nb.record.head import AttachmentMark, RequestHead, mark_attachment
-from jp_nb.record.head import ToolDefinition as ToolDefinition
+from jp_nb.record.request_head import Attachment as Attachment
+from jp_nb.record.request_head import AttachmentDigest, RequestHead, digest_attachment
+from jp_nb.record.request_head import ToolDefinition as ToolDefinition
 from jp_nb.record.token_usage import Usage as Usage
 
 
@@ -257,14 +257,14 @@ class ModelRequest:
         return RequestHead(
             self.system,
             self.tools,
-            tuple(map(mark_attachment, self.attachments)),
+            tuple(map(digest_attachment, self.attachments)),
             self.parameters.reasoning,
             self.schema,
             self.tool_choice,
         )
 
     def with_head(
-        self, head: RequestHead, contents: Mapping[AttachmentMark, Attachment]
+        self, head: RequestHead, contents: Mapping[AttachmentDigest, Attachment]
     ) -> ModelRequest:
         """Return this request with another head. Attachments without contents are omitted."""
         return replace(

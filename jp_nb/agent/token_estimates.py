@@ -20,7 +20,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.head import AttachmentMark, RequestHead
+from jp_nb.record.request_head import AttachmentDigest, RequestHead
 
 BYTES_PER_TOKEN: Final = 4
 PIXELS_PER_TOKEN: Final = 750
@@ -78,7 +78,7 @@ def estimate_item_tokens(item: ContextItem) -> int:
 
 
 def _estimate_change_tokens(
-    before: RequestHead, after: RequestHead, contents: Mapping[AttachmentMark, Attachment]
+    before: RequestHead, after: RequestHead, contents: Mapping[AttachmentDigest, Attachment]
 ) -> int:
     """Estimate the tokens of the messages for an appended change of the head."""
     texts = () if before.system == after.system else after.system

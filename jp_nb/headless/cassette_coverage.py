@@ -22,7 +22,7 @@ from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction
-from jp_nb.record.head import RequestHead, read_request_head
+from jp_nb.record.request_head import RequestHead, read_request_head
 from jp_nb.storage.cassette_file import CassetteContent, read_cassette
 from jp_nb.text import one_line
 
@@ -130,7 +130,7 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
         return None
 
     stream = document.conversation
-    made_so = stream.head.get("made") == "headless"
+    made_so = stream.properties.get("made") == "headless"
     if not made_so or any(isinstance(entry, Compaction) for entry in stream.entries):
         return None
 

@@ -35,10 +35,10 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     RECORD_VERSION,
     Document,
-    get_conversation_head,
     get_conversation_id,
     get_events,
     get_others,
+    get_properties,
     list_notices,
 )
 from jp_nb.record.turn_view import read_turns
@@ -224,7 +224,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     merge.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
 
-    names = as_object(get_conversation_head(jp).get("origin")).get("left_out")
+    names = as_object(get_properties(jp).get("origin")).get("left_out")
     skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too large, or not text"
 

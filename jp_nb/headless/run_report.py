@@ -198,7 +198,7 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
 def _read_stream_turns(stream: ConversationStream, result: RunResult) -> Iterator[ReportedTurn]:
     places = [(end.entries, end.cell) for end in result.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    parent_turn = as_object(stream.head.get("parent")).get("turn")
+    parent_turn = as_object(stream.properties.get("parent")).get("turn")
     shared = parent_turn + 1 if isinstance(parent_turn, int) else 0
     old = _count_old_entries(stream, result)
 

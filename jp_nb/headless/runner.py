@@ -33,7 +33,7 @@ from jp_nb.record.document import RECORD_KEY, count_entries
 from jp_nb.record.merge import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.session.journal_recovery import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
-from jp_nb.storage.journal_file import JournalFolder
+from jp_nb.storage.journal_folder import JournalFolder
 
 INCOMPLETE_RECORD = (
     "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "

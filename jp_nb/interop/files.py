@@ -31,6 +31,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.interop.jp_dialect import convert_to_jp_dialect
 from jp_nb.interop.jp_entries import (
     ENTRY_GAP,
     FIRST_ENTRY_GAP,
@@ -39,7 +40,6 @@ from jp_nb.interop.jp_entries import (
     format_jp_entry,
     read_jp_entry,
 )
-from jp_nb.interop.jp_head import convert_for_head
 from jp_nb.interop.json_text import (
     apply_spelling,
     find_spelling,
@@ -300,7 +300,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
     leading = as_object(origin.get("leading"))
 
     if dialect == "jp-head":
-        base, entries, dropped = convert_for_head(config, entries)
+        base, entries, dropped = convert_to_jp_dialect(config, entries)
         is_unchanged = "init" not in kept and base == config
         spelling = kept if is_unchanged else {}
         texts[BASE_CONFIG_FILE] = _format_base(base, [], spelling)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
-from jp_nb.record.head import AttachmentMark, RequestHead, ToolDefinition
+from jp_nb.record.request_head import AttachmentDigest, RequestHead, ToolDefinition
 
 REMOVED_TOOLS: Final = "removed_tools"
 """Name among the appended parts of a head: only the removal of tools is appended."""
@@ -133,7 +133,7 @@ def _join_names(names: Iterable[str]) -> str:
 def find_change(
     before: RequestHead | None,
     after: RequestHead,
-    contents: Mapping[AttachmentMark, Attachment],
+    contents: Mapping[AttachmentDigest, Attachment],
     appended: frozenset[str],
     *,
     has_tools: bool,

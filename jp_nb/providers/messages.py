@@ -24,7 +24,7 @@ from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, n
 from jp_nb.providers.request_body import Omitted, WireMessage, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.head import RequestHead, ToolDefinition
+from jp_nb.record.request_head import RequestHead, ToolDefinition
 
 CONTINUE_PROMPT: Final = "Continue exactly where you stopped, without repeating anything."
 RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"

@@ -18,7 +18,7 @@ from jp_nb.json_schema import Schema, map_schemas
 from jp_nb.json_values import JsonObject, read_json
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.schemas import get_parameter_schema
-from jp_nb.record.head import ToolDefinition
+from jp_nb.record.request_head import ToolDefinition
 
 _HOLDERS: Final = frozenset({"properties", "dependentSchemas"})
 """Keywords whose members have the names of parameters."""

@@ -31,7 +31,7 @@ from jp_nb.json_schema import (
     walk_schemas,
 )
 from jp_nb.json_values import JsonObject, compact_json
-from jp_nb.record.head import ToolDefinition
+from jp_nb.record.request_head import ToolDefinition
 
 DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
 MAX_EXPANSIONS: Final = 64

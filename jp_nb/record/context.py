@@ -28,16 +28,16 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.head import (
-    Attachment,
-    AttachmentMark,
-    RequestHead,
-    begins_head,
-    mark_attachment,
-    read_request_head,
-)
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import HOST
+from jp_nb.record.request_head import (
+    Attachment,
+    AttachmentDigest,
+    RequestHead,
+    begins_head,
+    digest_attachment,
+    read_request_head,
+)
 from jp_nb.record.stream import ConversationStream
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
@@ -102,7 +102,7 @@ class RequestContext:
 
     items: list[ContextItem] = field(default_factory=list)
     heads: list[HeadPosition] = field(default_factory=list)
-    contents: dict[AttachmentMark, Attachment] = field(default_factory=dict)
+    contents: dict[AttachmentDigest, Attachment] = field(default_factory=dict)
     _shown: int = field(default=0, init=False)
     _shown_bytes: int = field(default=0, init=False)
 
@@ -125,13 +125,13 @@ class RequestContext:
         """Note the contents of the current `attachments`, and forget those that are not needed."""
         for mark in self.contents.keys() - self._list_sent_attachments().keys():
             del self.contents[mark]
-        self.contents.update((mark_attachment(each), each) for each in attachments)
+        self.contents.update((digest_attachment(each), each) for each in attachments)
 
-    def missing_attachments(self) -> list[AttachmentMark]:
+    def missing_attachments(self) -> list[AttachmentDigest]:
         """Return the attachments of earlier requests that this kernel has not read."""
         return [mark for mark in self._list_sent_attachments() if mark not in self.contents]
 
-    def _list_sent_attachments(self) -> dict[AttachmentMark, None]:
+    def _list_sent_attachments(self) -> dict[AttachmentDigest, None]:
         # Most heads have the same attachments as the one before.
         lists = {id(head.attachments): head.attachments for _, head in self.heads}
         return dict.fromkeys(chain.from_iterable(lists.values()))

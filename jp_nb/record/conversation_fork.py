@@ -47,13 +47,15 @@ def fork_conversation(
         turns = f"its turns are 1 to {count}" if count else "it has no turn yet"
         raise UsageError(f"there is no turn {keep} in this conversation: {turns}")
     parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
+
     # `origin` is not copied: it describes the files of the other conversation.
-    head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
+    empty = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids)
+    properties = empty.properties
     if stream.title is not None:
-        head["title"] = stream.title
+        properties["title"] = stream.title
 
     forked = ConversationStream(
-        head,
+        properties,
         clock=clock,
         base_config=copy_nested_json(stream.base_config),
         raw=copy_nested_json(stream.raw),

@@ -23,9 +23,9 @@ from jp_nb.record.document import (
     Document,
     NewerVersionError,
     find_shape,
-    get_conversation_head,
     get_conversation_id,
     get_events,
+    get_properties,
 )
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
@@ -71,7 +71,7 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
     first = read_words(stream.requests[0]) if stream.requests else ""
     active = _read_info(
         names[0],
-        {"conversation": stream.head},
+        {"conversation": stream.properties},
         turns=stream.turn_count,
         first=first,
         active=True,
@@ -229,20 +229,20 @@ def _read_first_request(entry: JsonValue) -> str:
 def _read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
-    head = get_conversation_head(entry)
-    parent = as_object(head.get("parent"))
+    properties = get_properties(entry)
+    parent = as_object(properties.get("parent"))
 
     is_readable = active or (
         find_shape(entry) == "readable"
         and isinstance(as_object(entry).get("base_config", {}), dict)
     )
 
-    title = _read_text(head.get("title")) or make_title(first or _read_first_request(entry))
+    title = _read_text(properties.get("title")) or make_title(first or _read_first_request(entry))
     return ConversationInfo(
         name,
         title=title or None,
         turns=turns,
-        made=_read_text(head.get("made")),
+        made=_read_text(properties.get("made")),
         parent=_read_text(parent.get("id")),
         parent_turn=_read_count(parent.get("turn")),
         active=active,

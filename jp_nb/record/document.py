@@ -59,14 +59,14 @@ def has_segments(value: JsonValue) -> bool:
     )
 
 
-def get_conversation_head(entry: JsonValue) -> JsonObject:
+def get_properties(entry: JsonValue) -> JsonObject:
     """Return the `conversation` object of `entry`, or `{}`."""
     return as_object(as_object(entry).get("conversation"))
 
 
 def get_conversation_id(entry: JsonValue) -> str:
     """Return the id of the conversation in `entry`, or ""."""
-    found = get_conversation_head(entry).get("id")
+    found = get_properties(entry).get("id")
     return found if isinstance(found, str) else ""
 
 
@@ -102,7 +102,7 @@ def get_conversations(document: JsonObject) -> list[JsonValue]:
 
 def is_headless_conversation(entry: JsonValue) -> bool:
     """Return True if a headless run made the conversation. The next run replaces it (D18)."""
-    return get_conversation_head(entry).get("made") == "headless"
+    return get_properties(entry).get("made") == "headless"
 
 
 def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[str, int]:
@@ -213,7 +213,7 @@ class Document:
         stream = self.conversation
         stored: dict[str, JsonValue] = {
             "version": RECORD_VERSION,
-            "conversation": stream.head,
+            "conversation": stream.properties,
             "base_config": stream.base_config,
             "events": stream.raw,  # type: ignore[dict-item]  # list is invariant
         }

@@ -120,7 +120,7 @@ class ConversationStream:
 
     def __init__(
         self,
-        head: Mapping[str, JsonValue],
+        properties: Mapping[str, JsonValue],
         *,
         clock: Clock,
         base_config: Mapping[str, JsonValue] | None = None,
@@ -128,7 +128,7 @@ class ConversationStream:
         new_id: IdFactory | None = None,
         tolerant: bool = False,
     ) -> None:
-        self.head: dict[str, JsonValue] = dict(head)
+        self.properties: dict[str, JsonValue] = dict(properties)
         self.base_config: dict[str, JsonValue] = dict(base_config or {})
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
@@ -176,15 +176,18 @@ class ConversationStream:
         new_id: IdFactory | None = None,
     ) -> ConversationStream:
         """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
-        head: dict[str, JsonValue] = {"id": make_conversation_id(clock(), taken_ids), "made": made}
+        properties: dict[str, JsonValue] = {
+            "id": make_conversation_id(clock(), taken_ids),
+            "made": made,
+        }
         if parent:
-            head["parent"] = dict(parent)
-        return cls(head, clock=clock, base_config=base_config, new_id=new_id)
+            properties["parent"] = dict(parent)
+        return cls(properties, clock=clock, base_config=base_config, new_id=new_id)
 
     @property
     def id(self) -> str:
         """Id of the conversation, such as `jp-c17738399468`."""
-        return str(self.head.get("id", ""))
+        return str(self.properties.get("id", ""))
 
     @property
     def is_reproducible(self) -> bool:
@@ -194,7 +197,7 @@ class ConversationStream:
     @property
     def title(self) -> str | None:
         """The title, or None."""
-        title = self.head.get("title")
+        title = self.properties.get("title")
         return title if isinstance(title, str) else None
 
     def __len__(self) -> int:
@@ -465,7 +468,7 @@ class ConversationStream:
 
     def until(self, count: int) -> ConversationStream:
         """Return the conversation with its first `count` entries, which are shared."""
-        made = ConversationStream(self.head, clock=self._clock, base_config=self.base_config)
+        made = ConversationStream(self.properties, clock=self._clock, base_config=self.base_config)
         made.rewrite(self.items()[:count])
         made._made_here = self._made_here
         return made

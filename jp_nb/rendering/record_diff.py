@@ -24,7 +24,7 @@ from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compaction import find_compactions
 from jp_nb.record.compaction_text import format_compactions
-from jp_nb.record.document import Document, get_conversation_head, get_events
+from jp_nb.record.document import Document, get_events, get_properties
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.token_usage import read_usage
 from jp_nb.record.turn_numbers import to_shown_turn
@@ -300,7 +300,7 @@ def _normalize_conversation(entry: JsonValue) -> str:
 
     events = [_remove_ignored_keys(event) for event in get_events(entry)]
 
-    title = get_conversation_head(entry).get("title")
+    title = get_properties(entry).get("title")
     config = as_object(entry).get("base_config")
     return canonical_json({"title": title, "base_config": config, "events": events})
 

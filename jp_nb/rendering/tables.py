@@ -193,7 +193,7 @@ def _list_usage_notes(
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
 
-    parent = as_object(stream.head.get("parent"))
+    parent = as_object(stream.properties.get("parent"))
     turn = parent.get("turn")
     name = parent.get("id")
     if isinstance(turn, int) and isinstance(name, str):

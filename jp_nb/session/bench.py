@@ -200,7 +200,7 @@ class NoInquiry:
 
 def _copy_conversation(stream: ConversationStream) -> ConversationStream:
     entries = [] if stream.damage else copy_nested_json(stream.raw)
-    copied = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
+    copied = ConversationStream(copy_nested_json(stream.properties), clock=utc_now, raw=entries)
     copied.repair()
     return copied
 

@@ -30,7 +30,7 @@ from jp_nb.session.journal import ConversationJournal
 from jp_nb.session.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.journal_file import JournalFolder
+from jp_nb.storage.journal_folder import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW_NAMES
 
@@ -370,9 +370,9 @@ class ActiveConversation:
             self.notices.append(describe_interrupted_turn(turn, recovered))
 
     def _changed(self) -> None:
-        head = self.document.conversation.head
-        if not self.headless and head.get("made") == "headless":
-            head["made"] = "live"  # else the next headless run would replace it (D18)
+        properties = self.document.conversation.properties
+        if not self.headless and properties.get("made") == "headless":
+            properties["made"] = "live"  # else the next headless run would replace it (D18)
 
         self.trust.sign()
         self.write_journal()

@@ -26,18 +26,16 @@ from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.journal_recovery import Recovery, collect_copies, is_of_place, iter_journals_of
-from jp_nb.storage.journal_file import (
+from jp_nb.storage.journal_file import JournalFile, take_journal
+from jp_nb.storage.journal_folder import JournalFolder, get_file_identity
+from jp_nb.storage.journal_format import (
     EntriesDigest,
     JournalContents,
-    JournalFile,
-    JournalFolder,
-    JournalHead,
+    JournalHeader,
     format_call_lines,
     format_entry_lines,
     format_journal_line,
-    get_file_identity,
     read_journal,
-    take_journal,
 )
 from jp_nb.text import one_line
 
@@ -127,7 +125,7 @@ class ConversationJournal:
         self._mark = EntriesDigest()
         self._base = self._written = base
         self._saved_base = 0  # number of entries that only the notebook file has
-        self._written_head: tuple[JsonObject, JsonValue] = {}, None
+        self._written_state: tuple[JsonObject, JsonValue] = {}, None
         self._outdated_saved: int | None = None
         self.calls: dict[str, CallProgress] = {}
 
@@ -156,10 +154,10 @@ class ConversationJournal:
             return False
 
         file, contents = recovery.resumable
-        head = contents.head
+        header = contents.header
         has_all_calls = contents.calls == recovery.calls
         contents.calls.update(recovery.calls)
-        missing = contents.entries[len(stream) - head.base :]
+        missing = contents.entries[len(stream) - header.base :]
 
         try:
             stream.extend_stored(missing)
@@ -180,7 +178,7 @@ class ConversationJournal:
             )
 
         here = (self._notebook, get_file_identity(self._notebook))
-        renamed = self._notebook and (head.notebook, head.file) != here
+        renamed = self._notebook and (header.notebook, header.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
             base = 0 if recovery.is_shared else self._base
             try:
@@ -194,8 +192,8 @@ class ConversationJournal:
         """Remove the journals of earlier headless runs of this notebook (D18)."""
         with self._lock, suppress(OSError, StorageError):  # the next run tries again
             if self._notebook:
-                for file, head in iter_journals_of(self._notebook, self._folder):
-                    file.close(remove=head.made == "headless")
+                for file, header in iter_journals_of(self._notebook, self._folder):
+                    file.close(remove=header.made == "headless")
 
     def find_candidate(self, name: str = "") -> RecoverableConversation | None:
         """Return the newest conversation that the notebook does not have.
@@ -239,18 +237,21 @@ class ConversationJournal:
         if contents is None:
             return None
 
-        head = contents.head
+        header = contents.header
         copies = [list[RawEntry]()]
-        if head.base:
+        if header.base:
             known = collect_copies(self._document.others, self._document.conversation)
-            copies = known.get(head.id, [])
+            copies = known.get(header.id, [])
 
         before = next(filter(contents.continues_from, copies), None)
         if before is None:  # entries are missing
             return None
 
-        events: list[JsonValue] = [*before[: head.base], *contents.entries]
-        stored: JsonObject = {"conversation": head.conversation, "base_config": head.base_config}
+        events: list[JsonValue] = [*before[: header.base], *contents.entries]
+        stored: JsonObject = {
+            "conversation": header.conversation,
+            "base_config": header.base_config,
+        }
         signed: JsonObject = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
         stored |= {"events": events, **signed}
 
@@ -263,18 +264,18 @@ class ConversationJournal:
         """
         self._candidates.remove(conversation.path)
         if (file := take_journal(conversation.path)) is not None:
-            head = file.head()
+            header = file.read_header()
             here = (self._notebook, self._kernel_folder)
-            file.close(remove=head is not None and is_of_place(head, *here))
+            file.close(remove=header is not None and is_of_place(header, *here))
 
     def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
         if contents.unreadable_bytes:
             file.cut(contents.size)
         self._file = file
-        self._base = contents.head.base
+        self._base = contents.header.base
         self._written = contents.length
         self.calls = dict(contents.calls)
-        self._written_head = contents.head.conversation, contents.signature
+        self._written_state = contents.header.conversation, contents.signature
 
     def follow(self, *, is_stored: bool) -> None:
         """Write the entries of the document's active conversation from now on.
@@ -336,7 +337,7 @@ class ConversationJournal:
         if self._is_wanted and not (self._file and self._file.size):
             self._write()
         elif self._file is not None:
-            self._file.append(format_call_lines(self._written_head[1], progress))
+            self._file.append(format_call_lines(self._written_state[1], progress))
 
         if self._file is not None and any(x.stage == "started" for x in progress.values()):
             self._file.sync()
@@ -376,7 +377,7 @@ class ConversationJournal:
         raw = stream.raw
         signature = self._document.extra.get(SIGNATURE_KEY)
         self._forget_answered_calls()
-        if len(raw) == self._written and (stream.head, signature) == self._written_head:
+        if len(raw) == self._written and (stream.properties, signature) == self._written_state:
             return
 
         if self._file is None:
@@ -390,12 +391,12 @@ class ConversationJournal:
             self._rewrite(self._written, self._mark)
             self._saved_base = self._base
         else:
-            same_head = stream.head == self._written_head[0]
-            head = b"" if same_head else format_journal_line(conversation=stream.head)
-            new = format_entry_lines(raw[self._written :])
-            self._file.append(head + new + format_journal_line(signature=signature))
+            lines = format_entry_lines(raw[self._written :])
+            if stream.properties != self._written_state[0]:
+                lines = format_journal_line(conversation=stream.properties) + lines
+            self._file.append(lines + format_journal_line(signature=signature))
             self._written = len(raw)
-            self._written_head = (dict(stream.head), signature)
+            self._written_state = (dict(stream.properties), signature)
 
     def _forget_answered_calls(self) -> None:
         if self.calls and not self._stream.open_tool_calls():
@@ -425,8 +426,8 @@ class ConversationJournal:
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE_KEY)
             folder = "" if self._notebook else self._kernel_folder
-            head = JournalHead(
-                stream.head,
+            header = JournalHeader(
+                stream.properties,
                 stream.base_config,
                 self._notebook,
                 get_file_identity(self._notebook),
@@ -437,8 +438,8 @@ class ConversationJournal:
 
             entries = format_entry_lines(raw[base:]) + format_journal_line(signature=signature)
             calls = format_call_lines(signature, self.calls)
-            self._file.rewrite(head.line() + entries + calls)
-            self._written_head = (dict(stream.head), signature)
+            self._file.rewrite(header.format_line() + entries + calls)
+            self._written_state = (dict(stream.properties), signature)
             written = len(raw)
 
         self._raw = raw

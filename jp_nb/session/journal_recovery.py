@@ -23,14 +23,12 @@ from jp_nb.record.events import RawEntry
 from jp_nb.record.interrupted_turn import CallProgress, pick_latest_progress
 from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
-from jp_nb.storage.journal_file import (
+from jp_nb.storage.journal_file import JournalFile
+from jp_nb.storage.journal_folder import JournalFolder, get_file_identity, make_file_name
+from jp_nb.storage.journal_format import (
     JournalContents,
-    JournalFile,
-    JournalFolder,
-    JournalHead,
+    JournalHeader,
     JournalRelation,
-    get_file_identity,
-    make_file_name,
     read_journal,
 )
 from jp_nb.text import one_line
@@ -99,9 +97,9 @@ class Recovery:
             self._add_notice(_format_folder_notice(self.in_folder))
 
         own = self.resumable[0] if self.resumable else None
-        heads = folder.open_heads(self._stream.id, besides=own) if notebook else ()
+        headers = folder.read_open_headers(self._stream.id, besides=own) if notebook else ()
 
-        self.is_shared = any(is_of_place(head, notebook, "") for head in heads)
+        self.is_shared = any(is_of_place(header, notebook, "") for header in headers)
         if self.is_shared:
             self._add_notice(TAKEN)
 
@@ -111,17 +109,17 @@ class Recovery:
 
     def _add_candidate(self, file: JournalFile, contents: JournalContents, notice: str) -> None:
         # The next headless run replaces journals of headless runs (D18).
-        if contents.entries and contents.head.made != "headless":
+        if contents.entries and contents.header.made != "headless":
             self.candidates.append(file.path)
-            if not self._notebook and is_of_place(contents.head, "", self._kernel_folder):
+            if not self._notebook and is_of_place(contents.header, "", self._kernel_folder):
                 self.in_folder.append(contents)
             else:
                 self._add_notice(notice)
 
     def _examine(self, file: JournalFile) -> None:
         """Keep the journal open if it can be resumed; else close it, and maybe offer it."""
-        head = file.head()
-        if head is None:
+        header = file.read_header()
+        if header is None:
             names = tuple(f"{make_file_name(each)}." for each in self._known)
             if file.size and file.path.name.startswith(names):
                 self._add_notice(
@@ -131,32 +129,32 @@ class Recovery:
             file.close(remove=not file.size)
             return
 
-        owner = self._find_owner(head)
+        owner = self._find_owner(header)
         contents = self._read(file) if owner is not None else None
         if contents is None:
             file.close()
             return
 
         stream = self._stream
-        is_certain = owner != "elsewhere" and head.id == stream.id and len(stream) > 0
+        is_certain = owner != "elsewhere" and header.id == stream.id and len(stream) > 0
         if is_certain and contents.compare_with(stream.raw) in ("covered", "continues"):
             self._keep_longer(file, contents)
             return
 
         file.close()
-        relation = _best_relation(contents, self._known.get(head.id, ()))
+        relation = _best_relation(contents, self._known.get(header.id, ()))
 
         if owner == "elsewhere":
             if relation in ("continues", "branch"):
-                self._add_candidate(file, contents, ELSEWHERE.format(one_line(head.notebook)))
-        elif owner == "own" and (relation == "gap" or (relation is None and head.base)):
+                self._add_candidate(file, contents, ELSEWHERE.format(one_line(header.notebook)))
+        elif owner == "own" and (relation == "gap" or (relation is None and header.base)):
             self._add_notice(GAP_NOTICE.format(file.path))
         elif owner == "own" and relation is None:
             self._add_candidate(file, contents, UNKNOWN_CONVERSATION_NOTICE)
         elif owner == "own" and relation != "covered":
             self._add_candidate(file, contents, BRANCH)
 
-    def _find_owner(self, head: JournalHead) -> Literal["own", "unknown", "elsewhere"] | None:
+    def _find_owner(self, header: JournalHeader) -> Literal["own", "unknown", "elsewhere"] | None:
         """Return the origin of a journal; None for another notebook that exists.
 
         `own` is this notebook, or this folder without a notebook. If the journal's notebook does
@@ -164,15 +162,15 @@ class Recovery:
         the drive of the original is not mounted.
         """
         notebook = self._notebook
-        if is_of_place(head, notebook, self._kernel_folder):
+        if is_of_place(header, notebook, self._kernel_folder):
             return "own"
-        if not any(self._known.get(head.id, ())):
+        if not any(self._known.get(header.id, ())):
             return None
 
-        if not (head.notebook and notebook):
+        if not (header.notebook and notebook):
             return "unknown"
 
-        identity = get_file_identity(head.notebook)
+        identity = get_file_identity(header.notebook)
         if not identity:
             return "elsewhere"
 
@@ -203,8 +201,8 @@ class Recovery:
         longer, shorter = sorted((self.resumable, found), key=lambda each: -each[1].length)
         self.resumable = longer
 
-        base = longer[1].head.base
-        shorter_base = shorter[1].head.base
+        base = longer[1].header.base
+        shorter_base = shorter[1].header.base
         whole = [*self._stream.raw[:base], *longer[1].entries]
         covered = shorter[1].compare_with(whole) == "covered"
         shorter[0].close(remove=covered and base <= shorter_base)
@@ -221,8 +219,8 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    for file, head in iter_journals_of(notebook, folder):
-        contents = read_journal(file.read()) if head.made == "headless" else None
+    for file, header in iter_journals_of(notebook, folder):
+        contents = read_journal(file.read()) if header.made == "headless" else None
         if contents is not None:
             others = [_append_entries(each, contents) for each in get_others(document)]
             document = as_object(_append_entries(document, contents))
@@ -233,28 +231,28 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
 
 def iter_journals_of(
     notebook: str, folder: JournalFolder
-) -> Iterator[tuple[JournalFile, JournalHead]]:
+) -> Iterator[tuple[JournalFile, JournalHeader]]:
     """Yield the journals of `notebook` that no kernel uses, each open until the next one."""
     for file in folder.abandoned():
-        head = file.head()
-        if head is not None and head.notebook == notebook:
-            yield file, head
+        header = file.read_header()
+        if header is not None and header.notebook == notebook:
+            yield file, header
         file.close()
 
 
 def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
     raw = _entries(conversation)
-    same = get_conversation_id(conversation) == contents.head.id
+    same = get_conversation_id(conversation) == contents.header.id
     if not same or contents.compare_with(raw) != "continues":
         return conversation
 
-    events = [*get_events(conversation), *contents.entries[len(raw) - contents.head.base :]]
+    events = [*get_events(conversation), *contents.entries[len(raw) - contents.header.base :]]
     unsigned = {
         key: value for key, value in as_object(conversation).items() if key != SIGNATURE_KEY
     }
     signed = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
 
-    return {**unsigned, "conversation": contents.head.conversation, "events": events, **signed}
+    return {**unsigned, "conversation": contents.header.conversation, "events": events, **signed}
 
 
 def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str) -> None:
@@ -265,10 +263,10 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         OSError: The folder cannot be read.
     """
     known = collect_copies(get_conversations(document), None)
-    for file, head in iter_journals_of(notebook, folder):
-        contents = read_journal(file.read()) if head.id in known else None
+    for file, header in iter_journals_of(notebook, folder):
+        contents = read_journal(file.read()) if header.id in known else None
         if contents is not None and not contents.calls:
-            file.close(remove=_best_relation(contents, known.get(head.id, ())) == "covered")
+            file.close(remove=_best_relation(contents, known.get(header.id, ())) == "covered")
 
 
 def _entries(conversation: JsonValue) -> list[RawEntry]:
@@ -294,12 +292,12 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     listed = []
     for contents in found[:MAX_LISTED_CONVERSATIONS]:
         entries = contents.entries
-        head = contents.head
+        header = contents.header
         requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
-        title = str(head.conversation.get("title") or next(requests, ""))
+        title = str(header.conversation.get("title") or next(requests, ""))
         turns = sum(each.get("type") == "turn_start" for each in entries)
         count = "1 turn" if turns == 1 else f"{turns} turns"
-        identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (head.id, title))
+        identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (header.id, title))
         listed.append(f'{identifier} "{shown}" ({count})')
 
     if (more := len(found) - MAX_LISTED_CONVERSATIONS) > 0:
@@ -311,13 +309,13 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), names)
 
 
-def is_of_place(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
+def is_of_place(header: JournalHeader, notebook: str, kernel_folder: str) -> bool:
     """Return True if a journal's notebook has the path or the file of `notebook`.
 
     Without a notebook, return True if the journal has none either, and is of `kernel_folder`.
     """
     if not notebook:
-        return not head.notebook and kernel_folder != "" and head.folder == kernel_folder
-    return head.notebook == notebook or (
-        head.file != "" and head.file == get_file_identity(notebook)
+        return not header.notebook and kernel_folder != "" and header.folder == kernel_folder
+    return header.notebook == notebook or (
+        header.file != "" and header.file == get_file_identity(notebook)
     )

@@ -11,7 +11,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import canonical_json
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.head import AttachmentMark, RequestHead
+from jp_nb.record.request_head import AttachmentDigest, RequestHead
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.conversation import ActiveConversation
 
@@ -27,7 +27,7 @@ class RequestContexts:
         self._active = active
         self._current: tuple[ConversationStream, RequestContext] | None = None
         self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
-        self.contents: dict[AttachmentMark, Attachment] = {}
+        self.contents: dict[AttachmentDigest, Attachment] = {}
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
         """Repair the active conversation for its next request, and return it."""

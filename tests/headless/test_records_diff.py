@@ -74,7 +74,7 @@ def write(tmp_path: Path) -> Write:
         base: dict[str, Any] = {"assistant": {"name": "Eve"}}
         made.metadata["jp"] = {
             "version": 1,
-            "conversation": stream.head,
+            "conversation": stream.properties,
             "base_config": base,
             "events": stream.raw,
         } | jp

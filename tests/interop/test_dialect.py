@@ -32,7 +32,7 @@ BASE: dict[str, Any] = {"assistant": {"model": {"id": MODEL}}, "conversation": {
 START = at(1, "turn_start")
 
 
-def convert_for_head(events: list[Any], base: Any = BASE) -> WrittenDirectory:
+def convert_to_jp_dialect(events: list[Any], base: Any = BASE) -> WrittenDirectory:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp = {"conversation": head, "base_config": base, "events": events}
     written = write_jp_directory(jp, dialect="jp-head")
@@ -123,7 +123,7 @@ def test_unanswered_inquiries_are_omitted_in_pairs() -> None:
         ASKED | {"id": "open.2", "question": secret},
         RESULT,
     ]
-    written = convert_for_head(events)
+    written = convert_to_jp_dialect(events)
     ids = [e["id"] for e in entries(written) if e["type"].startswith("inquiry")]
     assert ids == ["c1.q.1", "c1.q.1", "c6.q.1", "c6.q.1", "open.1"]
     assert not any(
@@ -140,7 +140,7 @@ def test_pairs_with_one_id_are_distinguished_by_turn_and_order() -> None:
     first = pair(1, outcome="answered", answer=True)
     second = pair(1, outcome="cancelled", reason="user")
     events = [START, TALK[0], *first, *second, START, TALK[0], *second, *first]
-    written = convert_for_head(events)
+    written = convert_to_jp_dialect(events)
     assert [e["type"] for e in entries(written) if e["type"].startswith("inquiry")] == [
         *["inquiry_request", "inquiry_response"] * 2
     ]
@@ -156,7 +156,7 @@ def test_fields_unknown_to_jp_are_listed_with_their_entries() -> None:
         {**RESULT, "event_id": "d", "request_id": "b"},
         {"type": "hologram", "event_id": "kept"},
     ]
-    written = convert_for_head(events)
+    written = convert_to_jp_dialect(events)
     assert written.dropped == [
         "events[0-2, 5].event_id: JP has no such field",
         "events[2, 5].request_id: JP has no such field",
@@ -171,7 +171,7 @@ def test_fields_unknown_to_jp_are_listed_with_their_entries() -> None:
 
 def test_long_lists_of_entries_are_cut_into_lines() -> None:
     ids = [{**TALK[0], **({"event_id": f"e{n}"} if n % 2 else {})} for n in range(100)]
-    written = convert_for_head(ids)
+    written = convert_to_jp_dialect(ids)
     assert [line.count(", ") for line in written.dropped] == [19, 19, 9]
     assert written.dropped[0].startswith("events[1, 3, 5, ")
 
@@ -187,7 +187,7 @@ def test_payloads_are_encoded() -> None:
 
 
 def test_damaged_entry_is_omitted() -> None:
-    written = convert_for_head(
+    written = convert_to_jp_dialect(
         [{"type": "chat_request", "timestamp": "2026-02-02 03:00:00.0"}, *TALK]
     )
     assert len(entries(written)) == 2
@@ -196,7 +196,7 @@ def test_damaged_entry_is_omitted() -> None:
 
 def test_bare_options_become_tables() -> None:
     asked = question(answer_type={"type": "select", "options": ["a", {"value": "b"}]})
-    written = convert_for_head(pair(1, answer="a", question=asked))
+    written = convert_to_jp_dialect(pair(1, answer="a", question=asked))
     options = entries(written)[0]["question"]["answer_type"]["options"]
     assert options == [{"value": "a"}, {"value": "b"}]
 
@@ -237,7 +237,7 @@ FORMS: list[Any] = [
 
 
 def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
-    written = convert_for_head(FORMS)
+    written = convert_to_jp_dialect(FORMS)
     kept = [e for e in entries(written) if e["type"].startswith("inquiry")]
     assert [e["id"] for e in kept] == ["c1.q.1", "c1.q.1", "c7.q.1", "c7.q.1"]
     assert kept[0]["question"] == question(
@@ -331,7 +331,7 @@ OURS_LISTED = {
 
 
 def test_settings_unknown_to_jp_are_omitted_from_the_base() -> None:
-    written = convert_for_head([], merge_as_jp(BASE, OURS))
+    written = convert_to_jp_dialect([], merge_as_jp(BASE, OURS))
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"base_config.{path}" for path in OURS_LISTED}
     tools = base(written)["conversation"]["tools"]
@@ -340,7 +340,7 @@ def test_settings_unknown_to_jp_are_omitted_from_the_base() -> None:
 
 
 def test_settings_unknown_to_jp_are_omitted_from_a_delta() -> None:
-    written = convert_for_head([delta(OURS)])
+    written = convert_to_jp_dialect([delta(OURS)])
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"events[0].delta.{path}" for path in OURS_LISTED}
     assert load_as_jp(written)
@@ -354,7 +354,7 @@ def test_tool_with_a_later_source_is_written_whole() -> None:
         delta(there),
         delta({"conversation": {"tools": {"here": {"run": "ask"}}}}),
     ]
-    written = convert_for_head(events)
+    written = convert_to_jp_dialect(events)
     assert len(entries(written)) == 2
     assert value_at(load_as_jp(written), tools) == {
         "source": "local.here",
@@ -368,7 +368,7 @@ def test_last_model_known_to_jp_replaces_a_scripted_one() -> None:
     other = {"provider": "openai", "name": "m-2"}
     models = [scripted, {"assistant": BASE["assistant"]}, scripted,
               {"assistant": {"model": {"id": other}}}, scripted]  # fmt: skip
-    written = convert_for_head([delta(m) for m in models[1:]], models[0])
+    written = convert_to_jp_dialect([delta(m) for m in models[1:]], models[0])
     assert base(written)["assistant"]["model"]["id"] == other
     assert [e["delta"]["assistant"]["model"]["id"] for e in entries(written)] == [MODEL, other]
     assert written.dropped == [
@@ -393,7 +393,7 @@ def test_conversation_without_a_model_known_to_jp_is_refused(subtests: pytest.Su
     for start in rows:
         refused = pytest.raises(jp_nb.StorageError, match=r"assistant\.model\.id.*%jp config")
         with subtests.test(start=start), refused:
-            convert_for_head([], start)
+            convert_to_jp_dialect([], start)
 
 
 def test_partial_models_are_merged() -> None:
@@ -402,7 +402,7 @@ def test_partial_models_are_merged() -> None:
         delta({"assistant": {"model": {"id": {"name": "m-9"}}}}),
         delta({"assistant": {"model": {"id": {"provider": "openai"}}}}),
     ]
-    written = convert_for_head(events)
+    written = convert_to_jp_dialect(events)
     (only,) = entries(written)
     assert only["delta"]["assistant"]["model"]["id"] == {"provider": "openai", "name": "m-9"}
 
@@ -427,7 +427,7 @@ def test_unset_is_written_as_values() -> None:
         ],
         claims={"assistant.name": None},
     )  # fmt: skip
-    written = convert_for_head([change], start)
+    written = convert_to_jp_dialect([change], start)
     assert entries(written)[0]["delta"] == {
         "assistant": {"system_prompt": "You are a helpful assistant."},
         "conversation": {
@@ -448,7 +448,7 @@ def test_reset_is_written_as_values() -> None:
     start = merge_as_jp(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
                          "conversation": {"attachments": ["a.md"]}})  # fmt: skip
     later = delta({"conversation": {"attachments": ["z.md"]}})
-    written = convert_for_head([delta(op="reset"), later], start)
+    written = convert_to_jp_dialect([delta(op="reset"), later], start)
     first, second = entries(written)
     assert first["delta"] == {
         "assistant": {"system_prompt": "You are a helpful assistant."},
@@ -464,12 +464,12 @@ def test_reset_is_written_as_values() -> None:
 
 
 def test_unset_without_effect_is_omitted() -> None:
-    written = convert_for_head([delta({}, unsets=["assistant.name"]), delta({})])
+    written = convert_to_jp_dialect([delta({}, unsets=["assistant.name"]), delta({})])
     assert len(entries(written)) == 1
 
 
 def test_unknown_op_is_omitted() -> None:
-    written = convert_for_head([delta(op="rewind")])
+    written = convert_to_jp_dialect([delta(op="rewind")])
     assert entries(written) == []
     assert written.dropped == ["events[0].op: JP does not support 'rewind'"]
 
@@ -487,7 +487,7 @@ def test_strategy_is_kept_only_where_jp_reads_one() -> None:
         },
     }
     start = merge_as_jp(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
-    written = convert_for_head([delta(change)], start)
+    written = convert_to_jp_dialect([delta(change)], start)
     found = entries(written)[0]["delta"]
     assert found["providers"]["llm"]["anthropic"]["beta_headers"] == ["b"]
     assert found["assistant"]["name"] == "Ines"
@@ -510,14 +510,14 @@ def test_reasoning_shorthands_are_expanded(subtests: pytest.Subtests) -> None:
     for reasoning, expected in rows:
         with subtests.test(reasoning=reasoning, expected=expected):
             parameters = {"assistant": {"model": {"parameters": {"reasoning": reasoning}}}}
-            written = convert_for_head([delta(parameters)])
+            written = convert_to_jp_dialect([delta(parameters)])
             assert entries(written)[0]["delta"]["assistant"]["model"]["parameters"] == {
                 "reasoning": expected
             }
 
 
 def test_value_in_place_of_a_table_is_omitted() -> None:
-    written = convert_for_head([delta({"assistant": {"request": 5}, "style": "none"})])
+    written = convert_to_jp_dialect([delta({"assistant": {"request": 5}, "style": "none"})])
     assert entries(written) == []
     assert len(written.dropped) == 2
 
@@ -533,7 +533,7 @@ def test_table_of_tools_has_no_settings_of_our_own() -> None:
 
 def test_response_answers_no_question_of_an_earlier_turn() -> None:
     asked, closed = pair(1, outcome="cancelled", reason="user")
-    written = convert_for_head([START, TALK[0], asked, START, TALK[0], closed])
+    written = convert_to_jp_dialect([START, TALK[0], asked, START, TALK[0], closed])
     kinds = [e["type"] for e in entries(written)]
     assert kinds == [*["turn_start", "chat_request", "inquiry_request"], *kinds[:2]]
 
@@ -541,7 +541,7 @@ def test_response_answers_no_question_of_an_earlier_turn() -> None:
 def test_circular_aliases_name_no_provider() -> None:
     aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
     model = {"assistant": {"model": {"id": "a"}}}
-    written = convert_for_head([delta(model)], merge_as_jp(BASE, aliases))
+    written = convert_to_jp_dialect([delta(model)], merge_as_jp(BASE, aliases))
     assert entries(written)[0]["delta"] == model
 
 
@@ -551,7 +551,7 @@ def test_new_tool_does_not_change_the_rest_of_a_delta() -> None:
         "assistant": BASE["assistant"],
     }
     start = merge_as_jp(BASE, {"conversation": {"attachments": ["a"]}})
-    written = convert_for_head([delta(change)], start)
+    written = convert_to_jp_dialect([delta(change)], start)
     assert entries(written)[0] == delta(change)
     assert written.dropped == []
 
@@ -559,7 +559,7 @@ def test_new_tool_does_not_change_the_rest_of_a_delta() -> None:
 def test_partial_model_is_merged_with_the_current_one(subtests: pytest.Subtests) -> None:
     for half in [{"name": "m-2"}, {"provider": "openai"}]:
         with subtests.test(half=half):
-            written = convert_for_head([delta({"assistant": {"model": {"id": half}}})])
+            written = convert_to_jp_dialect([delta({"assistant": {"model": {"id": half}}})])
             assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}
 
 
@@ -567,7 +567,7 @@ def test_usage_of_a_response_is_preserved() -> None:
     usage = {"model": "anthropic/m-1", "input_tokens": 1200, "output_tokens": 48}
     response = at(3, "chat_response", message="Rain.", metadata={"usage": usage})
     mark = at(4, "config_delta", delta={}, metadata={"usage": usage})
-    written = convert_for_head([START, ASKED, response, mark])
+    written = convert_to_jp_dialect([START, ASKED, response, mark])
     [_, _, kept, changed] = entries(written)
     assert list(kept["metadata"]) == ["usage"]
     assert "usage" not in changed.get("metadata", {})  # JP has no metadata in this entry

@@ -334,7 +334,7 @@ def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
         "base_config.json": jp_text(kept(BASE)),
         "events.json": b"[]\n",
     }
-    document.conversation.head["title"] = "Who's there?"
+    document.conversation.properties["title"] = "Who's there?"
     document.conversation.start_turn(new_event("chat_request", content="half \ud83c"))
     written = write_jp_directory(document.to_json())
     assert json.loads(written.files["metadata.json"]) == {

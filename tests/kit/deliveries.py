@@ -36,11 +36,11 @@ class RecordDelivery:
         """Begin the conversation `name`. `send_all` delivers it."""
         self._document.archive_active()
         self._document.conversation = self._new_stream()
-        self._document.conversation.head["id"] = name
+        self._document.conversation.properties["id"] = name
 
     def retitle(self, title: str) -> None:
         """Set the title of the active conversation."""
-        self._document.conversation.head["title"] = title
+        self._document.conversation.properties["title"] = title
 
     def sign(self, signature: str) -> None:
         """Set the signature of the record."""

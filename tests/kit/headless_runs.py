@@ -66,7 +66,7 @@ class HeadlessRun:
 
     def set_title(self, title: str) -> None:
         """Set the title of the conversation."""
-        self._document.conversation.head["title"] = title
+        self._document.conversation.properties["title"] = title
         self._store.changed()
 
     def begin(self) -> None:

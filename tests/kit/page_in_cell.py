@@ -63,7 +63,7 @@ def new() -> None:
     """Start a conversation, as `%jp new` does."""
     document = opened.document
     taken = document.ids()
-    made = document.conversation.head["made"]
+    made = document.conversation.properties["made"]
     document.archive_active()
     document.conversation = ConversationStream.new(
         clock=utc_now,

@@ -263,7 +263,7 @@ class TurnBench:
     def is_well_formed(self) -> bool:
         """True if every call has a response and every inquiry an end."""
         stream = self.stream
-        again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
+        again = ConversationStream(stream.properties, clock=FakeClock(), raw=list(stream.raw))
         return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)
 
 

@@ -229,7 +229,7 @@ def test_fork_continues_separately_and_the_old_one_is_kept(notebook: Notebook) -
     (first,) = notebook.ids
     notebook.jp("fork 1")
     assert [turn.request for turn in notebook.session.conversations.log()] == ["First."]
-    assert notebook.session.document.conversation.head["parent"] == {"id": first, "turn": 0}
+    assert notebook.session.document.conversation.properties["parent"] == {"id": first, "turn": 0}
     notebook.ask("Other.")
     assert notebook.session.last_turn is not None
     assert notebook.session.last_turn.number == 1
@@ -694,12 +694,12 @@ def test_recorded_change_of_a_file_does_not_contain_its_name_and_inheritance(
 
 
 def test_headless_conversation_becomes_live_when_a_user_asks_in_it(notebook: Notebook) -> None:
-    head = notebook.session.document.conversation.head
+    head = notebook.session.document.conversation.properties
     head["made"] = "headless"
     notebook.ask("First.")
     assert head["made"] == "live"
     notebook.jp("new")
-    head = notebook.session.document.conversation.head
+    head = notebook.session.document.conversation.properties
     head["made"] = "imported"
     notebook.ask("Second.")
     assert head["made"] == "imported"

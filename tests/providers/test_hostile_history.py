@@ -115,7 +115,7 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
     record.start_turn(new_event("chat_request", content="And now?"))
     check_request()
     raw: Any = json.loads(json.dumps(make_storable([*stream.raw]), sort_keys=True))
-    again = ConversationStream(stream.head, clock=utc_now, raw=raw)
+    again = ConversationStream(stream.properties, clock=utc_now, raw=raw)
     thread = build_context(again, [name], in_turn=True)
     assert [*provider.preview(request_value("model_request", model, thread)).parts] == earlier
 

@@ -24,7 +24,7 @@ from tests.providers.helpers import DIALECTS, ask, make_context
 THINKING_SIGNATURE_KEY = "anthropic_thinking_signature"
 HEAD_CHANGE_KEY = "head_change"
 HEAD_KEY = "head"
-MAX_MARK_CHARS = 1_000_000
+MAX_HEAD_CHARS = 1_000_000
 
 
 SCHEMA: dict[str, Any] = {
@@ -134,7 +134,7 @@ class History:
         """Read the record as another kernel does after the notebook was saved."""
         stream = self.record.stream
         raw = json.loads(json.dumps(stream.raw, sort_keys=True))
-        stream = ConversationStream(stream.head, clock=utc_now, raw=raw)
+        stream = ConversationStream(stream.properties, clock=utc_now, raw=raw)
         context = build_context(stream, [self.name], in_turn=in_turn)
         self.record = TurnRecord(stream, context, self.name)
         # A session that cannot read the contents of earlier attachments begins a new head.
@@ -294,7 +294,7 @@ def test_new_head_without_signatures_and_huge_head_unrecorded() -> None:
     talk.record.context = talk.record.context.without_heads()
     assert b"sig0" not in talk.provider.preview(talk.make_request()).body
 
-    huge = ask(system=("x" * MAX_MARK_CHARS,))
+    huge = ask(system=("x" * MAX_HEAD_CHARS,))
     [entry] = record_response(huge, "anthropic", [new_event("chat_response", message="Hi.")])
     assert entry.metadata == {}
 

@@ -35,7 +35,7 @@ def test_equal_requests_make_equal_records() -> None:
     made = [ConversationStream.new(clock=DEFAULT_CLOCK, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
-    assert made[0].head == made[1].head == {"id": "jp-c3155328000", "made": "headless"}
+    assert made[0].properties == made[1].properties == {"id": "jp-c3155328000", "made": "headless"}
     assert made[0].raw == made[1].raw
     ids = [str(entry["event_id"]) for entry in made[0].raw]
     assert len(set(ids)) == len(ids) == 160
@@ -67,7 +67,7 @@ def test_ids_depend_on_epoch_and_conversation() -> None:
 def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> None:
     stored = ConversationStream({"id": "x"}, clock=lambda: datetime(2026, 3, 18, tzinfo=UTC))
     talk(stored, 3)
-    again = ConversationStream(stored.head, clock=make_epoch_clock("0"), raw=stored.raw)
+    again = ConversationStream(stored.properties, clock=make_epoch_clock("0"), raw=stored.raw)
     talk(again, 2)
     branch = RecordView(again).fork(4, clock=make_epoch_clock("0"))
     talk(branch, 1)

@@ -49,11 +49,11 @@ def undone(stream: Any) -> Any:
 
 def test_fork_copies_entries_as_they_are_stored() -> None:
     stream = new_stream(*FIRST, *SECOND, *THIRD, base_config={"who": ["knows"]})
-    stream.head |= {"title": "Bread", "made": "imported", "origin": {"directory": "1-bread"}}
+    stream.properties |= {"title": "Bread", "made": "imported", "origin": {"directory": "1-bread"}}
     other = forked(stream)
     assert other.raw == [*FIRST, *SECOND, *THIRD]
     assert other.base_config == {"who": ["knows"]}
-    assert other.head == {
+    assert other.properties == {
         "id": other.id,
         "made": "live",
         "parent": {"id": "jp-c1", "turn": 2},
@@ -67,11 +67,11 @@ def test_fork_drops_config_changes_made_for_dropped_turns() -> None:
     stream = new_stream(*FIRST, *SECOND, *THIRD)
     assert forked(stream, 2).raw == [*FIRST, *SECOND, COMPACTED, STRANGE]
     assert forked(stream, 1).raw == [*FIRST, STRANGE, COMPACTED, STRANGE]
-    assert forked(stream, 1).head["parent"] == {"id": "jp-c1", "turn": 0}
+    assert forked(stream, 1).properties["parent"] == {"id": "jp-c1", "turn": 0}
     assert forked(stream, 3).raw == stream.raw
     nothing = forked(stream, 0)
     assert nothing.raw == [CHANGED, STRANGE, STRANGE]
-    assert nothing.head["parent"] == {"id": "jp-c1"}
+    assert nothing.properties["parent"] == {"id": "jp-c1"}
 
 
 def test_undo_drops_the_last_turn() -> None:
@@ -79,7 +79,7 @@ def test_undo_drops_the_last_turn() -> None:
     stream.start_turn(new_event("chat_request", content="no!"))
     once = undone(stream)
     assert once.raw == [*FIRST, *SECOND]
-    assert once.head["parent"] == {"id": "jp-c1", "turn": 1}
+    assert once.properties["parent"] == {"id": "jp-c1", "turn": 1}
     assert undone(undone(once)).raw == [CHANGED, STRANGE]
 
 
@@ -107,7 +107,7 @@ def test_fork_drops_compactions_of_dropped_turns() -> None:
 def test_empty_conversation_can_be_forked() -> None:
     other = forked(new_stream(CHANGED))
     assert other.raw == [CHANGED]
-    assert other.head["parent"] == {"id": "jp-c1"}
+    assert other.properties["parent"] == {"id": "jp-c1"}
 
 
 def test_fork_is_repaired_and_the_original_is_not() -> None:
@@ -141,8 +141,12 @@ def test_fork_of_any_record_shares_nothing_and_is_well_formed(
     keep = max(stream.turn_count - less, 0)
     other = forked(stream, keep)
     assert json.dumps(stream.raw) == before
-    mine = {*containers(stream.raw), *containers(stream.base_config), *containers(stream.head)}
-    assert mine.isdisjoint(containers([other.raw, other.base_config, other.head]))
+    mine = {
+        *containers(stream.raw),
+        *containers(stream.base_config),
+        *containers(stream.properties),
+    }
+    assert mine.isdisjoint(containers([other.raw, other.base_config, other.properties]))
     assert other.turn_count <= keep + 1  # a repair may open the first turn
     assert not other.repair()
     if less == 0:

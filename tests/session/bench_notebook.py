@@ -35,7 +35,7 @@ def protected_state(session: Session) -> str:
     document = session.document
     return json.dumps(
         [
-            document.conversation.head,
+            document.conversation.properties,
             document.conversation.base_config,
             document.conversation.raw,
             document.others,

@@ -552,7 +552,7 @@ def test_repair_and_branch_are_in_the_journal(killed_folder: Path) -> None:
     branch = session.document.conversation
     [other] = [each for each in journal_files(killed_folder) if each != path]
     assert [line["entry"] for line in read_lines(other) if "entry" in line] == branch.raw
-    assert read_lines(other)[0]["conversation"]["parent"] == branch.head["parent"]
+    assert read_lines(other)[0]["conversation"]["parent"] == branch.properties["parent"]
     session.close()
 
 

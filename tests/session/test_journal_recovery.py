@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.session.journal_recovery import complete_document
-from jp_nb.storage.journal_file import JournalFolder
+from jp_nb.storage.journal_folder import JournalFolder
 
 HAD: list[Any] = [{"event_id": "a"}, {"event_id": "b"}]
 LATER: Any = {"event_id": "c"}

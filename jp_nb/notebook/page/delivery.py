@@ -51,7 +51,10 @@ class _Snapshot:
         self.length = len(stream.raw)
         self.others = list(document.others)
         # The base configuration is replaced when it changes, never mutated.
-        base: JsonObject = {"conversation": dict(stream.head), "base_config": stream.base_config}
+        base: JsonObject = {
+            "conversation": dict(stream.properties),
+            "base_config": stream.base_config,
+        }
         self._head = {**base, **document.extra}
 
     @cached_property

@@ -178,7 +178,7 @@ def begin_headless(
         return Document.new(clock=clock, made=made, base_config=base_config)
 
     used_ids = loaded.ids()
-    if loaded.conversation.head.get("made") != made:
+    if loaded.conversation.properties.get("made") != made:
         loaded.archive_active()
 
     others = [other for other in loaded.others if not is_headless_conversation(other)]

@@ -84,7 +84,7 @@ def test_head_is_sent_when_it_changes(pages: PagesInProcess) -> None:
     pages.tell("one")
     pages.tell("two")
     assert all("head" not in m for m in pages.view.of_type("append"))
-    pages.document.conversation.head["title"] = "Bread"
+    pages.document.conversation.properties["title"] = "Bread"
     pages.store.changed()
     assert pages.flush()
     assert pages.view.jp["conversation"]["title"] == "Bread"

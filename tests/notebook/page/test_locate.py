@@ -113,7 +113,7 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
     ]
     jp = {"version": 1, **conversation("top", "headless"), "others": others, "signature": "s"}
     opened = open_notebook(jp)
-    assert opened.document.conversation.head["made"] == "headless"
+    assert opened.document.conversation.properties["made"] == "headless"
     assert len(opened.document.conversation) == 0
     assert ids(opened.document) == ["live-2", "b"]
     assert not opened.document.extra

@@ -26,7 +26,7 @@ HEAD_KEY: Final = "head"
 """Metadata key of a head. It begins the requests of the conversation, also after a compaction."""
 HEAD_CHANGE_KEY: Final = "head_change"
 """Metadata key of the parts that changed since the last request."""
-MAX_MARK_CHARS: Final = 1_000_000
+MAX_HEAD_CHARS: Final = 1_000_000
 """A longer head is not recorded. Another process then begins a new head."""
 
 
@@ -60,7 +60,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class AttachmentMark:
+class AttachmentDigest:
     """An attachment without its content, of which `digest` is the SHA-256 in hexadecimal digits."""
 
     source: str
@@ -69,11 +69,11 @@ class AttachmentMark:
 
 
 @lru_cache(64)
-def mark_attachment(attachment: Attachment) -> AttachmentMark:
+def digest_attachment(attachment: Attachment) -> AttachmentDigest:
     """Return the mark of `attachment`."""
     content = attachment.content
     data = encode_utf8(content) if isinstance(content, str) else content
-    return AttachmentMark(attachment.source, attachment.media_type, sha256(data).hexdigest())
+    return AttachmentDigest(attachment.source, attachment.media_type, sha256(data).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class RequestHead:
 
     system: tuple[str, ...] = ()
     tools: tuple[ToolDefinition, ...] = ()
-    attachments: tuple[AttachmentMark, ...] = ()
+    attachments: tuple[AttachmentDigest, ...] = ()
     reasoning: JsonValue = None
     schema: Mapping[str, JsonValue] | None = None
     tool_choice: str = "auto"
@@ -182,10 +182,10 @@ def _read_tool(stored: JsonValue, known: Mapping[str, ToolDefinition]) -> ToolDe
     raise ValueError("a tool is not valid")
 
 
-def _read_attachment(stored: JsonValue) -> AttachmentMark:
+def _read_attachment(stored: JsonValue) -> AttachmentDigest:
     match stored:
         case {"source": str(source), "type": str(media_type), "digest": str(digest)}:
-            return AttachmentMark(source, media_type, digest)
+            return AttachmentDigest(source, media_type, digest)
     raise ValueError("an attachment is not valid")
 
 
@@ -203,7 +203,7 @@ def mark_head(entry: EntryT, head: RequestHead, before: RequestHead | None) -> E
         parts = head.to_json(before)
         key = HEAD_CHANGE_KEY
 
-    if len(compact_json(parts)) > MAX_MARK_CHARS:
+    if len(compact_json(parts)) > MAX_HEAD_CHARS:
         return entry
     return entry.with_metadata(**{key: parts})
 

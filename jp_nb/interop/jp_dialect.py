@@ -90,7 +90,7 @@ def _format_run(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-def convert_for_head(
+def convert_to_jp_dialect(
     base_config: JsonObject, entries: Sequence[JsonObject]
 ) -> tuple[JsonObject, list[JsonObject], list[str]]:
     """Convert a conversation to the form that the current JP can load, before texts are encoded.
