@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jp_nb.agent.call import CallEnded
+from pydantic import JsonValue
+
+from jp_nb.agent.call import CallEnded, CallState
 from jp_nb.agent.display import Notice
 from jp_nb.agent.prepared_answers import DecisionKind, DeclinedByFile, GivenAnswer, OpenDecision
 from jp_nb.agent.prompts import (
@@ -46,13 +48,13 @@ class CallDecisions:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
 
-    def decide_by_file(self, kind: DecisionKind, tool: OfferedTool) -> bool | None:
+    def decide_by_file(self, kind: DecisionKind, tool: OfferedTool, call: CallState) -> bool | None:
         """Return and display the decision in the answers file; None: ask the user.
 
         Raises:
             CallEnded: The file has no decision, and no user is available.
         """
-        decided = self._turn.prepared.decision(kind, tool.name)
+        decided = self._turn.prepared.decision(kind, tool.name, call.arguments)
         if isinstance(decided, GivenAnswer | DeclinedByFile):
             agrees = isinstance(decided, GivenAnswer)
             text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))
@@ -61,13 +63,31 @@ class CallDecisions:
 
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            raise self.fail_without_user(tool, kind, unavailable.reason)
+            raise self.fail_without_user(
+                tool,
+                kind,
+                unavailable.reason,
+                arguments=call.arguments,
+                result=call.result.delivered,
+            )
         return None
 
-    def fail_without_user(self, tool: OfferedTool, kind: DecisionKind, reason: str) -> CallEnded:
-        """Note that a decision needs a user, and return the end of the call."""
+    def fail_without_user(
+        self,
+        tool: OfferedTool,
+        kind: DecisionKind,
+        reason: str,
+        *,
+        arguments: Mapping[str, JsonValue],
+        result: str | None = None,
+    ) -> CallEnded:
+        """Note that a decision needs a user, and return the end of the call.
+
+        The decision is about the call with these `arguments`, or about its `result`.
+        """
         self._turn.unavailable_reason = reason
-        self._turn.prepared.note_open(OpenDecision(kind, tool.name, reason))
+        decision = OpenDecision(kind, tool.name, reason, arguments=arguments, result=result)
+        self._turn.note_open(decision)
 
         what = "did not run: it needs the user's permission"
         setting = "run"

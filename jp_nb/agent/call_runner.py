@@ -217,7 +217,7 @@ class CallRunner:
         self.progress.write(call, stage="asked")
         self._show_begin(call, tool, asked=True)
 
-        permitted = self._decisions.decide_by_file("permission", tool)
+        permitted = self._decisions.decide_by_file("permission", tool, call.state)
         if permitted is False:
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:

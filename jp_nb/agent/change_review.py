@@ -297,7 +297,9 @@ class ConfigChanges:
                 assert_never(reviewed)
 
     async def _get_approval(self, proposed: _Proposed) -> bool:
-        prepared = self._turn.prepared.decision("change", proposed.tool.name)
+        prepared = self._turn.prepared.decision(
+            "change", proposed.tool.name, proposed.call.state.arguments
+        )
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
             is_approved = isinstance(prepared, GivenAnswer)
             return self._decide(proposed, is_approved, "person", ANSWERS_CHANNEL)
@@ -351,8 +353,11 @@ class ConfigChanges:
     def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
         self._turn.unavailable_reason = reason
         lines = tuple(map(str, proposed.lines))
-        decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
-        self._turn.prepared.note_open(decision)
+        arguments = proposed.call.state.arguments
+        decision = OpenDecision(
+            "change", proposed.tool.name, reason, detail=lines, arguments=arguments
+        )
+        self._turn.note_open(decision)
 
         if proposed.call.state.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, False, "nobody", reason=reason)

@@ -84,7 +84,8 @@ class PermissionRequests:
         found = find_kept(self._turn.kept_rules, tool, call.state.arguments, root, ruling)
         if found is None or self._turn.permission(tool, call.state.arguments) is False:
             return False
-        if self._turn.prepared.decision("permission", tool.name) is not None:
+        prepared = self._turn.prepared.decision("permission", tool.name, call.state.arguments)
+        if prepared is not None:
             return False
 
         call.state.ruling = found
@@ -147,7 +148,7 @@ class PermissionRequests:
             if is_back(edited):
                 raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
-                raise self._undecided(call.tool, edited)
+                raise self._undecided(call, edited)
 
             call = edited
             if call.command() is None:
@@ -158,7 +159,7 @@ class PermissionRequests:
         while True:
             end = await ask(call.prompt())
             if not isinstance(end, Answered):
-                raise self._undecided(call.tool, end)
+                raise self._undecided(call, end)
 
             match end.value:
                 case "reason":
@@ -189,9 +190,11 @@ class PermissionRequests:
         )
         return True
 
-    def _undecided(self, tool: OfferedTool, end: NotAnswered | Unavailable) -> CallEnded:
+    def _undecided(self, call: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
         if isinstance(end, Unavailable):
-            return self._decisions.fail_without_user(tool, "permission", end.reason)
+            return self._decisions.fail_without_user(
+                call.tool, "permission", end.reason, arguments=call.arguments
+            )
         return _not_permitted(end)
 
 

@@ -5,6 +5,7 @@ Source: `docs/answers.md`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.toolkit.question import Question
 
-DecisionKind = Literal["question", "permission", "result", "change"]
+DecisionKind = Literal["question", "permission", "result", "change", "edit"]
 ANSWERS_CHANNEL: Final = "answers"
 """Channel of prepared answers and decisions."""
 
@@ -46,7 +47,12 @@ PreparedDecision = GivenAnswer | DeclinedByFile | InvalidAnswer
 class OpenDecision:
     """A decision that needed the user, and why there was none.
 
-    `detail` is other content than a question, such as the change.
+    Attributes:
+        detail: Other content than a question, such as the change.
+        arguments: Arguments of the call; None if no call of a tool needs the decision.
+        result: The result of the call, if the decision is about its delivery.
+        turn: Number of the turn, from 0; None outside of a turn.
+        words: The last text of the model in this turn.
     """
 
     kind: DecisionKind
@@ -54,6 +60,10 @@ class OpenDecision:
     why: str
     question: Question | None = None
     detail: tuple[str, ...] = ()
+    arguments: Mapping[str, JsonValue] | None = None
+    result: str | None = None
+    turn: int | None = None
+    words: str = ""
 
 
 class PreparedAnswers(Protocol):
@@ -65,8 +75,10 @@ class PreparedAnswers(Protocol):
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if answers to questions of `tool` are prepared."""
 
-    def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
-        """Return the prepared decision about `tool`, if any."""
+    def decision(
+        self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
+    ) -> PreparedDecision | None:
+        """Return the prepared decision about `tool`, or about its call with `arguments`, if any."""
 
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that was not prepared."""

@@ -245,8 +245,10 @@ class ToolQuestions:
         self._turn.display(Notice(NOT_AS_RECORDED_NOTICE.format(text, shown)))
 
     def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
-        decision = OpenDecision("question", inquiry.group.tool.name, why, inquiry.question)
-        self._turn.prepared.note_open(decision)
+        arguments = inquiry.group.call.state.arguments
+        tool = inquiry.group.tool.name
+        decision = OpenDecision("question", tool, why, inquiry.question, arguments=arguments)
+        self._turn.note_open(decision)
 
     def _end_call(
         self, group: _InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False

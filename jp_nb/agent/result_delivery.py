@@ -70,7 +70,7 @@ class DeliveryRequests:
         Raises:
             CallEnded: The result is withheld, or no user is available.
         """
-        delivered = self._decisions.decide_by_file("result", tool)
+        delivered = self._decisions.decide_by_file("result", tool, call.state)
         if delivered is not None:
             if delivered:
                 return result
@@ -84,12 +84,14 @@ class DeliveryRequests:
             if tool.result == "edit":
                 edited = await _edit_result(ask, tool, result)
                 if isinstance(edited, Unavailable):
-                    raise self._decisions.fail_without_user(tool, "result", edited.reason)
+                    raise self._fail_without_user(call, tool, edited.reason)
                 if edited is not None:
                     return edited
-            return await self._ask_delivery(ask, tool, result)
+            return await self._ask_delivery(ask, call, tool, result)
 
-    async def _ask_delivery(self, ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
+    async def _ask_delivery(
+        self, ask: SafeAsk, call: Call, tool: OfferedTool, result: Delivery
+    ) -> Delivery:
         caption = "Error" if result.is_error else "Result"
         exhibits = [PromptDetail(caption, result.content)]
         if result.images:
@@ -108,7 +110,7 @@ class DeliveryRequests:
             end = await ask(prompt)
             match end:
                 case Unavailable(reason=reason):
-                    raise self._decisions.fail_without_user(tool, "result", reason)
+                    raise self._fail_without_user(call, tool, reason)
                 case Answered(value="deliver"):
                     return result
                 case Answered(value="edit"):
@@ -119,6 +121,12 @@ class DeliveryRequests:
                         return edited
                 case _:
                     raise _not_delivered(end)
+
+    def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
+        state = call.state
+        return self._decisions.fail_without_user(
+            tool, "result", reason, arguments=state.arguments, result=state.result.delivered
+        )
 
 
 async def _edit_result(

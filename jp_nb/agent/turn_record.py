@@ -16,6 +16,7 @@ from jp_nb.images import Image
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
+    ChatResponse,
     Entry,
     InquiryEntry,
     ToolCallRequest,
@@ -87,6 +88,14 @@ class TurnRecord:
         requests = (entry for entry in entries if isinstance(entry, ChatRequest))
         texts = (request.content for request in requests if not is_schema_retry(request))
         return next(texts, "")
+
+    @property
+    def last_words(self) -> str:
+        """The last text of the model in the current turn; "" without one."""
+        for entry in reversed(self.stream.current_turn()):
+            if isinstance(entry, ChatResponse) and entry.message:
+                return entry.message
+        return ""
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Append the request that begins a turn, with its `images`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from pydantic import JsonValue
@@ -17,7 +17,7 @@ from jp_nb.agent.display import Display, TokensSoFar
 from jp_nb.agent.exchange_recorder import RecordedResult
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.permission_rules import KeptRules, SessionRules
-from jp_nb.agent.prepared_answers import PreparedAnswers
+from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.tool_set import OfferedTool
@@ -173,6 +173,11 @@ class TurnContext:
         if runs and tool.covers == "arguments":
             covered += sorted_json(dict(arguments))
         self.permissions[tool.name, covered] = (tool, runs)
+
+    def note_open(self, decision: OpenDecision) -> None:
+        """Note a decision that needs the user, with this turn and the model's last words in it."""
+        turn = max(self.record.stream.turn_count - 1, 0)
+        self.prepared.note_open(replace(decision, turn=turn, words=self.record.last_words))
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""

@@ -31,6 +31,7 @@ from jp_nb.headless.run_events_reading import read_events
 from jp_nb.headless.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.record.document import get_conversation_id
 from jp_nb.record.merge import CARRIER_MODULE
+from jp_nb.storage.run_events import append_event
 
 CellStatus = Literal["passed", "failed", "not run"]
 RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter's runners
@@ -211,6 +212,8 @@ class Execution:
 
         self.began = True
         self._running = cell_index, time.monotonic()
+        cell_id = str(self.client.nb.cells[cell_index].get("id", ""))
+        append_event(str(self._events), {"cell": cell_index, "id": cell_id})
         self._cell_timer = self._start_timer("cell", self._limits.cell_s)
 
     def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:

@@ -68,16 +68,25 @@ def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator
         yield from format_unused_answers(events, answers)
 
 
-def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
-    """Yield a line for each answer that was not used."""
+def format_unused_answers(
+    events: RunEvents, answers: AnswersFile, *, run_id: str | None = None
+) -> Iterator[str]:
+    """Yield a line for each answer that was not used; `run_id` is the id of the run in a batch."""
     misspelled = find_misspelled_answers(events, answers)
-    for unused in answers.answers:
-        if unused.key not in events.used_answers:
-            near = misspelled.get(unused.key)
-            name = _format_key_path(unused.key)
-            meant = f"did you mean {_format_key_path(near)}?" if near else ""
-            why = meant or "the notebook did not ask for it"
-            yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
+
+    for unused in answers.select_run(run_id).answers:
+        if unused.identity in events.used_answers:
+            continue
+
+        near = misspelled.get(unused.key)
+        why = "the notebook did not ask for it"
+        if near is not None:
+            why = f"did you mean {_format_key_path(near)}?"
+        elif unused.arguments is not None and unused.key in events.undecided:
+            why = "the call has other arguments now"
+
+        name = _format_key_path(unused.key)
+        yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
 
 
 def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[AnswerKey, AnswerKey]:
@@ -86,7 +95,7 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Ans
     found: dict[AnswerKey, AnswerKey] = {}
 
     for unused in answers.answers:
-        if unused.key in events.used_answers:
+        if unused.identity in events.used_answers or unused.key in events.undecided:
             continue
         name = _format_key_path(unused.key)
         of_its_kind = [each for each, key in undecided.items() if key[0] == unused.key[0]]

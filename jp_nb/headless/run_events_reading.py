@@ -12,30 +12,79 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import JsonValue
+
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import format_one_line
+from jp_nb.json_values import JsonObject
 from jp_nb.storage.answers_file import AnswerKey, AnswersSection
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 
 MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
+MAX_CONTEXTS: Final = 200
+"""Maximum number of different contexts of one decision, such as calls that need permission."""
+MAX_ARGUMENTS_CHARS: Final = 100_000
+"""Maximum length of arguments as JSON: the user could not read longer ones."""
 DECISION_SECTIONS: Final[Mapping[str, AnswersSection]] = {
     "question": "questions",
     "permission": "permissions",
     "result": "results",
     "change": "changes",
+    "edit": "edits",
 }
 """Sections of an answers file by kind of decision."""
 DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
     "result": "approval of the result of {}",
     "change": "approval of a configuration change proposed by {}",
+    "edit": "approval of an edit of the notebook proposed by {}",
 }
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionContext:
+    """Where and about what a decision was needed.
+
+    Attributes:
+        cell: Index of the cell, from 0; None if it is unknown.
+        turn: Number of the turn, from 0; None outside of a turn.
+        words: The last text of the model in the turn.
+        arguments: Arguments of the call; None without a call, or if they are too long.
+        result: The result of the call, if the decision is about its delivery.
+        detail: Other content, such as the lines of a configuration change.
+    """
+
+    cell: int | None = None
+    cell_id: str = ""
+    turn: int | None = None
+    words: str = ""
+    arguments: Mapping[str, JsonValue] | None = None
+    result: str | None = None
+    detail: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """Return the context as JSON, without what is unknown."""
+        found: JsonObject = {
+            "cell": self.cell,
+            "cell_id": self.cell_id,
+            "turn": self.turn,
+            "words": self.words,
+            "result": self.result,
+            "detail": [*self.detail],
+        }
+        found = {name: value for name, value in found.items() if value not in (None, "", [])}
+        if self.arguments is not None:
+            found["arguments"] = dict(self.arguments)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class ReportedDecision:
-    """A decision that needed the user and was not prepared, with its `key` in an answers file."""
+    """A decision that needed the user and was not prepared, with its `key` in an answers file.
+
+    `contexts` are its different contexts, of which a permission has one for each exact call.
+    """
 
     key: AnswerKey
     kind: str
@@ -43,6 +92,22 @@ class ReportedDecision:
     detail: tuple[str, ...] = ()
     question: Question | None = None
     times: int = 1
+    contexts: tuple[DecisionContext, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """Return the decision as JSON, for the log of a batch."""
+        question: JsonValue = None
+        if self.question is not None:
+            question = self.question.model_dump(mode="json")
+
+        return {
+            "kind": self.kind,
+            "tool": self.key[1],
+            "why": self.why,
+            "times": self.times,
+            "question": question,
+            "asked": [each.to_json() for each in self.contexts],
+        }
 
     @property
     def description(self) -> str:
@@ -73,6 +138,9 @@ class RunEvents:
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
     running_tools: dict[str, str] = field(default_factory=dict)
     """The name of the tool of each call without an end, by the key of the call."""
+    cell: int | None = None
+    """Index of the cell that started last."""
+    cell_id: str = ""
 
 
 def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
@@ -92,8 +160,11 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
         match event:
             case {"answer": list(key)}:
                 events.used_answers.add(tuple(map(str, key)))
+            case {"cell": int(index), "id": str(identifier)}:
+                events.cell = index
+                events.cell_id = identifier
             case {"open": str(kind), **entry} if kind in DECISION_SECTIONS:
-                _add_decision(events.undecided, kind, entry)
+                _add_decision(events, kind, entry)
             case {"cassette": str(file)} as entry:
                 use = events.cassettes.setdefault(Path(file), CassetteUse())
                 use.used.update(entry.get("used", ()))
@@ -113,12 +184,8 @@ def _read_lines(path: Path) -> list[bytes]:
         return []
 
 
-def _add_decision(
-    undecided: dict[AnswerKey, ReportedDecision], kind: str, entry: Mapping[Any, Any]
-) -> None:
-    if len(undecided) >= MAX_DECISIONS:
-        return
-
+def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> None:
+    undecided = events.undecided
     question = entry.get("question")
     asked: Question | None = None
     key: AnswerKey = (DECISION_SECTIONS[kind], str(entry.get("tool")))
@@ -126,10 +193,36 @@ def _add_decision(
         asked = Question.model_validate(question)
         key = (*key, asked.id)
 
-    if (earlier := undecided.get(key)) is not None:
-        undecided[key] = replace(earlier, times=earlier.times + 1)
-        return
+    context = _read_context(events, entry)
+    earlier = undecided.get(key)
+    if earlier is not None:
+        contexts = earlier.contexts
+        if context not in contexts and len(contexts) < MAX_CONTEXTS:
+            contexts = (*contexts, context)
+        undecided[key] = replace(earlier, times=earlier.times + 1, contexts=contexts)
+    elif len(undecided) < MAX_DECISIONS:
+        why = str(entry.get("why"))
+        undecided[key] = ReportedDecision(
+            key, kind, why, context.detail, asked, contexts=(context,)
+        )
 
+
+def _read_context(events: RunEvents, entry: Mapping[Any, Any]) -> DecisionContext:
     detail = entry.get("detail")
     lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
-    undecided[key] = ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
+    turn = entry.get("turn")
+    result = entry.get("result")
+
+    arguments = entry.get("arguments")
+    if not isinstance(arguments, dict) or len(json.dumps(arguments)) > MAX_ARGUMENTS_CHARS:
+        arguments = None
+
+    return DecisionContext(
+        events.cell,
+        events.cell_id,
+        turn if isinstance(turn, int) else None,
+        str(entry.get("words") or ""),
+        arguments,
+        result if isinstance(result, str) else None,
+        lines,
+    )

@@ -46,6 +46,7 @@ RUN_VARIABLES: Final = (
         environment_module.CONTINUE_VARIABLE,
     ),
     *(environment_module.OVERRIDES_VARIABLE, environment_module.ANSWERS_VARIABLE),
+    environment_module.RUN_VARIABLE,
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
 
@@ -82,6 +83,7 @@ def run_notebook(
     answers: Path | None = None,
     timeout: float | None = None,
     run_timeout: float | None = None,
+    run_id: str | None = None,
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -91,6 +93,7 @@ def run_notebook(
     `overrides` are arguments of `-c`, which are stored in the conversation. `settings` by path are
     for this run only, and replace environment variables. Each cell may take `timeout`
     seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
+    `run_id` is the id of the run in its batch, which selects its tables of the answers file.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -127,6 +130,8 @@ def run_notebook(
         environment[environment_module.OVERRIDES_VARIABLE] = json.dumps(list(overrides))
     if answers:
         environment[environment_module.ANSWERS_VARIABLE] = str(answers.resolve())
+    if run_id is not None:
+        environment[environment_module.RUN_VARIABLE] = run_id
     environment |= format_variables(settings or {})
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:

@@ -22,6 +22,7 @@ from jp_nb.agent.prepared_answers import (
     PreparedDecision,
 )
 from jp_nb.errors import ConfigError
+from jp_nb.storage import environment
 from jp_nb.storage.answers_file import (
     SECTION_DECISIONS,
     SKIP_WORD,
@@ -40,11 +41,16 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import AnswerType
 from jp_nb.toolkit.question import FormAnswer, Question
 
+MAX_WORDS_CHARS: Final = 2_000
+"""Maximum length of the model's last words beside an open decision, from their end."""
+MAX_RESULT_CHARS: Final = 10_000
+"""Maximum length of the result beside an open decision about its delivery."""
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
 _SECTIONS: Final[Mapping[DecisionKind, AnswersSection]] = {
     "permission": "permissions",
     "result": "results",
     "change": "changes",
+    "edit": "edits",
 }
 
 
@@ -89,7 +95,7 @@ class SessionAnswers:
 
         content = read_answers(file)
         answers = parse_answers(decode_answers(file, content), file.name)
-        leaves = [(".".join(each.key), _to_toml_value(each)) for each in answers.answers]
+        leaves = [(".".join(each.identity), _to_toml_value(each)) for each in answers.answers]
 
         self._read = current
         if needs_consent and not files.is_applied(file, content, leaves):
@@ -99,7 +105,7 @@ class SessionAnswers:
                 f"{file} can answer questions and permit calls for you. It is "
                 "ignored until `%jp trust --workspace`"
             )
-        self._file = answers
+        self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if there is one."""
@@ -116,9 +122,11 @@ class SessionAnswers:
         """Return True if the file has answers to questions of `tool`."""
         return self._file.answers_questions_of(tool)
 
-    def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
-        """Return the prepared decision about `tool`, if there is one."""
-        found = self._use(_SECTIONS[kind], tool)
+    def decision(
+        self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
+    ) -> PreparedDecision | None:
+        """Return the prepared decision about `tool`, or its call with `arguments`, if any."""
+        found = self._use(_SECTIONS[kind], tool, arguments=arguments)
         if found is None:
             return None
 
@@ -134,16 +142,27 @@ class SessionAnswers:
             "tool": decision.tool,
             "why": decision.why,
             "detail": [*decision.detail],
+            "turn": decision.turn,
+            "words": decision.words[-MAX_WORDS_CHARS:],
         }
+        if decision.arguments is not None:
+            event["arguments"] = dict(decision.arguments)
+        if decision.result is not None:
+            event["result"] = decision.result[:MAX_RESULT_CHARS]
         if decision.question is not None:
             event["question"] = decision.question.model_dump(mode="json")
         append_run_event(**event)
 
-    def _use(self, section: AnswersSection, *names: str) -> PreparedAnswer | None:
-        found = self._file.find(section, *names)
-        if found is not None and found.key not in self._used:
-            self._used.add(found.key)
-            append_run_event(answer=list(found.key))
+    def _use(
+        self,
+        section: AnswersSection,
+        *names: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+    ) -> PreparedAnswer | None:
+        found = self._file.find(section, *names, arguments=arguments)
+        if found is not None and found.identity not in self._used:
+            self._used.add(found.identity)
+            append_run_event(answer=list(found.identity))
         return found
 
 

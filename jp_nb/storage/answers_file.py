@@ -7,22 +7,29 @@
 
     [permissions]
     publish = "run"                   # or "skip"
+    [[permissions.pay]]               # a decision about one exact call
+    decision = "run"
+    arguments = { amount = 5 }
     [results]
     "fetch*" = "deliver"              # or "skip"
     [changes]
     set_tone = "apply"                # or "skip"
 
-Exact names have priority over patterns, and the first matching pattern over later ones.
+    [runs."walk-city=Delft-1f3a9c".questions.publish]
+    audience = "all"                  # only in this run of a batch
+
+Exact names have priority over patterns, and the first matching pattern over later ones. A decision
+about exact arguments has priority over one about the tool, and a table of the run over the others.
 
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -33,28 +40,28 @@ from typing import Any, Final, Literal, cast
 from pydantic import JsonValue
 
 from jp_nb.errors import ConfigError
+from jp_nb.json_values import sorted_json
 from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.toml_lines import TomlLines, TomlPath
 from jp_nb.text import one_line
 
 ANSWERS_SUFFIX: Final = ".answers.toml"
 """Suffix of the answers file of a notebook, instead of `.ipynb`."""
-AnswersSection = Literal["questions", "permissions", "results", "changes"]
+RUNS_TABLE: Final = "runs"
+"""Table with a table for each run of a batch, by the id of the run."""
+AnswersSection = Literal["questions", "permissions", "results", "changes", "edits"]
 SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
+    "edits": "apply",
 }
 """The word for consent, by section. The opposite is `skip`."""
 SKIP_WORD: Final = "skip"
 MAX_ANSWERS_LINES: Final = 10_000
 MAX_ANSWERS_BYTES: Final = 1_000_000
-_TOKEN: Final = re.compile(
-    r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
-    r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
-    re.DOTALL,
-)
-"""Strings, comments, brackets, and line ends of TOML."""
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
+_EXACT_DECISION: Final = '{ decision = "run", arguments = { … } }'
 
 AnswerKey = tuple[str, ...]
 """Section, tool, and the id if it is a question."""
@@ -75,12 +82,26 @@ class PreparedAnswer:
         line: Line number, from 1.
         skip: True if the question is left unanswered, or the consent is refused.
         value: The answer. For a form, an object with a value for each field.
+        arguments: The exact arguments of the only call that a permission is about; None: any call.
+        run: The id of the only run of a batch that it is for; None: any run.
     """
 
     key: AnswerKey
     line: int
     skip: bool = False
     value: JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable] = None
+    arguments: Mapping[str, JsonValue] | None = None
+    run: str | None = None
+
+    @property
+    def identity(self) -> AnswerKey:
+        """The key, with the run before it and the arguments as JSON behind it, if it has any."""
+        identity = self.key
+        if self.arguments is not None:
+            identity = (*identity, sorted_json(dict(self.arguments)))
+        if self.run is not None:
+            identity = (RUNS_TABLE, self.run, *identity)
+        return identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +111,34 @@ class AnswersFile:
     name: str
     answers: tuple[PreparedAnswer, ...] = ()
 
-    def find(self, section: AnswersSection, *names: str) -> PreparedAnswer | None:
-        """Return the decision about a tool (`names`: its name) or a question (tool and id)."""
-        key = (section, *names)
-        matches = [each for each in self.answers if _matches(each.key, key)]
-        if not matches:
-            return None
+    def select_run(self, run: str | None) -> AnswersFile:
+        """Return the file without the answers of other runs; None: without those of any run."""
+        kept = [each for each in self.answers if each.run in (None, run)]
+        return replace(self, answers=tuple(kept))
 
-        exact = (each for each in matches if each.key == key)
-        return next(exact, matches[0])
+    def find(
+        self,
+        section: AnswersSection,
+        *names: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+    ) -> PreparedAnswer | None:
+        """Return the decision about a tool (`names`: its name) or a question (tool and id).
+
+        A decision about exact arguments is found only for a call with the same `arguments`.
+        """
+        key = (section, *names)
+        call = None
+        if arguments is not None:
+            call = sorted_json(dict(arguments))
+
+        matches = [
+            each for each in self.answers if _matches(each.key, key) and _is_about_call(each, call)
+        ]
+
+        def rank(answer: PreparedAnswer) -> tuple[bool, bool, bool]:
+            return (answer.run is None, answer.arguments is None, answer.key != key)
+
+        return min(matches, key=rank, default=None)  # the first of equal rank
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has an answer to any question of `tool`."""
@@ -108,6 +148,10 @@ class AnswersFile:
     def place(self, answer: PreparedAnswer) -> str:
         """Return `NAME, line 4`."""
         return f"{self.name}, line {answer.line}"
+
+
+def _is_about_call(answer: PreparedAnswer, call: str | None) -> bool:
+    return answer.arguments is None or sorted_json(dict(answer.arguments)) == call
 
 
 def _matches(pattern: AnswerKey, key: AnswerKey) -> bool:
@@ -183,115 +227,153 @@ def parse_answers(text: str, name: str) -> AnswersFile:
     except ValueError as exc:  # the TOML error names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
 
-    lines = _Lines(text, name)
-    return AnswersFile(name, tuple(_read(tree, lines)))
-
-
-class _Lines:
-    """First line of each key of a TOML file."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self.name = name
-        self._found: dict[AnswerKey, int] = {}
-        table: AnswerKey = ()
-
-        for number, statement in _statements(text):
-            paths = list(_paths(tomllib.loads(statement)))
-            if statement.lstrip().startswith("["):
-                table = max(paths, key=len, default=())
-                self._found.setdefault(table, number)
-            else:
-                for path in paths:
-                    self._found.setdefault((*table, *path), number)
-
-    def of(self, key: AnswerKey) -> int:
-        """Return the line of `key` or its nearest parent, from 1."""
-        while key and key not in self._found:
-            key = key[:-1]
-        return self._found.get(key, 1)
-
-    def make_error(self, key: AnswerKey, message: str) -> ConfigError:
-        return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
-
-
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each table header and key-value pair of the TOML `text`, with its first line."""
-    begin = 0
-    number = 1
-    depth = 0
-
-    for token in _TOKEN.finditer(text + "\n"):
-        depth += (token["open"] is not None) - (token["close"] is not None)
-        if token["end"] is None or depth:
-            continue
-
-        statement = text[begin : token.start()]
-        if statement.strip():
-            yield number, statement
-
-        number += statement.count("\n") + 1
-        begin = token.end()
-
-
-def _paths(table: Mapping[str, Any], above: AnswerKey = ()) -> Iterator[AnswerKey]:
-    for key, value in table.items():
-        yield (*above, key)
-        if isinstance(value, dict) and len(above) < 3:
-            yield from _paths(value, (*above, key))
+    places = _Places(name, TomlLines(text))
+    return AnswersFile(name, tuple(_read_file(tree, places)))
 
 
 # --- content -----------------------------------------------------------------------------------
 
 
-def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
-    for section, value in tree.items():
-        known = {"questions", *SECTION_DECISIONS}
-        if section not in known:
-            expected = ", ".join(f"[{each}]" for each in ("questions", *SECTION_DECISIONS))
-            near = get_close_matches(section[:80], known, n=1)
-            meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
-            problem = f"unknown table [{one_line(section)}]: {meant} {expected}"
-            raise lines.make_error((section,), problem)
+class _Places:
+    """Lines of the tables of a file, or of the tables of one run, whose path is `above`."""
 
+    def __init__(self, name: str, lines: TomlLines, above: TomlPath = ()) -> None:
+        self.name = name
+        self._lines = lines
+        self._above = above
+
+    def below(self, *path: str) -> _Places:
+        return _Places(self.name, self._lines, (*self._above, *path))
+
+    def of(self, key: AnswerKey) -> int:
+        return self._lines.of((*self._above, *key))
+
+    def of_item(self, key: AnswerKey, index: int) -> int:
+        return self._lines.of_item((*self._above, *key), index)
+
+    def make_error(self, key: AnswerKey, message: str, *, line: int | None = None) -> ConfigError:
+        number = self.of(key) if line is None else line
+        return ConfigError(message, file=f"{self.name}, line {number}")
+
+
+def _read_file(tree: Mapping[str, Any], places: _Places) -> Iterator[PreparedAnswer]:
+    runs = tree.get(RUNS_TABLE, {})
+    if not isinstance(runs, dict):
+        raise places.make_error((RUNS_TABLE,), f"[{RUNS_TABLE}] must be a table")
+
+    for run, tables in runs.items():
+        if not isinstance(tables, dict):
+            message = f'write a table for each run: [{RUNS_TABLE}."{one_line(run)}".questions.TOOL]'
+            raise places.make_error((RUNS_TABLE, run), message)
+        for answer in _read(tables, places.below(RUNS_TABLE, run)):
+            yield replace(answer, run=run)
+
+    general = {section: value for section, value in tree.items() if section != RUNS_TABLE}
+    yield from _read(general, places, has_runs=True)
+
+
+def _read(
+    tree: Mapping[str, Any], places: _Places, *, has_runs: bool = False
+) -> Iterator[PreparedAnswer]:
+    """Yield the answers of the sections in `tree`; `has_runs` if it may also have runs."""
+    known = ["questions", *SECTION_DECISIONS]
+
+    for section, value in tree.items():
+        if section not in known:
+            raise places.make_error((section,), _describe_unknown(section, known, has_runs))
         if not isinstance(value, dict):
-            raise lines.make_error((section,), f"[{section}] must be a table")
+            raise places.make_error((section,), f"[{section}] must be a table")
 
         if section == "questions":
-            yield from _read_questions(value, lines)
+            yield from _read_questions(value, places)
         else:
-            yield from _read_decisions(cast(AnswersSection, section), value, lines)
+            yield from _read_decisions(cast(AnswersSection, section), value, places)
 
 
-def _read_questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
+def _describe_unknown(section: str, known: Collection[str], has_runs: bool) -> str:
+    names = [*known]
+    if has_runs:
+        names.append(RUNS_TABLE)
+
+    expected = ", ".join(f"[{each}]" for each in names)
+    near = get_close_matches(section[:80], names, n=1)
+    meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
+    return f"unknown table [{one_line(section)}]: {meant} {expected}"
+
+
+def _read_questions(tools: Mapping[str, Any], places: _Places) -> Iterator[PreparedAnswer]:
     for tool, questions in tools.items():
         key = ("questions", tool)
 
         if not isinstance(questions, dict):
-            raise lines.make_error(
+            raise places.make_error(
                 key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
 
         for question, value in questions.items():
-            yield _read_answer((*key, question), value, lines)
+            yield _read_answer((*key, question), value, places)
 
 
 def _read_decisions(
-    section: AnswersSection, tools: Mapping[str, Any], lines: _Lines
+    section: AnswersSection, tools: Mapping[str, Any], places: _Places
 ) -> Iterator[PreparedAnswer]:
     word = SECTION_DECISIONS[section]
 
     for tool, value in tools.items():
         key = (section, tool)
+        about_calls = section == "permissions" and isinstance(value, dict | list)
+        if about_calls:
+            yield from _read_exact_permissions(key, value, places)
+            continue
+
         if value not in (word, SKIP_WORD):
-            raise lines.make_error(
-                key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP_WORD}"'
-            )
+            message = f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP_WORD}"'
+            raise places.make_error(key, message)
 
-        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP_WORD)
+        yield PreparedAnswer(key, places.of(key), skip=value == SKIP_WORD)
 
 
-def _read_answer(key: AnswerKey, value: Any, lines: _Lines) -> PreparedAnswer:
-    line = lines.of(key)
+def _read_exact_permissions(
+    key: AnswerKey, value: Any, places: _Places
+) -> Iterator[PreparedAnswer]:
+    """Yield the permissions of a tool, each for one exact call: a table, or a list of tables."""
+    items = value if isinstance(value, list) else [value]
+    word = SECTION_DECISIONS["permissions"]
+
+    for index, item in enumerate(items):
+        line = places.of_item(key, index)
+        if not isinstance(item, dict) or set(item) != {"decision", "arguments"}:
+            message = f"permissions of {one_line(key[1])}: expected {_EXACT_DECISION}"
+            raise places.make_error(key, message, line=line)
+
+        decision = item["decision"]
+        if decision not in (word, SKIP_WORD):
+            message = f'decision about {one_line(key[1])}: expected "{word}" or "{SKIP_WORD}"'
+            raise places.make_error(key, message, line=line)
+
+        arguments = _read_arguments(key, item["arguments"], places, line)
+        yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
+
+
+def _read_arguments(key: AnswerKey, given: Any, places: _Places, line: int) -> dict[str, JsonValue]:
+    """Return the arguments of a call: a table, or a JSON text for what TOML cannot contain."""
+    found = given
+    if isinstance(given, str):
+        try:
+            found = json.loads(given)
+        except (ValueError, RecursionError) as exc:
+            message = f"arguments for {one_line(key[1])}: the text is not valid JSON"
+            raise places.make_error(key, message, line=line) from exc
+
+    if not isinstance(found, dict):
+        message = f"arguments for {one_line(key[1])}: expected a table, or a JSON object as text"
+        raise places.make_error(key, message, line=line)
+
+    return {name: _to_json(value, key, places) for name, value in found.items()}
+
+
+def _read_answer(key: AnswerKey, value: Any, places: _Places) -> PreparedAnswer:
+    line = places.of(key)
     how = "answer"
     what = value
 
@@ -301,18 +383,18 @@ def _read_answer(key: AnswerKey, value: Any, lines: _Lines) -> PreparedAnswer:
     match how, what:
         case "skip", _:
             if what is not True:
-                raise lines.make_error(key, "expected { skip = true }")
+                raise places.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
         case "env", _:
-            return PreparedAnswer(key, line, value=_read_variable(what, key, lines))
+            return PreparedAnswer(key, line, value=_read_variable(what, key, places))
         case _, dict():  # a form
-            return PreparedAnswer(key, line, value=_read_fields(what, key, lines))
+            return PreparedAnswer(key, line, value=_read_fields(what, key, places))
 
-    return PreparedAnswer(key, line, value=_to_json(what, key, lines))
+    return PreparedAnswer(key, line, value=_to_json(what, key, places))
 
 
 def _read_fields(
-    form: Mapping[str, Any], key: AnswerKey, lines: _Lines
+    form: Mapping[str, Any], key: AnswerKey, places: _Places
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
     given: dict[str, JsonValue | EnvironmentVariable] = {}
@@ -320,9 +402,9 @@ def _read_fields(
     for name, value in form.items():
         place = (*key, name)
         if isinstance(value, dict) and set(value) == {"env"}:
-            given[name] = _read_variable(value["env"], place, lines)
+            given[name] = _read_variable(value["env"], place, places)
         elif value != {"skip": True}:
-            given[name] = _to_json(value, place, lines)
+            given[name] = _to_json(value, place, places)
 
     return given
 
@@ -332,15 +414,15 @@ def is_answer_table(keys: Collection[str]) -> bool:
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
-def _read_variable(name: Any, key: AnswerKey, lines: _Lines) -> EnvironmentVariable:
+def _read_variable(name: Any, key: AnswerKey, places: _Places) -> EnvironmentVariable:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-        raise lines.make_error(
+        raise places.make_error(
             key, 'expected { env = "NAME" }, the name of an environment variable'
         )
     return EnvironmentVariable(name)
 
 
-def _to_json(value: Any, key: AnswerKey, lines: _Lines) -> JsonValue:
+def _to_json(value: Any, key: AnswerKey, places: _Places) -> JsonValue:
     """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:
@@ -350,10 +432,10 @@ def _to_json(value: Any, key: AnswerKey, lines: _Lines) -> JsonValue:
         case datetime() | date() | time():
             return value.isoformat()
         case float() if not isfinite(value):
-            raise lines.make_error(key, f"{value} is not a valid answer")
+            raise places.make_error(key, f"{value} is not a valid answer")
         case list():
-            return [_to_json(each, key, lines) for each in value]
+            return [_to_json(each, key, places) for each in value]
         case dict():
-            return {name: _to_json(each, key, lines) for name, each in value.items()}
+            return {name: _to_json(each, key, places) for name, each in value.items()}
         case _:
             return cast(JsonValue, value)

@@ -23,6 +23,9 @@ PAGE_VARIABLE = "JPY_SESSION_NAME"
 ANSWERS_VARIABLE = "JP_NB_ANSWERS"
 """Absolute path of the answers file of this run. It has priority over `prompt.answers`."""
 
+RUN_VARIABLE = "JP_NB_RUN"
+"""Id of the run in its batch. It selects the tables `[runs."ID"]` of the answers file."""
+
 EVENTS_VARIABLE = "JP_NB_EVENTS"
 """File to which the kernel appends events for the runner (`jp_nb/storage/run_events.py`)."""
 

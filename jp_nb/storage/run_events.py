@@ -2,15 +2,17 @@
 
 A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON object:
 
-    {"answer": ["questions", "publish", "audience"]}    key of a used prepared answer
-    {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
-                                                        decision that no user could make
+    {"cell": 2, "id": "a1b2"}                           the runner starts this cell
+    {"answer": ["questions", "publish", "audience"]}    identity of a used prepared answer
+    {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…},
+     "turn": 0, "words": "…", "arguments": {…}}         decision that no user could make
     {"cassette": "/…/talk.cassette.jsonl", "used": [3], "added": 1, "anew": true}
                                                         replayed exchanges, and number of new ones
     {"call": "call_1", "tool": "publish"}               a tool call that runs now
     {"call": "call_1", "tool": null}                    its end
 
-`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
+`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none; the
+delivery of a result has `result`. `words` is the last text of the model before the decision.
 `jp_nb/headless/run_events_reading.py` reads the file.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 
@@ -37,12 +40,18 @@ def has_runner() -> bool:
 def append_run_event(**event: JsonValue) -> None:
     """Append `event`, if a runner set a file. A failure is logged once for each file."""
     path = os.environ.get(environment.EVENTS_VARIABLE)
-    if not path or path in _failed:
+    if path:
+        append_event(path, event)
+
+
+def append_event(path: str, event: Mapping[str, JsonValue]) -> None:
+    """Append `event` to the file at `path`. A failure is logged once for each file."""
+    if path in _failed:
         return
 
     try:
         with open(path, "a", encoding="ascii") as file:
-            file.write(json.dumps(event) + "\n")
+            file.write(json.dumps(dict(event)) + "\n")
     except OSError as exc:
         _failed.add(path)
         log.warning("Cannot write the events of this run to %s: %s", path, exc.strerror)

@@ -33,7 +33,7 @@ class Prepared:
     def answers_questions_of(self, tool: str) -> bool:
         return self._answer is not None
 
-    def decision(self, kind: str, tool: str) -> Any:
+    def decision(self, kind: str, tool: str, arguments: object = None) -> Any:
         return None
 
     def note_open(self, decision: Any) -> None:

@@ -19,14 +19,24 @@ PlainAnswer = dict[str, Any]
 def read_answers(source: str | Path) -> list[PlainAnswer]:
     """Return the answers of a file or of its text: `key`, `line`, and `skip` or `value`.
 
-    An environment variable is the tuple `("env", NAME)`.
+    Those for one call or for one run of a batch also have `arguments` or `run`. An environment
+    variable is the tuple `("env", NAME)`.
     """
     return [_make_plain(answer) for answer in _parse(source).answers]
 
 
-def find_answer(source: str | Path, section: Any, *names: str) -> PlainAnswer | None:
-    """Return the answer for a tool or a question of it: `find_answer(text, "results", "t")`."""
-    found = _parse(source).find(section, *names)
+def find_answer(
+    source: str | Path,
+    section: Any,
+    *names: str,
+    arguments: Any = None,
+    run: str | None = None,
+) -> PlainAnswer | None:
+    """Return the answer for a tool or a question of it: `find_answer(text, "results", "t")`.
+
+    A permission may depend on the `arguments` of the call, and any answer on the `run` of a batch.
+    """
+    found = _parse(source).select_run(run).find(section, *names, arguments=arguments)
     return None if found is None else _make_plain(found)
 
 
@@ -38,6 +48,10 @@ def _parse(source: str | Path) -> AnswersFile:
 
 def _make_plain(answer: PreparedAnswer) -> PlainAnswer:
     plain: PlainAnswer = {"key": answer.key, "line": answer.line}
+    if answer.arguments is not None:
+        plain["arguments"] = answer.arguments
+    if answer.run is not None:
+        plain["run"] = answer.run
     if answer.skip:
         return plain | {"skip": True}
     return plain | {"value": _make_plain_value(answer.value)}

@@ -48,6 +48,25 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
         ('[questions.t]\na = { b = { env = "" } }\n', 2, "name of an environment variable"),
         ("[questions.t]\na = [1, [inf]]\n", 2, "inf is not a valid answer"),
         ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "unknown table [x]"),
+        ("[permissions.t]\namount = 5\n", 1, "expected { decision = "),
+        ('[[permissions.t]]\ndecision = "run"\n', 1, "expected { decision = "),
+        (
+            '[[permissions.t]]\ndecision = "skip"\narguments = {}\n\n'
+            '[[permissions.t]]\ndecision = "apply"\narguments = {}\n',
+            5,
+            'expected "run" or "skip"',
+        ),
+        (
+            'permissions.t = { decision = "run", arguments = "[1]" }\n',
+            1,
+            "a table, or a JSON object",
+        ),
+        ('permissions.t = { decision = "run", arguments = "{" }\n', 1, "not valid JSON"),
+        ('[results]\nt = { decision = "deliver", arguments = {} }\n', 2, '"deliver" or "skip"'),
+        ("[runs]\nr = 1\n", 2, "a table for each run"),
+        ('[runs."a b".question.t]\nx = 1\n', 1, "unknown table [question]"),
+        ('[runs.r.permissions]\nt = "run"\n[runs.r.changes]\nt = 1\n', 4, '"apply" or "skip"'),
+        ("[runs.r.runs.s]\n", 1, "unknown table [runs]"),
         ("results = 1\n", 1, "[results] must be a table"),
         ("[results]\na = \n", 2, "is not TOML"),
     ]:
@@ -126,3 +145,67 @@ def test_any_names_and_answers_are_read_at_their_lines(
     lines = text.split("\n")
     for answer in found:
         assert tomlkit.key(answer["key"][2]).as_string() in lines[answer["line"] - 1]
+
+
+@pytest.mark.req("INBOX-4")
+def test_permission_with_arguments_covers_only_the_call_with_exactly_these_arguments() -> None:
+    file = (
+        '[[permissions.pay]]\ndecision = "run"\narguments = { amount = 5, to = ["Ada"] }\n'
+        '[[permissions.pay]]\ndecision = "skip"\narguments = \'{"amount": null}\'\n'
+    )
+    allowed = {"amount": 5, "to": ["Ada"]}
+
+    found = find_answer(file, "permissions", "pay", arguments={"to": ["Ada"], "amount": 5})
+    assert found == {
+        "key": ("permissions", "pay"),
+        "line": 1,
+        "arguments": allowed,
+        "value": None,
+    }
+    skipped = find_answer(file, "permissions", "pay", arguments={"amount": None})
+    assert skipped is not None
+    assert (skipped["line"], skipped["skip"]) == (4, True)
+
+    for other in (
+        {"amount": 6, "to": ["Ada"]},
+        {"amount": 5.0, "to": ["Ada"]},
+        {"amount": True, "to": ["Ada"]},
+        {"amount": "5", "to": ["Ada"]},
+        {"amount": 5, "to": ["Ada"], "more": 1},
+        {"amount": 5},
+        {},
+        None,
+    ):
+        assert find_answer(file, "permissions", "pay", arguments=other) is None
+
+
+@pytest.mark.req("INBOX-4")
+def test_decision_about_exact_arguments_has_priority_over_one_about_the_tool() -> None:
+    file = '[permissions]\npay = [{ decision = "skip", arguments = { amount = 5 } }]\n"*" = "run"\n'
+    exact = find_answer(file, "permissions", "pay", arguments={"amount": 5})
+    assert exact is not None
+    assert exact["skip"]
+    other = find_answer(file, "permissions", "pay", arguments={"amount": 6})
+    assert other is not None
+    assert other["key"] == ("permissions", "*")
+
+
+@pytest.mark.req("INBOX-5")
+def test_table_of_a_run_has_priority_and_is_not_read_for_other_runs() -> None:
+    file = (
+        '[questions.publish]\naudience = "team"\n'
+        '[runs."walk-city=Delft-1f3a9c".questions.publish]\n"aud*" = "all"\n'
+        '[runs."walk-city=Delft-1f3a9c".results]\nfetch = "skip"\n'
+    )
+    name = "walk-city=Delft-1f3a9c"
+
+    own = find_answer(file, "questions", "publish", "audience", run=name)
+    assert own is not None
+    assert (own["value"], own["line"], own["run"]) == ("all", 4, name)
+    assert find_answer(file, "results", "fetch", run=name) is not None
+
+    for run in ("walk-city=Leiden-1f3a9c", None):
+        general = find_answer(file, "questions", "publish", "audience", run=run)
+        assert general is not None
+        assert general["value"] == "team"
+        assert find_answer(file, "results", "fetch", run=run) is None
