@@ -31,14 +31,12 @@ import jp_nb
 from jp_nb.agent.call import CallEnded
 from jp_nb.agent.question_route import format_no_user_error
 from jp_nb.errors import ToolError, UsageError
-from jp_nb.headless.client_questions import (
-    ClientAction,
-    Questions,
-    QuestionState,
+from jp_nb.headless.client_forms import (
     UnsupportedQuestionError,
-    form_message,
-    form_schema,
+    format_form_message,
+    make_form_schema,
 )
+from jp_nb.headless.client_questions import ClientAction, Questions, QuestionState
 from jp_nb.headless.tool_host import ServedTool, ToolHost
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.outcomes import QuestionEnd
@@ -348,7 +346,7 @@ class ToolServer:
                 return _require_input(asked, shown, state)
             for question in shown:
                 action, content = await client.ask(asked.tool, question)
-                asked.take(state, question, action, content)
+                asked.settle_response(state, question, action, content)
 
 
 class Client:
@@ -381,7 +379,7 @@ class Client:
         schema = _schema_or_refuse(tool, question)
         try:
             result = await self._context.session.elicit_form(
-                form_message(question), schema, related_request_id=self._context.request_id
+                format_form_message(question), schema, related_request_id=self._context.request_id
             )
         except MCPError as exc:
             raise ToolError(format_no_user_error(tool)) from exc
@@ -391,7 +389,7 @@ class Client:
 
 def _schema_or_refuse(tool: str, question: Question) -> JsonObject:
     try:
-        return form_schema(question)
+        return make_form_schema(question)
     except UnsupportedQuestionError as exc:
         raise ToolError(format_no_user_error(tool)) from exc
 
@@ -405,7 +403,7 @@ def _require_input(
     requests: types.InputRequests = {
         question.id: types.ElicitRequest(
             params=types.ElicitRequestFormParams(
-                message=form_message(question),
+                message=format_form_message(question),
                 requested_schema=_schema_or_refuse(asked.tool, question),
             )
         )
@@ -436,7 +434,7 @@ def _take_responses(
         if action is None:
             missing.append(question)
         else:
-            asked.take(state, question, action, getattr(response, "content", None))
+            asked.settle_response(state, question, action, getattr(response, "content", None))
     return missing
 
 

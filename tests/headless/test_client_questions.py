@@ -39,6 +39,39 @@ def test_options_with_labels_keep_them() -> None:
     assert several == {"type": "array", "items": {"anyOf": titled}}
 
 
+def test_options_with_the_same_text_have_different_names() -> None:
+    kind = answer_type("select", options=[1, "1"])
+    plain = property_of(jp.Question(id="size", text="Size?", answer_type=kind, default=1))
+    assert plain == {"type": "string", "enum": ["1 (number)", "1"], "default": "1 (number)"}
+
+    labeled = [jp.Option(value=True, label="Yes"), jp.Option(value="true", label="The word")]
+    options = [
+        {"const": "true (boolean)", "title": "Yes"},
+        {"const": "true", "title": "The word"},
+    ]
+    assert property_of(jp.Question.select("size", "Size?", labeled))["oneOf"] == options
+
+
+def test_default_is_the_name_of_an_option() -> None:
+    kind = answer_type("select", options=[1, 2])
+    for default in (2, 2.0):
+        question = jp.Question(id="size", text="Size?", answer_type=kind, default=default)
+        schema = property_of(question)
+        assert schema == {"type": "string", "enum": ["1", "2"], "default": "2"}
+
+
+def test_own_text_counts_as_a_pick() -> None:
+    kind = answer_type("select", options=["a", "b"], multi=True, other=True, min_picks=2)
+    question = jp.Question(id="size", text="Size?", answer_type=kind)
+    properties = make_client_form(question)["properties"]
+    assert properties["size"]["minItems"] == 1
+
+
+def test_question_without_options_has_only_the_field_for_an_own_text() -> None:
+    properties = make_client_form(jp.Question.select("size", "Size?", [], other=True))["properties"]
+    assert list(properties) == ["size_other"]
+
+
 BOUNDS: list[tuple[str, dict[str, Any], list[float], list[float]]] = [
     ("number", {"above": 0}, [5e-324, 1], [0, -1]),
     ("number", {"above": 0.5, "below": 1}, [0.6, 0.9999999], [0.5, 1]),

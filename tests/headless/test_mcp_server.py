@@ -254,6 +254,33 @@ async def test_own_text_and_a_question_with_a_similar_id_are_kept_apart(tmp_path
     )
 
 
+MIXED_OPTIONS: list[tuple[list[Any], list[str]]] = [
+    ([1, "1"], ["1 (number)", "1"]),
+    ([True, "true", 1], ["true (boolean)", "true", "1"]),
+    (["1.5", 1.5, "1.5 (number)"], ["1.5", "1.5 (number) (number)", "1.5 (number)"]),
+    ([2, "two"], ["2", "two"]),
+]
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+@pytest.mark.parametrize(("options", "names"), MIXED_OPTIONS)
+async def test_each_option_comes_back_as_its_own_value(
+    tmp_path: Path, options: list[Any], names: list[str], is_list: bool
+) -> None:
+    question = jp.Question.select("size", "Size?", options, multi=is_list)
+
+    @jp.tool
+    def order(ctx: jp.ToolContext) -> jp.Outcome:
+        if "size" in ctx.answers:
+            return jp.Success(repr(ctx.answers["size"]))
+        return jp.NeedsInput(question)
+
+    for value, name in zip(options, names, strict=True):
+        given = answers(size=[name]) if is_list else answers(size=name)
+        expected = repr([value] if is_list else value)
+        assert await call(tmp_path, "legacy", "order", given) == (expected, False)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("book")
 @pytest.mark.req("R-MCP-85")

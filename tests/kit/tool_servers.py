@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jp_nb.headless.client_questions import form_schema
+from jp_nb.headless.client_forms import make_form_schema
 from jp_nb.headless.tool_host import ToolHost
 from jp_nb.toolkit.python import REGISTRY
 
@@ -28,4 +28,4 @@ def forget_tools() -> None:
 
 def make_client_form(question: Any) -> Any:
     """Return the JSON Schema of the form in which a client asks `question`."""
-    return form_schema(question)
+    return make_form_schema(question)
