@@ -1,41 +1,32 @@
-"""Display of turns and prompts, and access of tools to the notebook's cells and variables.
+"""Display of turns and prompts in the running cell, or in a terminal.
 
-Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
+A turn is shown as outputs of the cell (`TurnDisplay`) if a notebook can show them, else it is
+printed (`PrintedTurn`).
+
+Source: `docs/architecture.md`, `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import StorageError
-from jp_nb.images import MEDIA_TYPES, Image
-from jp_nb.notebook.code_runs import run_code
-from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import ToolOutput
 from jp_nb.notebook.display.turn_display import TurnDisplay
 from jp_nb.notebook.display.turn_outputs import DisplayPublisher
-from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
-from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.status import TurnCounts
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import RecordStore
-from jp_nb.toolkit.base import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
 
 
 class NotebookFrontEnd:
@@ -90,7 +81,7 @@ class NotebookFrontEnd:
             tools = ToolOutput(kernel, hold=not live, interval=interval)
             printed = PrintedTexts()
             tools.clears = printed.clear
-            show_end = partial(Collaborators.of(kernel).show_end, kernel.get_parent("shell"))
+            show_end = partial(KernelPages.of(kernel).show_turn_end, kernel.get_parent("shell"))
 
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
@@ -108,143 +99,3 @@ class NotebookFrontEnd:
             interval=interval,
             live=live,
         )
-
-
-CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
-
-
-@dataclass(frozen=True, slots=True)
-class KernelNotebook:
-    """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
-
-    `executed` are the cells that this kernel executed. `record_error` is called with the exception
-    and the code if the code that a tool runs fails.
-    """
-
-    shell: Any
-    store: RecordStore
-    executed: Iterable[NotebookCell]
-    record_error: Callable[[BaseException, str], None] | None = None
-
-    @property
-    def namespace(self) -> Mapping[str, Any]:
-        """The user's variables, by name. Read it on the cell's thread only."""
-        namespace: Mapping[str, Any] = self.shell.user_ns
-        return namespace
-
-    async def cells(self, whole: int | str | None = None) -> NotebookCells:
-        """Return the cells of the open page, or the cells that this kernel executed.
-
-        `whole` is the number or id of the cell whose images and longer text are returned. The page
-        answers on the control channel, so it can answer while a cell runs.
-        """
-        store = self.store
-        if not isinstance(store, LiveStore):
-            return self._executed_cells(NO_OPEN_PAGE)
-
-        try:
-            async with asyncio.timeout(CELLS_TIMEOUT_S):
-                text = await asyncio.wrap_future(store.ask_cells(whole))
-                running = store.running_cells()
-                cells = await asyncio.to_thread(read_cells, text, running)
-        except TimeoutError:
-            why = f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
-            return self._executed_cells(why)
-        except StorageError as exc:
-            return self._executed_cells(str(exc))
-
-        return NotebookCells(cells, "page")
-
-    def _executed_cells(self, why: str) -> NotebookCells:
-        return NotebookCells(tuple(self.executed), "kernel", why)
-
-    def execute(self, code: str) -> CodeRun:
-        """Run `code` in the user's namespace, on the cell's thread."""
-        return run_code(self.shell, code, self.record_error)
-
-
-_TYPES: Final = ("code", "markdown", "raw")
-_KINDS: Final = ("stream", "display", "result", "error")
-
-
-def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Parse a page's answer, a JSON list of cells.
-
-    `running` are the ids of running cells. The page cannot distinguish these from queued cells.
-
-    Raises:
-        StorageError: It is no such list.
-    """
-    try:
-        cells = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise StorageError(MALFORMED_CELLS) from exc
-
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise StorageError(MALFORMED_CELLS)
-
-    return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells))
-
-
-def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
-    kind: Any = cell.get("type")
-    if kind not in _TYPES:
-        kind = "raw"
-    count = cell.get("execution_count")
-    if not isinstance(count, int) or isinstance(count, bool):
-        count = None
-    omitted = cell.get("left_out")
-    if not isinstance(omitted, int):
-        omitted = 0
-    outputs = tuple(map(_read_output, _objects(cell.get("outputs"))))
-    cell_id = _text(cell.get("id"))
-    state: CellState
-
-    if cell_id in running:
-        state = "running"
-    elif cell.get("busy") is True:
-        state = "queued"
-    elif any(output.kind == "error" for output in outputs):
-        state = "failed"
-    else:
-        state = "done" if count is not None else "not run"
-
-    return NotebookCell(
-        number,
-        _text(cell.get("source")),
-        kind=kind,
-        cell_id=cell_id,
-        execution_count=count,
-        state=state,
-        outputs=outputs,
-        edited=cell.get("edited") is True and count is not None,
-        left_out=omitted,
-    )
-
-
-def _read_output(output: Mapping[str, Any]) -> CellOutput:
-    kind: Any = output.get("kind")
-    if kind not in _KINDS:
-        kind = "display"
-    images = filter(None, map(_read_image, _objects(output.get("images"))))
-    return CellOutput(kind, _text(output.get("text")), tuple(images))
-
-
-def _read_image(image: Mapping[str, Any]) -> Image | None:
-    kind = image.get("type")
-    data = image.get("data")
-    if kind not in MEDIA_TYPES or not isinstance(data, str):
-        return None
-
-    try:
-        return Image(kind, base64.b64decode(data))
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jp_nb.notebook.collaborators import Collaborators
 from jp_nb.notebook.executed_cells import ExecutedCells, LastErrors
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.notebook_storage import find_storage
 from jp_nb.session.host import CellRun, LastError, NotebookStorage
 from jp_nb.text import plain
@@ -47,7 +47,7 @@ class NotebookHost:
         request: Mapping[str, Any] = {}
         if hasattr(kernel, "get_parent"):
             request = kernel.get_parent("shell") or {}
-        user = Collaborators.of(kernel).sender_of(request) if request else None
+        user = KernelPages.of(kernel).find_sender(request) if request else None
 
         return CellRun(
             _text(request.get("metadata", {}).get("cellId")),
@@ -65,7 +65,7 @@ class NotebookHost:
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""
-        from jp_nb.notebook.front_end import KernelNotebook
+        from jp_nb.notebook.kernel_notebook import KernelNotebook
 
         return KernelNotebook(
             self.shell, store, self.executed_cells, record_error=self.errors.record

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jp_nb.notebook.cell_outputs import Bundle, CellOutputs
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published
-
-if TYPE_CHECKING:
-    pass
 
 MAX_ENDED: Final = 32
 """Limit of ended cells whose outputs no page has shown; the oldest is removed."""
@@ -34,7 +31,8 @@ class RunningCell:
     @property
     def session(self) -> str:
         """The session of the page that runs the cell."""
-        return str(self.request["header"].get("session", ""))
+        header = self.request.get("header") or {}
+        return str(header.get("session", ""))
 
     @property
     def cell_id(self) -> str:
@@ -166,8 +164,8 @@ class RunningCells:
             for cell in self._unseen.values():
                 send(cell)
 
-    def note_seen(self, request: str) -> None:
-        """Note that a page shows the final outputs of the cell that `request` ran."""
+    def mark_seen(self, request: str) -> None:
+        """Forget the outputs of the cell that `request` ran: a page shows the final ones."""
         with self._lock:
             self._unseen.pop(request, None)
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jp_nb.notebook.page.delivery import PageDelivery
+from jp_nb.notebook.page.hello import Hello, HelloReader
 from jp_nb.notebook.page.known_pages import Pages
-from jp_nb.notebook.page.protocol import Hello, Numbering
+from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.record.document import Document
 from tests.kit.records import new_event
 
@@ -21,9 +22,9 @@ class RecordDelivery:
     def __init__(self, new_stream: Any) -> None:
         self._new_stream = new_stream
         self._document = Document(new_stream())
-        self._delivery = PageDelivery(Numbering(), resend=1.0)
-        self._delivery.keep(self._document)
-        self._delivery.note_other_record("")  # an empty notebook
+        self._delivery = PageDelivery(MessageNumbering(), resend=1.0)
+        self._delivery.set_document(self._document)
+        self._delivery.set_other_record("")  # an empty notebook
 
     # --- the record ------------------------------------------------------------------------------
 
@@ -65,15 +66,15 @@ class RecordDelivery:
 
     def send_changes(self) -> None:
         """Deliver the appended entries, and the head if it changed."""
-        self._delivery.changed(self._document)
+        self._delivery.send_changes(self._document)
 
     def send_all(self) -> None:
         """Deliver the whole record, because another conversation is active."""
-        self._delivery.replaced(self._document)
+        self._delivery.send_all(self._document)
 
     def keep(self) -> None:
         """Take the record as it is, without delivering it."""
-        self._delivery.keep(self._document)
+        self._delivery.set_document(self._document)
 
     def hurry(self) -> None:
         """Deliver what is pending without waiting for the next batch."""
@@ -96,7 +97,7 @@ class RecordDelivery:
     @property
     def is_silent(self) -> bool:
         """True if the page did not answer the last message in time."""
-        return self._delivery.silent
+        return self._delivery.is_silent
 
     @property
     def latency(self) -> float | None:
@@ -115,7 +116,7 @@ class RecordDelivery:
 
     def report(self, stored: Any) -> bool:
         """Report the page's record; return False if its entries are different ones."""
-        return self._delivery.note_record(stored)
+        return self._delivery.match_record(stored)
 
     def deliver(self, now: float = 0.0) -> list[dict[str, Any]]:
         """Return all messages at the time `now`, each of them acknowledged."""
@@ -141,6 +142,7 @@ class KnownPages:
 
     def __init__(self, *, collaborative: bool = False) -> None:
         self._pages = Pages(patience=1.0)
+        self._reader = HelloReader()
         self._common = {"path": "talk.ipynb", "collaborative": collaborative}
 
     def follow(self, page: str, **fields: Any) -> None:
@@ -157,37 +159,37 @@ class KnownPages:
 
     def silence(self) -> None:
         """Let the followed page not answer."""
-        self._pages.silent = True
+        self._pages.followed.is_silent = True
 
-    def hear(self, page: str) -> bool:
-        """Note a message of `page`; return True if it shows the notebook."""
-        return self._pages.note_message(page)
+    def hear(self, page: str, path: str | None = None) -> bool:
+        """Note a message of `page`, a `hello` with a `path`; return True if it is a known page."""
+        return self._pages.record_message(page, path)
 
     def read(self, message: Mapping[str, Any]) -> Any:
         """Return the whole record of a page once its last piece arrives in a `message`."""
-        hello = self._pages.read(message)
+        hello = self._reader.read(message)
         return None if hello is None else {"document": hello.document}
 
     def is_reader(self, page: str, **fields: Any) -> bool:
         """Return True if `page` only reads the document that it shares with the followed one."""
-        return self._pages.is_reader(self._hello(page, fields))
+        return self._pages.followed.is_reader(self._hello(page, fields))
 
     def should_follow(self, page: str, **fields: Any) -> bool:
         """Return True if `page` shows the followed notebook."""
-        return self._pages.should_follow(self._hello(page, fields))
+        return self._pages.followed.has_path(self._hello(page, fields).path)
 
     def note_candidate(self, page: str, stream: str, **fields: Any) -> bool:
         """Note a page of another notebook, at time 0, which may have the conversation `stream`."""
-        return self._pages.note_candidate(self._hello(page, fields), stream, 0.0)
+        return self._pages.consider_candidate(self._hello(page, fields), stream, 0.0)
 
     def take_candidate(self, now: float) -> str | None:
         """Return the candidate that is followed at the time `now`."""
-        found = self._pages.take_candidate(now)
+        found = self._pages.followed.find_due_candidate(now)
         return None if found is None else found.page
 
     def take_lacking(self) -> list[tuple[str, str]]:
         """Return the pages that lack outputs since the last call, with the request of the cell."""
-        found = list(self._pages.lacking)
+        found = [(lacking.page, lacking.request) for lacking in self._pages.lacking]
         self._pages.lacking.clear()
         return found
 
@@ -197,7 +199,7 @@ class KnownPages:
 
     def is_asked(self, session: str, now: float) -> bool:
         """Miss an output of `session` at the time `now`; return True if its page is asked."""
-        return self._pages.check_presence(session, now)
+        return self._pages.must_prove_presence(session, now)
 
     def _hello(self, page: str, fields: Mapping[str, Any]) -> Hello:
         return Hello(page, **{**self._common, "session": f"session of {page}", **fields})

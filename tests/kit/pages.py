@@ -18,12 +18,12 @@ from typing import Any
 import comm
 import pytest
 
-from jp_nb.notebook.collaborators import Collaborators
-from jp_nb.notebook.front_end import KernelNotebook
+from jp_nb.notebook.kernel_notebook import KernelNotebook
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page import notebook_storage
+from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.notebook_storage import PageStorage
-from jp_nb.notebook.page.protocol import Hello
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.clock import utc_now
 from jp_nb.record.conversation_list import drop_conversation, switch_conversation
@@ -238,19 +238,19 @@ class PagesInProcess:
 
     def find_input(self, request: Mapping[str, Any]) -> bool | None:
         """Ask the pages for an input box of the cell of `request`; None if none can tell."""
-        return Collaborators.of(self.kernel).find_input(request)
+        return KernelPages.of(self.kernel).can_show_input(request)
 
     def add_user(self, session: str, user: Any) -> None:
         """Receive the name of the user of a page, as the page sends it."""
-        Collaborators.of(self.kernel).add_page(session, Hello.read({"user": user}).user)
+        KernelPages.of(self.kernel).add_page(session, Hello.read({"user": user}).user)
 
     def sender_of(self, message: Mapping[str, Any]) -> str | None:
         """Return the name of the user whose page sent `message`, if it is known."""
-        return Collaborators.of(self.kernel).sender_of(message)
+        return KernelPages.of(self.kernel).find_sender(message)
 
     def show_end(self, request: Mapping[str, Any], **counts: int) -> None:
         """Show the end of a turn in the cell of `request`, with these `counts`."""
-        Collaborators.of(self.kernel).show_end(request, TurnCounts(**counts))
+        KernelPages.of(self.kernel).show_turn_end(request, TurnCounts(**counts))
 
     def look(self, *executed: Any) -> Any:
         """Return the cells that a tool gets. The kernel itself knows those in `executed`."""

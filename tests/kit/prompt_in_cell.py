@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
 )
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.collaborators import Collaborators
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
@@ -66,7 +66,7 @@ def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
 
 def forget_pages() -> None:
     """Make this kernel forget that its front end has shown a form."""
-    Collaborators.of(get_ipython().kernel).has_page = False
+    KernelPages.of(get_ipython().kernel).has_page = False
 
 
 def permit_beside(seconds: float, **settings: Any) -> PromptEnd[Answered]:

@@ -99,7 +99,9 @@ PLANT = """
 from comm import create_comm
 
 def plant(*messages, comm_id='jp_nb.document.planted', target='jp_nb.document', mine=False):
-    comm = in_cell.opened.store._comm if mine else create_comm(target_name=target, comm_id=comm_id)
+    comm = in_cell.opened.store._link._comm
+    if not mine:
+        comm = create_comm(target_name=target, comm_id=comm_id)
     for message in messages:
         comm.send(message)
 """

@@ -93,9 +93,11 @@ def clear_at_gate():
 @shows
 def clear_told_again():
     import gc
+    from jp_nb.notebook.page.known_pages import LackingPage
     from jp_nb.notebook.page.live_store import LiveStore
     (store,) = [each for each in gc.get_objects() if isinstance(each, LiveStore)]
-    store._send_outputs(store._pages.hello.page)  # as to a page that is slow to say hello
+    page = store._pages.followed.page
+    store._outputs.send_outputs(LackingPage(page))  # as to a page that is slow to say hello
     work()
     clear_output()
 

@@ -18,13 +18,13 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, make_storable
-from jp_nb.notebook.page.protocol import (
+from jp_nb.notebook.page.pieces import (
     MAX_BATCH_BYTES,
-    Numbering,
+    select_batch,
     split_text,
-    take_batch,
     to_ascii_json,
 )
+from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.record.document import (
     RECORD_VERSION,
     Document,
@@ -157,11 +157,11 @@ class PageDelivery:
     Attributes:
         replaces: True if the page may still hold a document that will be replaced.
         writer: Id of the page that must write, if pages share the document; "" if each page writes.
-        silent: True if the last message was not answered in time.
+        is_silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
 
-    def __init__(self, numbering: Numbering, *, resend: float) -> None:
+    def __init__(self, numbering: MessageNumbering, *, resend: float) -> None:
         self._numbering = numbering
         self._resend = resend
         self._target: _Snapshot | None = None
@@ -175,7 +175,7 @@ class PageDelivery:
         self._exchange_failed = False
         self.supports_exchange = self.replaces = False
         self.writer = ""
-        self.silent = False
+        self.is_silent = False
         self.latency: float | None = None
 
     @property
@@ -183,16 +183,16 @@ class PageDelivery:
         """The id of the active conversation; None without a document."""
         return self._target.stream if self._target else None
 
-    def keep(self, document: Document) -> None:
-        """Set the document. Nothing is sent before `changed` or `replaced` is called."""
+    def set_document(self, document: Document) -> None:
+        """Set the document. Nothing is sent before `send_changes` or `send_all` is called."""
         self._target = _Snapshot(document)
 
-    def changed(self, document: Document) -> None:
+    def send_changes(self, document: Document) -> None:
         """Send the entries appended to `document`, and its head if that changed."""
         self._target = _Snapshot(document)
         self._has_changes = True
 
-    def replaced(self, document: Document) -> None:
+    def send_all(self, document: Document) -> None:
         """Send all of `document`, except conversations that the page holds."""
         self._target = _Snapshot(document)
         if self._page is not None and self._page.stream == self._target.stream:
@@ -200,13 +200,13 @@ class PageDelivery:
         self._has_changes = self.replaces = True
         self.discard_transfer()
 
-    def note_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
+    def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
         self._page = _PageCopy(stream, len(get_events(stored or {})), "")
         if stored is not None and self._target is not None:
             self._page.others = _find_held(self._target.others, stored)
 
-    def note_record(self, stored: JsonObject) -> bool:
+    def match_record(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`; return False if its entries differ from ours."""
         target = self._target
         events = get_events(stored)
@@ -260,12 +260,12 @@ class PageDelivery:
             return transfer.messages[0]
 
         transfer.tries += 1
-        self.silent = True
+        self.is_silent = True
         transfer.due_at = now + min(self._resend * 2**transfer.tries, MAX_RESEND_S)
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
         if self.writer or transfer.tries > 1:
-            return self._numbering.message("pull")
+            return self._numbering.make_message("pull")
 
         return transfer.messages[0]
 
@@ -337,7 +337,7 @@ class PageDelivery:
         if now < self._next_batch_at and not self._skips_interval:
             return None
 
-        batch, _ = take_batch(target.entries[page.length : target.length])
+        batch, _ = select_batch(target.entries[page.length : target.length])
         fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
         if page.head_text != target.head_text:
             # Null removes a signature that the page has.
@@ -347,7 +347,7 @@ class PageDelivery:
         if length == target.length:  # if more entries remain, they are sent at once
             self._next_batch_at = now + MIN_BATCH_INTERVAL_S
 
-        message = self._numbering.message("append", **self._to, **fields)
+        message = self._numbering.make_message("append", **self._to, **fields)
         copy = _PageCopy(target.stream, length, target.head_text, page.others)
         return _Transfer(deque([message]), copy)
 
@@ -363,20 +363,20 @@ class PageDelivery:
             return self._make_switch(document)
 
         fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
-        message = self._numbering.message("exchange", **self._to, **fields)
+        message = self._numbering.make_message("exchange", **self._to, **fields)
         self._exchange_seq = self._numbering.last
 
         return [message]
 
     def _make_switch(self, document: JsonObject) -> list[JsonObject]:
-        message = self._numbering.message
+        make_message = self._numbering.make_message
         pieces = split_text(to_ascii_json(document))
         if len(pieces) == 1:
-            return [message("switch", **self._to, doc=make_storable(document))]
+            return [make_message("switch", **self._to, doc=make_storable(document))]
 
         part_of = self._numbering.last + 1
         return [
-            message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)
+            make_message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)
             for i, piece in enumerate(pieces)
         ]
 

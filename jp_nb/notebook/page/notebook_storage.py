@@ -16,12 +16,10 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.page.live_store import (
-    LiveStore,
-    is_text_notebook,
-)
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.live_store import LiveStore
+from jp_nb.notebook.page.page_refusal import is_text_notebook
 from jp_nb.notebook.page.pageless_stores import CarrierStore, MemoryStore
-from jp_nb.notebook.page.protocol import Hello
 from jp_nb.notebook.page.surroundings import (
     TERMINAL,
     find_executed_path,

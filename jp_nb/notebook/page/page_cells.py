@@ -1,4 +1,7 @@
-"""Answers of pages to the question for the cells of the notebook.
+"""Answers of pages to the request `cells`: the cells of the notebook, for a tool that reads them.
+
+A page answers with a JSON text in pieces (`cells {seq, i, of, text}`). `seq` is the number of the
+request. `jp_nb/notebook/cell_reports.py` parses the text.
 
 Source: `docs/protocol.md`.
 """
@@ -7,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from jp_nb.errors import StorageError
-from jp_nb.notebook.page.protocol import Pieces
+from jp_nb.notebook.page.pieces import ReceivedPieces
 
 MAX_PIECES: Final = 32
 
@@ -22,50 +26,57 @@ MAX_OPEN_REQUESTS: Final = 8
 MALFORMED_CELLS: Final = "the open page reported its cells in an unknown format"
 
 
+@dataclass(slots=True)
+class _CellsRequest:
+    """A request to `page`, and its answer so far; `pieces` is None before the first piece."""
+
+    page: str
+    answer: Future[str] = field(default_factory=Future)
+    pieces: ReceivedPieces | None = None
+
+
 class PageCells:
     """Collects the answers of pages to `cells` requests. Not thread-safe, as `Pages`."""
 
     def __init__(self) -> None:
-        self._requests: dict[int, tuple[str, Future[str]]] = {}
-        self._pieces: dict[int, Pieces] = {}
+        self._requests: dict[int, _CellsRequest] = {}  # without a complete answer, by `seq`
 
     def expect(self, seq: int, page: str) -> Future[str]:
         """Return a future for the answer of `page` to the request `seq`, a JSON text."""
-        answer: Future[str] = Future()
-        self._requests[seq] = (page, answer)
+        request = _CellsRequest(page)
+        self._requests[seq] = request
+
         while len(self._requests) > MAX_OPEN_REQUESTS:
-            self._discard(next(iter(self._requests)))
-        return answer
+            oldest = next(iter(self._requests))
+            del self._requests[oldest]
+
+        return request.answer
 
     def add_piece(self, data: Mapping[str, Any]) -> None:
         """Add one piece of an answer. Ignore repeated pieces, and answers without a request."""
-        seq = data.get("seq")
-        of = data.get("of")
-        text = data.get("text")
-        page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
-        if answer is None or data.get("page") != page or not isinstance(seq, int):
+        seq: int = data["seq"]
+        request = self._requests.get(seq)
+        if request is None or data.get("page") != request.page:
             return
 
-        is_valid = isinstance(of, int) and 0 < of <= MAX_PIECES and isinstance(text, str)
-        if not is_valid or len(str(text)) > MAX_PIECE_CHARS:
+        count = data["of"]
+        text = data["text"]
+        is_valid = 0 < count <= MAX_PIECES and isinstance(text, str)
+        if not is_valid or len(text) > MAX_PIECE_CHARS:
             self._resolve(seq, StorageError(MALFORMED_CELLS))
             return
 
-        pieces = self._pieces.setdefault(seq, Pieces(cast(int, of)))
-        if pieces.add(data.get("i"), text):
-            self._resolve(seq, pieces.text())
+        if request.pieces is None:
+            request.pieces = ReceivedPieces(count)
+        if request.pieces.add(data["i"], text):
+            self._resolve(seq, request.pieces.join())
 
-    def _resolve(self, seq: int, answer: str | StorageError) -> None:
-        future = self._requests[seq][1]
-        self._discard(seq)
-        if not future.set_running_or_notify_cancel():
+    def _resolve(self, seq: int, result: str | StorageError) -> None:
+        answer = self._requests.pop(seq).answer
+        if not answer.set_running_or_notify_cancel():
             return  # canceled: the tool stopped waiting
 
-        if isinstance(answer, str):
-            future.set_result(answer)
+        if isinstance(result, str):
+            answer.set_result(result)
         else:
-            future.set_exception(answer)
-
-    def _discard(self, seq: int) -> None:
-        self._requests.pop(seq, None)
-        self._pieces.pop(seq, None)
+            answer.set_exception(result)

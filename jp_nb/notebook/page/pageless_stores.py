@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.control_channel import CellContext
-from jp_nb.notebook.page.live_store import (
+from jp_nb.notebook.page.page_refusal import (
     IN_NOTEBOOK,
     format_memory_location,
     make_not_saved_error,

@@ -1,34 +1,33 @@
-"""Messages between kernel and page.
+"""The comm messages between kernel and page: constants, checks, and the kernel's common fields.
 
-`live_store.py` and the lab extension exchange these messages as the data of comm messages.
+A message is the data of a comm message, an object with `type` and `v`. The kernel numbers its
+messages (`seq`). Their order and effect are in `live_store.py` (kernel) and the lab extension
+(page). For example, the kernel sends one entry of the record, and the page confirms it:
+
+    {"type": "append", "v": 1, "ctl": true, "seq": 3, "path": "a.ipynb", "stream": "jp-c1", …}
+    {"type": "ack", "v": 1, "page": "p1", "seq": 3, "stream": "jp-c1", "n": 13}
+
+A *stream* is the id of a conversation; `n` is the number of its entries in the page.
 
 Source: `docs/protocol.md`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.errors import StorageError
-from jp_nb.json_values import MAX_INTEGER, make_storable, make_storable_with_size
-from jp_nb.notebook.collaborators import read_user_name
+from jp_nb.json_values import MAX_INTEGER
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
-MAX_BATCH_BYTES = 256 * 1024
-MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
-"""Limit of a document that a page sends in pieces."""
+"""Name of the comm target that the page registers."""
 
-
-MAX_CHUNKS: Final = 65_536
-"""Limit of the pieces of a document."""
 MAX_FIELD_CHARS: Final = 10_000
 """Limit of ids, paths, and reasons in a message of a page."""
+
 _TEXTS: Final = ("type", "page", "path", "stream", "session", "client", "why", "request")
 _COUNTS: Final = ("seq", "n", "i", "of", "chunks")
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,6 +43,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "seen": ("page", "request"),
     "input": ("seq", "can"),
 }
+"""The required fields of each message of a page."""
 
 
 def read_page_message(data: Any) -> dict[str, Any] | None:
@@ -59,9 +59,10 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
         return None
     if not all(_is_name(data[name]) for name in _TEXTS if data.get(name) is not None):
         return None
-    if not all(_is_count(data[name]) for name in _COUNTS if data.get(name) is not None):
+    if not all(is_count(data[name]) for name in _COUNTS if data.get(name) is not None):
         return None
 
+    # A `hello` without `doc` has no record, one whose `doc` is null has a damaged one.
     return {name: value for name, value in data.items() if value is not None or name == "doc"}
 
 
@@ -69,117 +70,30 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= MAX_FIELD_CHARS
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Return True for an integer from 0 to `MAX_INTEGER`."""
     # A boolean is an integer of Python.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
 
 
-class Numbering:
-    """Builder of the kernel's messages; `last` is the `seq` of the last one."""
+class MessageNumbering:
+    """Builds the kernel's messages, numbered from 1. Not thread-safe.
+
+    Attributes:
+        last: The `seq` of the last message.
+        path: The server's path of the notebook, once a page has named it.
+    """
 
     def __init__(self) -> None:
         self.last = 0
         self.path = ""
 
-    def message(self, kind: str, **fields: JsonValue) -> dict[str, JsonValue]:
+    def make_message(self, kind: str, **fields: JsonValue) -> dict[str, JsonValue]:
         """Return the next message."""
         self.last += 1
         # `ctl` and `path` are in every message, because a reloaded page did not receive the first.
-        head: dict[str, JsonValue] = {"type": kind, "v": PROTOCOL, "ctl": True}
-        return {**head, "seq": self.last, "path": self.path, **fields}
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """State of a page: its message `hello`. Several pages may show the same notebook.
-
-    Attributes:
-        path: The server's path of the notebook.
-        has_document: True if the notebook's metadata has the key `jp` or a carrier.
-        document: The `jp` object, not validated.
-        session: Jupyter session in the header of all messages of the page, if it shares a
-            document.
-        client: The same, for each page.
-        user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
-    """
-
-    page: str
-    path: str
-    read_only: bool = False
-    collaborative: bool = False
-    has_document: bool = False
-    document: JsonValue = None
-    supports_cells: bool = False
-    supports_exchange: bool = False
-    supports_input: bool = False
-    supports_ended: bool = False
-    supports_printed: bool = False
-    session: str = ""
-    client: str = ""
-    user: str | None = None
-    protocol: JsonValue = PROTOCOL
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Hello:
-        """Parse `data`. A document that follows in pieces is added later."""
-        supported = data.get("tells")
-        supported = supported if isinstance(supported, list) else []
-        return cls(
-            page=str(data.get("page", "")),
-            path=str(data.get("path", "")),
-            read_only=bool(data.get("readOnly")),
-            collaborative=bool(data.get("collaborative")),
-            has_document="doc" in data,
-            document=data.get("doc"),
-            supports_cells="cells" in supported,
-            supports_exchange="exchange" in supported,
-            supports_input="input" in supported,
-            supports_ended="ended" in supported,
-            supports_printed="printed" in supported,
-            session=str(data.get("session", "")),
-            client=str(data.get("client", "")),
-            user=read_user_name(data.get("user")),
-            protocol=data.get("v"),
-        )
-
-
-@dataclass(slots=True)
-class Pieces:
-    """Text that arrives in several messages, in any order and possibly repeated."""
-
-    count: int
-    _parts: dict[int, str] = field(default_factory=dict)
-    _chars: int = 0
-
-    def add(self, index: Any, text: Any) -> bool:
-        """Add one piece; return True if the text is complete.
-
-        Raises:
-            StorageError: If the text exceeds `MAX_DOCUMENT_BYTES`.
-        """
-        if _is_count(index) and isinstance(text, str) and index < self.count:
-            self._chars += len(text) - len(self._parts.get(index, ""))
-            self._parts[index] = text
-
-        if self._chars > MAX_DOCUMENT_BYTES:
-            raise StorageError("the record of the notebook is too large to read", place="jp")
-
-        return len(self._parts) == self.count
-
-    def text(self) -> str:
-        """Return the complete text."""
-        return "".join(self._parts[i] for i in range(self.count))
-
-    def document(self) -> JsonValue:
-        """Return the complete text as JSON.
-
-        Raises:
-            StorageError: If it is not valid JSON.
-        """
-        try:
-            return json.loads(self.text())  # type: ignore[no-any-return]
-        except (ValueError, RecursionError) as exc:
-            raise StorageError(f"the page sent invalid JSON: {exc}", place="jp") from exc
+        common: dict[str, JsonValue] = {"type": kind, "v": PROTOCOL, "ctl": True}
+        return {**common, "seq": self.last, "path": self.path, **fields}
 
 
 def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
@@ -187,28 +101,3 @@ def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
     data = content.get("data")
     of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
     return of_record and isinstance(data, dict) and data.get("type") == "append"
-
-
-def split_text(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
-    """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
-    return [text[i : i + size] for i in range(0, len(text), size)] or [""]
-
-
-def to_ascii_json(value: JsonValue) -> str:
-    """Return `value` as JSON text in ASCII, which can be split anywhere."""
-    return json.dumps(make_storable(value), allow_nan=False, separators=(",", ":"))
-
-
-def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[list[JsonValue], int]:
-    """Return the first `entries` within `limit` bytes of JSON, at least one, and their size."""
-    batch: list[JsonValue] = []
-    total = 0
-
-    for entry in entries:
-        clean, size = make_storable_with_size(entry)
-        if batch and total + size > limit:
-            break
-        batch.append(clean)
-        total += size
-
-    return batch, total

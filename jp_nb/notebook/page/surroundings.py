@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jp_nb.notebook.page.live_store import (
-    NO_PAGE,
-)
-from jp_nb.notebook.page.protocol import Hello
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.page_refusal import NO_PAGE
 from jp_nb.storage import environment
 
 VS_CODE_FILE: Final = "__vsc_ipynb_file__"

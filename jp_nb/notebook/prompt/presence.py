@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.collaborators import Collaborators
+from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.prompt.pump import find_missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
@@ -77,7 +77,7 @@ class Presence:
             allow_stdin=bool(content.get("allow_stdin", False)),
             cell_id=bool(metadata.get("cellId")),
             no_forms=find_missing_internals(kernel),
-            page=Collaborators.of(kernel).has_page,
+            page=KernelPages.of(kernel).has_page,
         )
 
     @property
@@ -121,7 +121,7 @@ class Presence:
 def note_page() -> None:
     """Record that a page of this kernel shows forms."""
     if (kernel := get_running_kernel()) is not None:
-        Collaborators.of(kernel).has_page = True
+        KernelPages.of(kernel).has_page = True
 
 
 def find_sender(kind: Literal["comm_msg", "execute_request"]) -> str | None:
@@ -134,7 +134,7 @@ def find_sender(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     if (message.get("header") or {}).get("msg_type") != kind:
         return None
 
-    return Collaborators.of(kernel).sender_of(message)
+    return KernelPages.of(kernel).find_sender(message)
 
 
 def has_input() -> bool:
@@ -146,7 +146,7 @@ def has_input() -> bool:
     if kernel is None:
         return True
 
-    return Collaborators.of(kernel).find_input(kernel.get_parent("shell")) is not False
+    return KernelPages.of(kernel).can_show_input(kernel.get_parent("shell")) is not False
 
 
 def get_running_kernel() -> Any:

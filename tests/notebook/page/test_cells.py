@@ -181,7 +181,7 @@ def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: PagesInP
 def test_history_of_the_kernel_is_used_when_the_page_gives_no_good_answer(
     pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch, view: View, why: str
 ) -> None:
-    monkeypatch.setattr("jp_nb.notebook.front_end.CELLS_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("jp_nb.notebook.kernel_notebook.CELLS_TIMEOUT_S", 0.1)
     pages.views = [view]
     pages.begin()
     found = pages.look(RAN)

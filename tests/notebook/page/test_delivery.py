@@ -107,7 +107,7 @@ def test_copy_is_followed_only_when_the_first_page_is_silent() -> None:
     assert not pages.note_candidate("b", "jp-c2", **copy)
     assert pages.note_candidate("b", "jp-c1", **copy)
     assert pages.take_candidate(RESEND / 2) is None
-    assert pages.hear("a")
+    assert pages.hear("a", "first.ipynb")
     assert pages.take_candidate(RESEND) is None
     assert pages.note_candidate("b", "jp-c1", **copy)
     assert not pages.hear("b")

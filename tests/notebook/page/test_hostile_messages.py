@@ -146,7 +146,7 @@ def test_acknowledgement_with_fewer_entries_is_not_believed(pages: PagesInProces
     pages.view.awake = False
     pages.say("two")
     pages.until(lambda: not pages.store._delivery.is_settled)
-    pages.until(lambda: pages.store._delivery.silent)
+    pages.until(lambda: pages.store._delivery.is_silent)
     stream = pages.document.conversation.id
     for number in range(pages.store._numbering.last + 1):
         pages.post({"type": "ack", "page": "page-1", "seq": number, "stream": stream, "n": 1})

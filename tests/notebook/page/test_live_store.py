@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
-from tests.kit.pages import PagesInProcess
+from tests.kit.pages import RESEND_S, PagesInProcess
 from tests.kit.records import new_event
 from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
@@ -361,6 +362,53 @@ def test_renamed_and_reloaded_notebook_is_followed(pages: PagesInProcess) -> Non
     pages.tell("one")
     pages.views[0] = View(pages.view.jp, page="page-2", path="renamed.ipynb")
     pages.send(pages.view, pages.view.hello())
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"type": "seen", "request": "r"},
+        {"type": "saved", "stream": "jp-c0", "n": 1},
+        {"type": "ack", "seq": 1, "stream": "jp-c0", "n": 1},
+        {"type": "input", "seq": 1, "can": True},
+    ],
+    ids=lambda data: data["type"],
+)
+def test_renamed_notebook_is_followed_though_its_page_sends_another_message(
+    pages: PagesInProcess, later: dict[str, Any]
+) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.view.path = "renamed.ipynb"
+    pages.send(pages.view, pages.view.hello())
+    pages.send(pages.view, later)
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+
+
+def test_notebook_that_two_windows_rename_is_followed(pages: PagesInProcess) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.tell("one")
+    for view in pages.views:
+        view.path = "renamed.ipynb"
+        pages.send(view, view.hello())
+    pages.send(pages.view, {"type": "seen", "request": "r"})
+    pages.tell("two")
+    pages.until(lambda: all(view.contents() == ["one", "two"] for view in pages.views))
+
+
+def test_page_that_answers_keeps_the_record_from_one_that_takes_its_name(
+    pages: PagesInProcess,
+) -> None:
+    pages.begin()
+    pages.tell("one")
+    forged = {"type": "hello", "v": 1, "page": "page-1", "path": "other.ipynb", "doc": {}}
+    pages.post(forged)
+    pages.post({"type": "seen", "page": "page-1", "request": "r"})
+    sleep(3 * RESEND_S)
     pages.tell("two")
     assert pages.view.contents() == ["one", "two"]
 

@@ -211,8 +211,8 @@ def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEn
 def test_no_input_box_is_opened_for_a_page_that_is_gone(user: FrontEnd) -> None:
     user.run(
         "note_page()\n"
-        "pages = Collaborators.of(get_ipython().kernel)\n"
-        "pages.find_input = lambda request: False"
+        "pages = KernelPages.of(get_ipython().kernel)\n"
+        "pages.can_show_input = lambda request: False"
     )
     cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2))")
     user.wait(lambda m: STDIN_INSTEAD in str(m["content"].get("data", "")))
@@ -223,7 +223,7 @@ def test_no_input_box_is_opened_for_a_page_that_is_gone(user: FrontEnd) -> None:
     user.finish(cell)
     assert "Answered(value='because', channel='form', " in user.printed(cell)
     assert not user.wants_input()
-    user.run("pages.find_input = lambda request: True")
+    user.run("pages.can_show_input = lambda request: True")
     cell = user.start(f"print(ask({BOOLEAN}, channel='stdin'))")
     user.input_request()
     user.type("n")

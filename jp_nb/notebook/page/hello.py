@@ -1,0 +1,138 @@
+"""The message `hello`, in which a page says its state, and its record in pieces.
+
+A page sends `hello` when it opens, when its path changes, and as the answer to `pull`. A record of
+more than 4 MB follows in messages `chunk`. `Hello` has the fields, `HelloReader` waits for the
+pieces. `LiveStore` gets a `Hello` when it is complete.
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.notebook.kernel_pages import read_user_name
+from jp_nb.notebook.page.pieces import ReceivedPieces
+from jp_nb.notebook.page.protocol import PROTOCOL
+
+MAX_CHUNKS: Final = 65_536
+"""Limit of the pieces of a document."""
+
+MAX_SENDING_PAGES = 8
+"""Limit of pages that send a long record at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """State of a page: its message `hello`. Several pages may show the same notebook.
+
+    Attributes:
+        page: The id of the page, which it chooses when it opens.
+        path: The server's path of the notebook.
+        collaborative: True if the page may share its document with pages of other users.
+        has_document: True if the notebook's metadata has the key `jp` or a carrier.
+        document: The `jp` object, not validated.
+        supports_cells: True if the page can send its cells. The other flags name other messages:
+            `exchange`, `input`, `ended`, and `show` with text that user code has printed.
+        session: Jupyter session in the header of all messages of the page, if it shares a
+            document.
+        client: The same, for each page.
+        user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
+    """
+
+    page: str
+    path: str
+    read_only: bool = False
+    collaborative: bool = False
+    has_document: bool = False
+    document: JsonValue = None
+    supports_cells: bool = False
+    supports_exchange: bool = False
+    supports_input: bool = False
+    supports_ended: bool = False
+    supports_printed: bool = False
+    session: str = ""
+    client: str = ""
+    user: str | None = None
+    protocol: JsonValue = PROTOCOL
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Hello:
+        """Parse `data`. A document that follows in pieces is added later."""
+        supported = data.get("tells")
+        if not isinstance(supported, list):
+            supported = []
+
+        return cls(
+            page=str(data.get("page", "")),
+            path=str(data.get("path", "")),
+            read_only=bool(data.get("readOnly")),
+            collaborative=bool(data.get("collaborative")),
+            has_document="doc" in data,
+            document=data.get("doc"),
+            supports_cells="cells" in supported,
+            supports_exchange="exchange" in supported,
+            supports_input="input" in supported,
+            supports_ended="ended" in supported,
+            supports_printed="printed" in supported,
+            session=str(data.get("session", "")),
+            client=str(data.get("client", "")),
+            user=read_user_name(data.get("user")),
+            protocol=data.get("v"),
+        )
+
+
+class HelloReader:
+    """Reads messages `hello` and `chunk`, and returns each `hello` when it is complete."""
+
+    def __init__(self) -> None:
+        # Messages that are not complete, by page.
+        self._incomplete: dict[str, tuple[Hello, ReceivedPieces]] = {}
+
+    def read(self, data: Mapping[str, Any]) -> Hello | None:
+        """Return the complete `hello`; None until the last piece of its record has arrived.
+
+        Raises:
+            StorageError: If the record is too large, or is not JSON.
+        """
+        page = str(data.get("page", ""))
+        if data.get("type") == "chunk":
+            return self._add_piece(page, data)
+
+        hello = Hello.read(data)
+        count = data.get("chunks")
+        if count is None:
+            return hello
+        if not 0 < count <= MAX_CHUNKS:
+            raise StorageError("the page sent its record in too many pieces", place="jp")
+
+        self._incomplete.pop(page, None)  # the new one becomes the latest
+        self._incomplete[page] = (hello, ReceivedPieces(count))
+
+        while len(self._incomplete) > MAX_SENDING_PAGES:
+            oldest = next(iter(self._incomplete))
+            del self._incomplete[oldest]
+
+        return None
+
+    def _add_piece(self, page: str, data: Mapping[str, Any]) -> Hello | None:
+        if page not in self._incomplete:
+            return None
+
+        hello, pieces = self._incomplete[page]
+        try:
+            is_complete = pieces.add(data.get("i"), data.get("text"))
+        except StorageError:
+            del self._incomplete[page]
+            raise
+
+        if not is_complete:
+            return None
+
+        del self._incomplete[page]
+        return replace(hello, has_document=True, document=pieces.parse_json())

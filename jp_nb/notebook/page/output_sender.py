@@ -1,0 +1,73 @@
+"""Send the outputs of running cells to a page that does not show them (message `show`).
+
+A page lacks them if it opened after the cell started, if it was reloaded, or if it was closed when
+the cell ended. `Pages.lacking` lists such pages.
+
+Source: `docs/protocol.md`, "Outputs of a running cell".
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from jp_nb.json_values import JsonObject
+from jp_nb.notebook.page.known_pages import LackingPage
+from jp_nb.notebook.page.page_link import PageLink
+from jp_nb.notebook.running_cells import RunningCell, RunningCells, get_message_id
+
+
+class OutputSender:
+    """Sends outputs of the cells of `kernel` to its pages."""
+
+    def __init__(self, kernel: Any, link: PageLink) -> None:
+        self._kernel = kernel
+        self._link = link
+
+    def send_outputs(self, lacking: LackingPage) -> None:
+        """Send all outputs that the page lacks."""
+        cells = RunningCells.of(self._kernel)
+        if cells is None:
+            return
+
+        if not lacking.request:  # the page has opened: cells may have ended before
+            cells.for_each_unseen(partial(self._send_outputs_of, lacking, is_over=True))
+
+        send = partial(self._send_outputs_of, lacking, is_over=False)
+        cells.for_each_cell(send, lacking.request)
+
+    def _send_outputs_of(self, lacking: LackingPage, cell: RunningCell, *, is_over: bool) -> None:
+        link = self._link
+        page = lacking.page
+        request = get_message_id(cell.request)
+        fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
+        if is_over:
+            fields["over"] = True
+
+        with link.state:
+            if link.pages.is_of_other_notebook(cell.session):
+                return
+            if self._must_write(lacking, cell):
+                fields["puts"] = True
+
+            with_printed = link.pages.supports_printed(page)
+            message = link.numbering.make_message("show", to=page, **fields)
+
+        with cell.outputs.lock:
+            message["outputs"] = cell.outputs.to_json(with_printed=with_printed)
+            link.send(message)
+
+    def _must_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
+        """Return True if the page must write the outputs into the document that pages share."""
+        pages = self._link.pages
+        if lacking.request:
+            # A page that ran the cell lacks its outputs if the user has run the cell again.
+            if pages.has_session(lacking.page, cell.session):
+                return True
+
+            # Otherwise the page that ran it should have written them.
+            if pages.must_prove_presence(cell.session, time.monotonic()):
+                self._link.ask_for_hello()
+
+        return pages.writes_outputs(lacking.page, cell.session)

@@ -1,0 +1,108 @@
+"""Reasons to write nothing to a page, and the words for the place of the record.
+
+A `PageRefusal` is found when a page says `hello`. While there is one, the record is kept in memory
+only, and the user reads the reason. A page that is read-only or uses another protocol is refused,
+also one whose record is unreadable, or has other entries of the same conversation.
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.protocol import PROTOCOL
+from jp_nb.record.clock import utc_now
+from jp_nb.record.document import (
+    Document,
+    NewerVersionError,
+    find_shape,
+    get_conversation_id,
+)
+
+IN_NOTEBOOK = "kept in this notebook"
+
+NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
+NO_OPEN_PAGE = "no page is open that shows this notebook"
+READ_ONLY = "this notebook is read-only"
+OTHER_PROTOCOL = "the page uses another protocol: reload it, or update jp_nb"
+TEXT_FILE = "{} is a text notebook, which does not store conversations. Pair it with an .ipynb file"
+DIVERGED = (
+    "this notebook contains different entries of the same conversation: "
+    "`%reload_ext jp_nb` continues with them"
+)
+
+
+def format_memory_location(reason: str) -> str:
+    """Return the `location` of a record that no notebook keeps."""
+    return f"kept in memory only: {reason}"
+
+
+def make_not_saved_error(reason: str) -> StorageError:
+    """Return the error for a record that could not be saved."""
+    return StorageError(f"The record is not saved: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRefusal:
+    """A reason to write nothing to the page.
+
+    If `conversation` is set, the refusal ends when another conversation becomes active. The new
+    document must then contain the page's record `preserved` unchanged.
+    """
+
+    reason: str
+    conversation: str | None = None
+    preserved: JsonValue = None
+
+
+def is_text_notebook(hello: Hello) -> bool:
+    """Return True if the file of the page's notebook is text, and keeps no metadata (Jupytext).
+
+    An `.ipynb` file of the same name is paired with it, and keeps them. Call it in the folder of
+    the notebook.
+
+    Source: https://jupytext.readthedocs.io/en/latest/formats-scripts.html
+    """
+    file = PurePosixPath(hello.path)
+    if hello.has_document or file.suffix.lower() in ("", ".ipynb"):
+        return False
+
+    return not Path(f"{file.stem}.ipynb").is_file()
+
+
+def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
+    """Return the reason not to write `document` to the page that sent `hello`, if there is one.
+
+    Different entries of the same conversation are not found here: `LiveStore` compares them.
+    """
+    if hello.protocol != PROTOCOL:
+        return PageRefusal(OTHER_PROTOCOL)
+    if hello.read_only:
+        return PageRefusal(READ_ONLY)
+    if is_text_notebook(hello):
+        return PageRefusal(TEXT_FILE.format(PurePosixPath(hello.path).name))
+
+    stored = hello.document
+    if not hello.has_document or stored in document.others:
+        return None
+    if find_shape(stored) == "readable" and get_conversation_id(stored) == document.conversation.id:
+        return None
+
+    try:
+        Document.load(stored, clock=utc_now)
+    except NewerVersionError as exc:
+        return PageRefusal(str(exc))
+    except StorageError as exc:
+        reason = (
+            f"the record in this notebook is damaged ({exc}); `%jp new` keeps it, and starts a new "
+            "conversation"
+        )
+        return PageRefusal(reason, document.conversation.id, stored)
+
+    return None
