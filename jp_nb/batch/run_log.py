@@ -1,0 +1,355 @@
+"""The log of a batch, `OUT/runs.jsonl`: a line for each start and each end of a run.
+
+    {"type": "batch", "version": 1, "time": "…", "pid": 4711, "host": "ada", "versions": {…},
+     "plan": {…}}
+    {"type": "started", "run": ID, "notebook": "walk.ipynb", "parameters": {…}, "overrides": {…},
+     "digest": "…", "time": "…", "worker": 1}
+    {"type": "ended", "run": ID, "outcome": "passed", "seconds": 2.5, "requests": 3, "tokens": {…},
+     "failed_cells": [], "open_decisions": [], "notebook": "ID.ipynb", "time": "…"}
+    {"type": "skipped", "run": ID, "notebook": "walk.ipynb", …, "reason": "…", "time": "…"}
+
+A *batch* is one `jp-nb run -o OUT/`. A *run* is one notebook with its parameters and overrides. The
+log of a folder may contain several batches: those that resumed the first one.
+
+The pool writes the log with `RunLogWriter`. Each line is on the disk before the pool continues, so
+a killed batch loses at most the line that it was writing: such a torn line is ignored, and the next
+writer removes it. The resumed batch, the report, and the inbox read the log with `read_run_log`,
+which returns a `RunState` for each run. The last line of a run counts.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from jp_nb.errors import StorageError
+from jp_nb.file_reading import open_regular
+from jp_nb.file_writing import open_file
+from jp_nb.json_values import format_storable_line, read_json
+from jp_nb.text import one_line
+
+LOG_NAME: Final = "runs.jsonl"
+LOG_VERSION: Final = 1
+MAX_LOG_LINE_BYTES: Final = 50_000_000
+"""Longest line of a log that is read. A run may have many open decisions."""
+Outcome = Literal["passed", "failed", "waiting", "interrupted", "unknown", "over_budget"]
+"""How a run ended.
+
+passed: all cells ran. failed: a cell failed, a limit was exceeded, or the kernel died.
+waiting: a decision needs the user. interrupted: the user pressed Ctrl+C.
+unknown: the run started, and its end was not written: its worker or its batch was killed.
+over_budget: the run did not start, because the batch had reached its budget.
+"""
+DONE: Final[frozenset[Outcome]] = frozenset({"passed", "failed", "waiting"})
+"""Outcomes of runs that a resumed batch does not run again unless the user asks for it."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class BatchLine(_Line):
+    """The start of a batch. `plan` is what `jp-nb run --resume OUT/` repeats."""
+
+    type: Literal["batch"] = "batch"
+    version: int = LOG_VERSION
+    time: str
+    pid: int
+    host: str
+    versions: dict[str, str] = {}
+    plan: dict[str, JsonValue] = {}
+
+
+class StartedLine(_Line):
+    """The start of a run. `notebook` is the input, relative to the common folder of the batch."""
+
+    type: Literal["started"] = "started"
+    run: str
+    notebook: str
+    parameters: dict[str, JsonValue] = {}
+    overrides: dict[str, str] = {}
+    digest: str = ""
+    time: str
+    worker: int = 0
+
+
+class SkippedLine(_Line):
+    """A run that did not start, because the batch had reached its budget."""
+
+    type: Literal["skipped"] = "skipped"
+    run: str
+    notebook: str
+    parameters: dict[str, JsonValue] = {}
+    overrides: dict[str, str] = {}
+    digest: str = ""
+    reason: str = ""
+    time: str
+
+
+class TokenCounts(_Line):
+    """Numbers of tokens of all requests of a run."""
+
+    input: int = 0
+    output: int = 0
+
+
+class FailedCell(_Line):
+    """A failed cell; `index` is its position from 0. Both are None if no cell is the cause."""
+
+    cell: str | None = None
+    index: int | None = None
+    error: str = ""
+
+
+class EndedLine(_Line):
+    """The end of a run. `notebook` is the file in `OUT/`; "" if none was written."""
+
+    type: Literal["ended"] = "ended"
+    run: str
+    outcome: Outcome
+    seconds: float = 0.0
+    requests: int = 0
+    tokens: TokenCounts = TokenCounts()
+    failed_cells: tuple[FailedCell, ...] = ()
+    open_decisions: tuple[dict[str, JsonValue], ...] = ()
+    notebook: str = ""
+    warnings: tuple[str, ...] = ()
+    time: str = ""
+
+
+NO_TOKENS: Final = TokenCounts()
+LogLine = BatchLine | StartedLine | SkippedLine | EndedLine
+_LINES: Final = TypeAdapter[LogLine](Annotated[LogLine, Field(discriminator="type")])
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What the log says about one run: its start, and its end if it has one.
+
+    `notebook` is the input, relative to the common folder of the batch, and `output` the file in
+    `OUT/`. A run without an end has the outcome `unknown`, and `has_ended` is false.
+    """
+
+    run: str
+    notebook: str
+    parameters: dict[str, JsonValue]
+    overrides: dict[str, str]
+    digest: str
+    outcome: Outcome = "unknown"
+    has_ended: bool = False
+    worker: int = 0
+    started: str = ""
+    ended: str = ""
+    seconds: float = 0.0
+    requests: int = 0
+    tokens: TokenCounts = NO_TOKENS
+    failed_cells: tuple[FailedCell, ...] = ()
+    open_decisions: tuple[dict[str, JsonValue], ...] = ()
+    output: str = ""
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True if a resumed batch does not run it again by itself."""
+        return self.outcome in DONE
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """Content of a log: its batches, oldest first, and the state of each run in starting order."""
+
+    batches: list[BatchLine] = field(default_factory=list)
+    runs: list[RunState] = field(default_factory=list)
+
+
+def read_run_log(path: Path) -> RunLog:
+    """Read the log at `path`.
+
+    Raises:
+        StorageError: It cannot be read, has a line that is none of a log, or was written by a later
+            version of jp_nb.
+    """
+    log = RunLog()
+    states: dict[str, RunState] = {}
+
+    for number, text in _read_whole_lines(path):
+        match parse_log_line(text, f"line {number} of {path}"):
+            case BatchLine() as line:
+                log.batches.append(line)
+            case StartedLine() as line:
+                states.pop(line.run, None)
+                states[line.run] = _start(line)
+            case SkippedLine() as line:
+                states[line.run] = _skip(line)
+            case EndedLine() as line:
+                states[line.run] = _end(line, states.get(line.run))
+
+    log.runs.extend(states.values())
+    return log
+
+
+def _start(line: StartedLine) -> RunState:
+    return RunState(
+        line.run,
+        line.notebook,
+        line.parameters,
+        line.overrides,
+        line.digest,
+        worker=line.worker,
+        started=line.time,
+    )
+
+
+def _skip(line: SkippedLine) -> RunState:
+    return RunState(
+        line.run,
+        line.notebook,
+        line.parameters,
+        line.overrides,
+        line.digest,
+        outcome="over_budget",
+        has_ended=True,
+        ended=line.time,
+        reason=line.reason,
+    )
+
+
+def _end(line: EndedLine, started: RunState | None) -> RunState:
+    if started is None:
+        started = RunState(line.run, "", {}, {}, "")
+    return RunState(
+        started.run,
+        started.notebook,
+        started.parameters,
+        started.overrides,
+        started.digest,
+        outcome=line.outcome,
+        has_ended=True,
+        worker=started.worker,
+        started=started.started,
+        ended=line.time,
+        seconds=line.seconds,
+        requests=line.requests,
+        tokens=line.tokens,
+        failed_cells=line.failed_cells,
+        open_decisions=line.open_decisions,
+        output=line.notebook,
+        warnings=line.warnings,
+    )
+
+
+def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield number and text of each line. A last line without its newline was torn by a kill."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            number = 0
+            while text := file.readline(MAX_LOG_LINE_BYTES):
+                number += 1
+                if text.endswith(b"\n"):
+                    yield number, text
+                elif len(text) == MAX_LOG_LINE_BYTES:
+                    bound = f"{MAX_LOG_LINE_BYTES:,} bytes"
+                    raise StorageError(f"line {number} of {path} is longer than {bound}")
+    except OSError as exc:
+        raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+
+
+def parse_log_line(text: bytes, place: str) -> LogLine:
+    """Return the line of a log that `text` contains, which is at `place`.
+
+    Raises:
+        StorageError: It is none, or was written by a later version of jp_nb.
+    """
+    try:
+        value = read_json(text.decode("utf-8"))
+    except ValueError as exc:
+        raise StorageError(f"{place} is damaged: it is not JSON ({one_line(str(exc))})") from exc
+
+    if isinstance(value, dict) and value.get("type") == "batch":
+        _refuse_later_version(value.get("version"), place)
+
+    try:
+        return _LINES.validate_python(value)
+    except ValidationError as exc:
+        problem = exc.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        message = one_line(f"{where}: {problem['msg']}")
+        raise StorageError(f"{place} is not a line of a batch log ({message})") from exc
+
+
+def _refuse_later_version(version: JsonValue, place: str) -> None:
+    if isinstance(version, int) and version > LOG_VERSION:
+        raise StorageError(
+            f"{place} was written by a later version of jp_nb (format {version}, this one reads "
+            f"{LOG_VERSION}): update jp_nb, or use another output folder"
+        )
+
+
+class RunLogWriter:
+    """Appends lines to the log at `path`. One process at a time writes: it has the folder's lock.
+
+    Raises:
+        StorageError: The log cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = open_file(path, os.O_RDWR | os.O_CREAT)
+            _remove_torn_line(self._file)
+        except OSError as exc:
+            raise _make_write_error(path, exc) from exc
+
+    def append(self, line: LogLine) -> None:
+        """Append `line`, and flush it to the disk.
+
+        Raises:
+            StorageError: It cannot be written. The log keeps its earlier lines.
+        """
+        text = format_storable_line(line.model_dump()) + b"\n"
+        end = os.lseek(self._file, 0, os.SEEK_END)
+        try:
+            write_all(self._file, text)
+            os.fsync(self._file)
+        except OSError as exc:
+            os.ftruncate(self._file, end)
+            raise _make_write_error(self._path, exc) from exc
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _make_write_error(path: Path, exc: OSError) -> StorageError:
+    return StorageError(f"{path} cannot be written: {exc.strerror or exc}")
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write `data` without a buffer that would keep a part of it after an error."""
+    rest = memoryview(data)
+    while rest:
+        written = os.write(descriptor, rest)
+        rest = rest[written:]
+
+
+def _remove_torn_line(descriptor: int) -> None:
+    """Remove the end of the file after its last newline."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65536)
+        os.lseek(descriptor, begin, os.SEEK_SET)
+        newline = os.read(descriptor, end - begin).rfind(b"\n")
+        if newline >= 0:
+            end = begin + newline + 1
+            break
+        end = begin
+
+    os.ftruncate(descriptor, end)

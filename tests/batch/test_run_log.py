@@ -1,0 +1,78 @@
+"""The log of a batch: written line by line, read as the state of each run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import jp_nb as jp
+from tests.kit.batches import BATCH, ended, read_batches, read_runs, started, write_log
+
+WALK = started("walk-1", parameters={"city": "Delft"})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.jsonl"
+
+
+def test_last_line_of_a_run_is_its_state(path: Path) -> None:
+    write_log(
+        path,
+        BATCH,
+        WALK,
+        ended("walk-1", "failed"),
+        WALK,
+        ended("walk-1", seconds=2.5, notebook="walk-1.ipynb"),
+        started("talk-2", "talk.ipynb"),
+        started("far-3", type="skipped", reason="1,000 tokens were used"),
+    )
+    runs = read_runs(path)
+    assert [(each.run, each.outcome, each.is_done) for each in runs] == [
+        ("walk-1", "passed", True),
+        ("talk-2", "unknown", False),
+        ("far-3", "over_budget", False),
+    ]
+    assert runs[0].parameters == {"city": "Delft"}
+    assert runs[0].output == "walk-1.ipynb"
+    assert [each["pid"] for each in read_batches(path)] == [4711]
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"type": "started", "run": "x"', b"\xc3", b"{}"])
+def test_torn_last_line_is_ignored_and_then_removed(path: Path, torn: bytes) -> None:
+    write_log(path, BATCH, WALK)
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    assert [each.run for each in read_runs(path)] == ["walk-1"]
+
+    write_log(path, ended("walk-1"))
+    assert path.read_bytes().startswith(whole)
+    assert [each.outcome for each in read_runs(path)] == ["passed"]
+
+
+def test_file_that_is_one_torn_line_becomes_empty(path: Path) -> None:
+    path.write_bytes(b"x" * 200_000)
+    write_log(path)
+    assert path.read_bytes() == b""
+
+
+def test_line_of_a_later_version_is_refused(path: Path) -> None:
+    path.write_text(json.dumps({"type": "batch", "version": 2, "shape": "unknown"}) + "\n")
+    with pytest.raises(jp.StorageError, match=r"line 1 of .*later version.*update jp_nb"):
+        read_runs(path)
+
+
+@pytest.mark.parametrize("line", ["[]", "nonsense", '{"type": "ended"}', '{"type": "other"}'])
+def test_damaged_line_is_named(path: Path, line: str) -> None:
+    write_log(path, BATCH)
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(jp.StorageError, match="line 2 of"):
+        read_runs(path)
+
+
+def test_text_that_no_file_can_store_is_replaced(path: Path) -> None:
+    write_log(path, started("a", parameters={"x": "\ud800"}))
+    assert read_runs(path)[0].parameters == {"x": "\ufffd"}

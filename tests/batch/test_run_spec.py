@@ -1,0 +1,62 @@
+"""Ids of runs: readable, stable, safe as file names, and different for different runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit.batches import run_id
+
+
+@pytest.mark.req("BATCH-3")
+def test_id_names_notebook_parameters_and_model() -> None:
+    assert run_id().startswith("walk-city=Delft-")
+    assert run_id() == run_id()
+    found = run_id(
+        "far/walk.ipynb",
+        parameters={"days": 3, "fast": True},
+        overrides={"assistant.model.id": "openai/gpt"},
+    )
+    assert found.startswith("far-walk-days=3-fast=true-model=openai-gpt-")
+
+
+@pytest.mark.req("BATCH-3")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"notebook": "far/walk.ipynb"},
+        {"content": "other"},
+        {"parameters": {"city": "Delft", "days": 1}},
+        {"parameters": {"city": "Delft "}},
+        {"parameters": {"city": 3}},
+        {"overrides": {"assistant.model.id": "a"}},
+        {"cassette": ""},
+        {"answers": "other"},
+    ],
+)
+def test_each_input_of_a_run_changes_its_id(change: dict[str, Any]) -> None:
+    assert run_id(**change) != run_id()
+
+
+@pytest.mark.parametrize(
+    "value", ["../../etc/passwd", "a/b\\c", "\x1b[2J\n", "x" * 500, "ü☃", "", "-", ".", "CON:"]
+)
+def test_id_is_a_safe_file_name(value: str) -> None:
+    found = run_id(parameters={"name": value})
+    assert len(found) < 120
+    assert set(found) <= set("=-._") | set(map(chr, range(48, 58))) | {
+        *map(chr, range(65, 91)),
+        *map(chr, range(97, 123)),
+    }
+    assert found.startswith("walk-name")
+
+
+def test_types_of_values_tell_runs_apart() -> None:
+    values: list[Any] = [3, 3.0, "3", True, "true", None, "null", [3]]
+    assert len({run_id(parameters={"days": each}) for each in values}) == len(values)
+
+
+def test_ids_of_values_with_the_same_readable_part_have_a_long_digest() -> None:
+    cut = run_id(parameters={"text": "x" * 40})
+    assert len(cut.rpartition("-")[2]) == 16
