@@ -242,6 +242,16 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     return None
 
 
+def check_references(schema: Schema) -> None:
+    """Check the references in `schema`.
+
+    Raises:
+        UsageError: A reference is not valid, or refers only to itself.
+    """
+    if (path := find_loop(schema, same_value=True)) is not None:
+        raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
+
+
 def count_steps(root: Schema, *, limit: int) -> int:
     """Return the number of subschemas that a validation with `root` applies, at most `limit` + 1.
 

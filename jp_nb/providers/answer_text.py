@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from jp_nb.agent.provider import Flush, TextKind
 from jp_nb.providers.answer_fences import FENCE_MARKS, find_fence, find_fenced_answer
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.event_buffer import EventBuffer
-from jp_nb.providers.schemas import AnswerSchema
 
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"

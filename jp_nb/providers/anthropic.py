@@ -28,7 +28,8 @@ from jp_nb.agent.provider import (
 from jp_nb.config.tree.model_settings import Anthropic, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
-from jp_nb.providers import schemas
+from jp_nb.json_schema import Schema
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.anthropic_decoder import (
     ANTHROPIC_NAME,
     REDACTED_THINKING_KEY,
@@ -36,6 +37,11 @@ from jp_nb.providers.anthropic_decoder import (
     AnthropicDecoder,
 )
 from jp_nb.providers.anthropic_models import Abilities, find_max_pdf_pages
+from jp_nb.providers.anthropic_schemas import (
+    adapt_for_anthropic,
+    check_anthropic,
+    select_strict_tools,
+)
 from jp_nb.providers.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
@@ -91,7 +97,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 def build_request_fields(
     request: ModelRequest,
     *,
-    answer: schemas.AnswerSchema | None = None,
+    answer: AnswerSchema | None = None,
     betas: str = "",
     abilities: Abilities | None = None,
     appends: bool = False,
@@ -196,7 +202,7 @@ def _document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
 
 def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[WireMessage]:
     parameters = [ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema() for tool in tools]
-    enforced = schemas.select_strict_tools(parameters) if strict else {}
+    enforced = select_strict_tools(parameters) if strict else {}
 
     formatted: list[WireMessage] = []
     for index, tool in enumerate(tools):
@@ -453,15 +459,15 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         self._corrected: dict[str, Abilities] = {}  # by errors of the server
         self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
-    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
-        return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return adapt_for_anthropic(schema)
 
     def _encode_body(
         self,
         request: ModelRequest,
         rendering: AnthropicRendering,
         attached: FormattedAttachments,
-        answer: schemas.AnswerSchema | None,
+        answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
         appends = "tool_choice" in rendering.appended
@@ -483,7 +489,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     def _build_fields(
         self,
         request: ModelRequest,
-        answer: schemas.AnswerSchema | None,
+        answer: AnswerSchema | None,
         omitted: Omitted,
         *,
         appends: bool = False,
@@ -513,7 +519,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return known if self._strict_tools else replace(known, strict=False)
 
     def _make_decoder(
-        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
     ) -> AnthropicDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
         asked = self._diagnostics.are_wanted
@@ -550,7 +556,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             return Retry(error.without_address)
 
         abilities = self._abilities_of(request.model)
-        sent = self._build_fields(request, self._answer_schema(request), {})
+        sent = self._build_fields(request, self._make_answer_schema(request), {})
         corrected = abilities.correct(text, sent)
 
         if corrected == abilities:
@@ -569,7 +575,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         """
         if len(request.context) - 1 in rendering.unsigned_items:
             return 0
-        sent, _ = self._build_body(request, rendering, self._answer_schema(request))
+        sent, _ = self._build_body(request, rendering, self._make_answer_schema(request))
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
         return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
 
@@ -588,7 +594,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         Raises:
             UsageError: It cannot.
         """
-        schemas.check_anthropic(schema)
+        check_anthropic(schema)
 
 
 def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:

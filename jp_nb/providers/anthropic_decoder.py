@@ -21,7 +21,7 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.json_values import as_object, is_json_object
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.parameter_names import ParameterNames
@@ -61,7 +61,7 @@ class AnthropicDecoder(Decoder):
 
     def __init__(
         self,
-        schema: schemas.AnswerSchema | None = None,
+        schema: AnswerSchema | None = None,
         *,
         request: bytes = b"",
         on_message: Callable[[WireObject], None] = lambda _: None,

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.config.tree.model_settings import ServerProfile
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema, suggest_schema
 from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import (
     CHAT_CALLS,
@@ -22,6 +22,7 @@ from jp_nb.providers.call_rules import (
 )
 from jp_nb.providers.endpoint import Level, ParsedReasoning
 from jp_nb.providers.local_server import Local
+from jp_nb.providers.openai_schemas import adapt_for_openai
 from jp_nb.providers.request_body import WireMessage
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
@@ -53,9 +54,7 @@ class Profile:
     tool_choices: Literal["named", "words", "nothing"] = "named"
     any_tool: str = "required"  # word that requires a call of any tool
     seed: str = "seed"  # field of this parameter
-    answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = (
-        schemas.adapt_for_openai
-    )
+    answer: Callable[[Mapping[str, JsonValue]], AnswerSchema] | None = adapt_for_openai
     think_tags: bool = False  # the text may contain reasoning between `<think>` tags
     top_k: bool = False
     extras: frozenset[str] = _EXTRAS  # further accepted parameters
@@ -142,7 +141,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             reasoning_field="reasoning_content",
             reasoning=_format_llamacpp_reasoning,
             tool_choices="words",
-            answer=schemas.pass_schema,
+            answer=pass_schema,
             think_tags=True,
             top_k=True,
             extras=_EXTRAS | {"min_p", "cache_prompt", "repeat_penalty"},
@@ -153,7 +152,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             reasoning_field="reasoning",
             reasoning=_format_three_levels,
             tool_choices="nothing",
-            answer=schemas.pass_schema,
+            answer=pass_schema,
             think_tags=True,
         ),
         Profile(
@@ -196,7 +195,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             max_tokens="max_completion_tokens",
             reasoning_field="reasoning",
             reasoning=_format_cerebras_reasoning,
-            answer=schemas.suggest_schema,
+            answer=suggest_schema,
             extras=_EXTRAS | {"service_tier"},
             documents="user",
             media_types=IMAGE_TYPES,
@@ -223,7 +222,7 @@ SERVER_PROFILES: Final[Mapping[str, Profile]] = {
             Profile(
                 "vllm",
                 reasoning_field="reasoning_content",
-                answer=schemas.pass_schema,
+                answer=pass_schema,
                 think_tags=True,
                 top_k=True,
                 extras=_LOCAL_EXTRAS,
@@ -231,7 +230,7 @@ SERVER_PROFILES: Final[Mapping[str, Profile]] = {
             Profile(
                 "lmstudio",
                 tool_choices="words",
-                answer=schemas.pass_schema,
+                answer=pass_schema,
                 think_tags=True,
                 top_k=True,
                 extras=_LOCAL_EXTRAS,
@@ -241,9 +240,9 @@ SERVER_PROFILES: Final[Mapping[str, Profile]] = {
 }
 """Profiles that a configured server can name: also `vllm` and `lmstudio`."""
 
-_ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None]] = {
-    "strict": schemas.adapt_for_openai,
-    "schema": schemas.pass_schema,
+_ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], AnswerSchema] | None]] = {
+    "strict": adapt_for_openai,
+    "schema": pass_schema,
     "json": None,
 }
 

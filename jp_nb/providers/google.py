@@ -5,7 +5,6 @@ Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -25,8 +24,8 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.json_schema import DEFINITIONS, Schema
-from jp_nb.json_values import JsonObject
+from jp_nb.json_schema import Schema, check_references
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     FormattedAttachments,
@@ -39,19 +38,12 @@ from jp_nb.providers.call_rules import GOOGLE_CALLS
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
+from jp_nb.providers.google_schemas import adapt_for_google
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.model_lists import list_google_models
 from jp_nb.providers.request_body import Omitted, RequestBody, WireMessage, encode_json
-from jp_nb.providers.schemas import (
-    DROPPED,
-    MAX_EXPANSIONS,
-    AnswerSchema,
-    check_references,
-    expand,
-    get_all_of,
-)
 from jp_nb.providers.stream_decoder import Decoder, WireObject
 
 GOOGLE_NAME: Final = "google"
@@ -252,8 +244,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         appended = super()._appended_parts(model, parts)
         return appended if self._append_instructions else appended - {"system"}
 
-    def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
-        return None if request.schema is None else adapt_for_google(request.schema)
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return adapt_for_google(schema)
 
     def _find_thinking(self, request: ModelRequest) -> tuple[str | None, bool] | None:
         """Return the thinking level, and True if no summaries of thoughts are wanted.
@@ -343,90 +335,3 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise `UsageError` if a reference in `schema` refers only to itself."""
         check_references(schema)
-
-
-# --- schemas --------------------------------------------------------------------------------------
-
-_KEPT: Final = frozenset(
-    {
-        *("type", "format", "title", "description", "enum", "items", "prefixItems", "minItems"),
-        *("maxItems", "minimum", "maximum", "anyOf", "properties", "additionalProperties"),
-        *("required", "propertyOrdering"),
-    }
-)
-_MAX_NODES: Final = 20_000
-_RECURSIVE: Final = "The same object as the one that contains it, and so on."
-
-
-def adapt_for_google(schema: Schema) -> AnswerSchema:
-    """Adapt `schema` for Gemini, which accepts any type of value as the answer.
-
-    References are expanded. A recursive one becomes an object of any content.
-    """
-    return AnswerSchema(schema, _Rewriter(schema).rewrite(schema))
-
-
-class _Rewriter:
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._expanding: list[str] = []
-        self._nodes = 0
-
-    def rewrite(self, schema: Schema) -> JsonObject:
-        self._nodes += 1
-        named = (each.get("$ref") for each in (schema, *get_all_of(schema)))
-        references = [reference for reference in named if isinstance(reference, str)]
-
-        is_endless = any(each in self._expanding for each in references)
-        if is_endless or self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
-            return {"type": "object", "description": _RECURSIVE}
-
-        self._expanding += references
-        node = self._rewrite_simple(expand(schema, self._root) or schema)
-        del self._expanding[len(self._expanding) - len(references) :]
-        return node
-
-    def _rewrite_simple(self, schema: Schema) -> JsonObject:
-        result: JsonObject = {}
-        notes: list[str] = []
-        for key, value in schema.items():
-            if key == "const":
-                key = "enum"
-                value = [value]
-            elif key == "oneOf":
-                key = "anyOf"
-            if key == "enum" and not _is_accepted_enum(value):
-                notes.append(f"enum: {json.dumps(value, ensure_ascii=False)}")
-            elif key in _KEPT:
-                result[key] = self._rewrite_keyword(key, value)
-            elif key not in DROPPED and key not in DEFINITIONS and key != "$ref":
-                notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
-
-        properties = result.get("properties")
-        if isinstance(properties, dict) and properties:
-            result.setdefault("type", "object")
-            result.setdefault("propertyOrdering", [*properties])
-
-        if notes:
-            described = str(result.get("description", ""))
-            result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
-        return result
-
-    def _rewrite_child(self, child: JsonValue) -> JsonObject:
-        return self.rewrite(child) if isinstance(child, dict) else {}
-
-    def _rewrite_keyword(self, key: str, value: JsonValue) -> JsonValue:
-        match key, value:
-            case "properties", dict():
-                return {name: self._rewrite_child(child) for name, child in value.items()}
-            case (("items" | "additionalProperties"), dict()):
-                return self.rewrite(value)
-            case (("anyOf" | "prefixItems"), list()):
-                return [self.rewrite(each) for each in value if isinstance(each, dict)]
-        return value
-
-
-def _is_accepted_enum(value: JsonValue) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, str | int | float) and not isinstance(each, bool) for each in value
-    )

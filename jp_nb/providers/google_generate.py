@@ -29,6 +29,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
@@ -56,10 +57,10 @@ from jp_nb.providers.request_body import (
     encode_json,
     omit_parameter,
 )
-from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.stream_decoder import WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
+from jp_nb.providers.tool_parameters import get_parameter_schema
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 

@@ -21,6 +21,7 @@ from jp_nb.config.tree.model_settings import Google, ProviderConfig, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
@@ -48,7 +49,7 @@ from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.messages import CONTINUE_PROMPT
 from jp_nb.providers.own_metadata import rebuild_steps
 from jp_nb.providers.request_body import Omitted, WireMessage, encode_json, omit_parameter
-from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
+from jp_nb.providers.tool_parameters import get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json, is_json_object
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.google import (
     GOOGLE_NAME,
@@ -24,7 +25,6 @@ from jp_nb.providers.google import (
     end_with_error,
 )
 from jp_nb.providers.request_body import WireMessage
-from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.stream_decoder import WireObject
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 

@@ -23,8 +23,10 @@ from jp_nb.agent.provider import (
     Retry,
     SentRequest,
 )
-from jp_nb.errors import ProviderError
-from jp_nb.json_values import encode_utf8
+from jp_nb.errors import ProviderError, UsageError
+from jp_nb.json_schema import Schema
+from jp_nb.json_values import MAX_SCHEMA_LEVELS, encode_utf8, is_deeper
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.head_changes import is_refused_change, keep_first_head
@@ -45,7 +47,6 @@ from jp_nb.providers.prompt_cuts import (
     watch_prompt,
 )
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
-from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.streaming import stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
@@ -89,8 +90,8 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._refused_media = RefusedMedia()
 
     @abstractmethod
-    def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
-        """Return the schema of a structured answer as it is sent; None for text."""
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        """Return the `schema` of a structured answer as it is sent."""
 
     @abstractmethod
     def _encode_body(
@@ -136,7 +137,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
         rendering = self._choose_rendering(request)
-        answer = self._answer_schema(request)
+        answer = self._make_answer_schema(request)
         encoded, omitted = self._build_body(request, rendering, answer)
         loss = self._note_sent(request, encoded) if request.is_turn else None
         body = encoded.encode()
@@ -219,7 +220,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
         """Return a `Retry` without images or PDFs that the server may have refused."""
-        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        body, _ = self._build_body(request, rendering, self._make_answer_schema(request))
         omitted = self._refused_media.omit(error, request, body.messages)
         if not omitted:
             return None
@@ -236,7 +237,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return the item of the context that is in the message number `message` of a request."""
         context = request.context
         whole = self._render_apart(request)
-        body, _ = self._build_body(request, whole, self._answer_schema(request))
+        body, _ = self._build_body(request, whole, self._make_answer_schema(request))
         place = message - (len(body.messages) - len(whole.encode(context)))
 
         def count_messages(items: int) -> int:
@@ -295,7 +296,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
         rendering = self._render_apart(request)
-        body, omitted = self._build_body(request, rendering, self._answer_schema(request))
+        body, omitted = self._build_body(request, rendering, self._make_answer_schema(request))
 
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
         sent = self._http.preview(
@@ -332,7 +333,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
         rendering = self._render_apart(request)
-        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        body, _ = self._build_body(request, rendering, self._make_answer_schema(request))
         query = self._make_count_query(request, body)
         if query is None:
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
@@ -342,6 +343,23 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         """Return the query for the tokens of `request`; None if the API has none."""
         return None
+
+    def _make_answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
+        """Return the schema of a structured answer as it is sent; None for text.
+
+        Raises:
+            UsageError: The schema is nested too deeply, or the API cannot enforce it.
+        """
+        if request.schema is None:
+            return None
+
+        if is_deeper(dict(request.schema), MAX_SCHEMA_LEVELS):
+            raise UsageError(
+                "the schema of the answer cannot be sent to the model: more than "
+                f"{MAX_SCHEMA_LEVELS} objects and lists are nested in it. Define parts of it "
+                "under `$defs`, and refer to them with `$ref`."
+            )
+        return self._adapt_schema(request.schema)
 
     def _build_body(
         self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None

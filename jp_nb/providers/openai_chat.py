@@ -20,8 +20,9 @@ from jp_nb.config.tree.model_settings import (
     Server,
 )
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
+from jp_nb.json_schema import Schema, check_references
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema, adapt_for_json_mode
 from jp_nb.providers.attachment_parts import (
     IMAGE_TYPES,
     FormattedAttachments,
@@ -52,24 +53,17 @@ from jp_nb.providers.request_body import (
     encode_json,
     omit_parameter,
 )
-from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.token_counts import CountQuery
+from jp_nb.providers.tool_parameters import get_parameter_schema
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
-
-
-def make_answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
-    """Return the schema of a structured answer for a server with `profile`; None for text."""
-    if request.schema is None:
-        return None
-    return (profile.answer or schemas.adapt_for_json_mode)(request.schema)
 
 
 def build_request_fields(
     request: ModelRequest,
     profile: Profile,
     *,
-    answer: schemas.AnswerSchema | None = None,
+    answer: AnswerSchema | None = None,
     omitted: Omitted | None = None,
 ) -> WireMessage:
     """Return all members of the request body except `messages`.
@@ -104,9 +98,8 @@ def format_system_messages(
     if the server cannot enforce it. Without any text, there is no message.
     """
     texts = [text for text in (*request.system, documents) if text.strip()]
-    answer = make_answer_schema(request, profile) if profile.answer is None else None
-    if answer is not None:
-        texts.append(_describe_answer(answer))
+    if profile.answer is None and request.schema is not None:
+        texts.append(_describe_answer(adapt_for_json_mode(request.schema)))
 
     if not texts:
         return []
@@ -118,7 +111,7 @@ def format_system_messages(
     return [{"role": "system", "content": "\n\n".join(texts)}]
 
 
-def _describe_answer(answer: schemas.AnswerSchema) -> str:
+def _describe_answer(answer: AnswerSchema) -> str:
     schema = json.dumps(answer.schema, ensure_ascii=False)
     return f"Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
@@ -201,7 +194,7 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
     }
 
 
-def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> WireMessage:
+def _format_response_format(answer: AnswerSchema, profile: Profile) -> WireMessage:
     if profile.answer is None:
         return {"type": "json_object"}
     return {
@@ -267,7 +260,7 @@ class ChatRendering(Rendering):
         texts = [change.instructions(), change.tools()]
         texts += [change.attachments(), attached.system]
         if self._profile.answer is None and schema is not None:
-            texts.append(_describe_answer(schemas.adapt_for_json_mode(schema)))
+            texts.append(_describe_answer(adapt_for_json_mode(schema)))
         elif self._profile.answer is None and change.before.schema is not None:
             texts.append("Answer with text again.")
 
@@ -376,8 +369,8 @@ class ChatProvider(HttpProvider[ChatRendering]):
         )
         self._profile = profile
 
-    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
-        return make_answer_schema(request, self._profile)
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return (self._profile.answer or adapt_for_json_mode)(schema)
 
     def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         if self._profile.answer is not None:  # a member of the body has the schema
@@ -389,7 +382,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
         request: ModelRequest,
         rendering: ChatRendering,
         attached: FormattedAttachments,
-        answer: schemas.AnswerSchema | None,
+        answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
         profile = self._profile
@@ -400,7 +393,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
         return RequestBody(fields, messages, prefix=("tools",))
 
     def _make_decoder(
-        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
     ) -> ChatDecoder:
         return ChatDecoder(
             self._profile, answer, request=body, tools=[tool.name for tool in request.tools]
@@ -420,7 +413,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
 
         A schema that strict mode does not support is sent without it.
         """
-        schemas.check_references(schema)
+        check_references(schema)
 
 
 def create_server(name: str, config: Server) -> Provider:

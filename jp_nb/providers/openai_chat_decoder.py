@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.answer_text import ThinkSplitter
 from jp_nb.providers.chat_profiles import Profile
 from jp_nb.providers.errors import classify_stream_error
@@ -68,7 +68,7 @@ class ChatDecoder(Decoder):
     def __init__(
         self,
         profile: Profile,
-        schema: schemas.AnswerSchema | None = None,
+        schema: AnswerSchema | None = None,
         *,
         request: bytes = b"",
         tools: Collection[str] = (),

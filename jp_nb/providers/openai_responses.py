@@ -15,8 +15,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
+from jp_nb.json_schema import Schema, check_references
 from jp_nb.json_values import read_json
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.endpoint import Endpoint
@@ -100,10 +101,8 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self._images_in_results = True
         self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
-    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
-        if request.schema is None:
-            return None
-        return adapt_responses_schema(request.schema, is_local=self._local is not None)
+    def _adapt_schema(self, schema: Schema) -> AnswerSchema:
+        return adapt_responses_schema(schema, is_local=self._local is not None)
 
     def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
@@ -117,7 +116,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         request: ModelRequest,
         rendering: ResponsesRendering,
         attached: FormattedAttachments,
-        answer: schemas.AnswerSchema | None,
+        answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
         if "schema" in rendering.appended:
@@ -148,7 +147,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return RequestBody(fields, items, "input", prefix=("tools",))
 
     def _make_decoder(
-        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
     ) -> ResponsesDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
 
@@ -229,4 +228,4 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise if a reference in `schema` refers only to itself; see `Provider`."""
-        schemas.check_references(schema)
+        check_references(schema)

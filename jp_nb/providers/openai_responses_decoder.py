@@ -25,7 +25,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json, is_json_object, read_json
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.request_body import encode_json
@@ -105,7 +105,7 @@ class ResponsesDecoder(Decoder):
     def __init__(
         self,
         name: str,
-        schema: schemas.AnswerSchema | None = None,
+        schema: AnswerSchema | None = None,
         *,
         request: bytes = b"",
         on_response: Callable[[WireObject], object] = lambda _: None,

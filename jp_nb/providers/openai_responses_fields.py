@@ -12,11 +12,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest, ToolDefinition
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema
 from jp_nb.providers.endpoint import ParsedReasoning, parse_reasoning
 from jp_nb.providers.local_server import Local
+from jp_nb.providers.openai_schemas import adapt_for_openai
 from jp_nb.providers.request_body import Omitted, WireMessage, omit_parameter
-from jp_nb.providers.schemas import get_parameter_schema
+from jp_nb.providers.tool_parameters import get_parameter_schema
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
@@ -32,7 +33,7 @@ NEXT_EFFORTS: Final[Mapping[str, str]] = {
 def build_request_fields(
     request: ModelRequest,
     *,
-    answer: schemas.AnswerSchema | None = None,
+    answer: AnswerSchema | None = None,
     refused: frozenset[str] = frozenset(),
     local: Local | None = None,
     omitted: Omitted | None = None,
@@ -68,7 +69,7 @@ def build_request_fields(
 
 
 def _format_text(
-    request: ModelRequest, answer: schemas.AnswerSchema | None, local: Local | None
+    request: ModelRequest, answer: AnswerSchema | None, local: Local | None
 ) -> WireMessage:
     fields: WireMessage = {}
     text: WireMessage = {}
@@ -86,12 +87,12 @@ def _format_text(
 
 def adapt_responses_schema(
     schema: Mapping[str, JsonValue], *, is_local: bool = False
-) -> schemas.AnswerSchema:
+) -> AnswerSchema:
     """Return `schema` as OpenAI's server accepts it. A local server accepts every schema."""
-    return schemas.pass_schema(schema) if is_local else schemas.adapt_for_openai(schema)
+    return pass_schema(schema) if is_local else adapt_for_openai(schema)
 
 
-def format_text_format(answer: schemas.AnswerSchema) -> WireMessage:
+def format_text_format(answer: AnswerSchema) -> WireMessage:
     """Return the member `text.format` for a structured answer."""
     form = {"name": "structured_output", "schema": answer.schema, "strict": answer.strict}
     return {"type": "json_schema", **form}

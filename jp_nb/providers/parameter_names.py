@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.json_schema import Schema, map_schemas
 from jp_nb.json_values import JsonObject, read_json
 from jp_nb.providers.call_rules import CallRules
-from jp_nb.providers.schemas import get_parameter_schema
+from jp_nb.providers.tool_parameters import get_parameter_schema
 from jp_nb.record.request_head import ToolDefinition
 
 _HOLDERS: Final = frozenset({"properties", "dependentSchemas"})

@@ -19,7 +19,7 @@ from jp_nb.providers import (
     idle_watch,
     local_server,
     openai_responses,
-    schemas,
+    schema_rewriter,
     sse,
     stream_decoder,
     tool_calls,
@@ -39,7 +39,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
     "check of complete arguments": (tool_calls, "is_json_object"),
     "JSON encoder": (json_values, "_compact"),
-    "parts of a schema": (schemas, "_MAX_NODES"),
+    "parts of a schema": (schema_rewriter, "_MAX_NODES"),
     "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),
     "address of OpenAI": (endpoint, "_OPENAI_URL"),
     "addresses of llamacpp": (LlamaCpp, "DEFAULT_ADDRESSES"),
@@ -63,7 +63,7 @@ def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str,
     As a sent request, it is the base of the next one of its conversation.
     """
     rendering = provider._choose_rendering(request)
-    answer = provider._answer_schema(request)
+    answer = provider._make_answer_schema(request)
     body, _ = provider._build_body(request, rendering, answer)
     return body.encode(), body.parts()
 

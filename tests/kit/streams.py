@@ -8,16 +8,18 @@ from typing import Any, Self
 
 import jp_nb as jp
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.providers import schemas
+from jp_nb.providers.answer_schemas import AnswerSchema, adapt_for_json_mode
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.anthropic_schemas import adapt_for_anthropic
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
+from jp_nb.providers.google_schemas import adapt_for_google
 from jp_nb.providers.http import KeyRedactor
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.openai_schemas import adapt_for_openai
 from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.streaming import stream_events
@@ -132,24 +134,24 @@ def _encode_event(message: Any) -> bytes:
 def _make_decoder(
     api: str, schema: Mapping[str, Any] | None, request: bytes, tools: Sequence[Any]
 ) -> Decoder:
-    answer: schemas.AnswerSchema | None = None
+    answer: AnswerSchema | None = None
     name, _, server = api.partition("/")
 
     if name == "chat":
         profile = PROFILES[server or "openai"]
         if schema is not None:
-            adapt = profile.answer or schemas.adapt_for_json_mode
+            adapt = profile.answer or adapt_for_json_mode
             answer = adapt(schema)
         return ChatDecoder(profile, answer, request=request, tools=[tool.name for tool in tools])
 
     if name == "responses":
         if schema is not None:
-            answer = schemas.adapt_for_openai(schema)
+            answer = adapt_for_openai(schema)
         return ResponsesDecoder("openai", answer, request=request)
 
     if name == "anthropic":
         if schema is not None:
-            answer = schemas.adapt_for_anthropic(schema)
+            answer = adapt_for_anthropic(schema)
         names = {tool.name: ParameterNames.of(tool, ANTHROPIC_CALLS) for tool in tools}
         return AnthropicDecoder(answer, request=request, parameter_names=names)
 

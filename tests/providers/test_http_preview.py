@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from jp_nb import UsageError
 from tests.kit.kinds import is_kind
 from tests.kit.models import request_value
 from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     CHAT_PROVIDERS,
+    NEAR,
     TODAY,
     WEATHER,
     answer,
@@ -214,3 +216,41 @@ def test_preview_of_a_script_shows_the_request() -> None:
     said_to_it = json.loads(shown.body)
     assert said_to_it["system"] == ["Be brief."]
     assert said_to_it["messages"][0] == {"type": "chat_request", "text": "Weather in Brügge?"}
+
+
+def nest(levels: int, keyword: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        inner: Any = {"properties": {"a": schema}, "items": schema, "anyOf": [schema]}[keyword]
+        schema = {keyword: inner}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("anthropic", {}),
+        ("openai", {"dialect": "responses"}),
+        ("openai", {"dialect": "chat"}),
+        ("ollama", {}),
+        ("deepseek", {}),
+        ("google", {"dialect": "interactions"}),
+        ("google", {"dialect": "generate"}),
+    ],
+)
+def test_schema_that_is_nested_too_deeply_is_a_clear_error(
+    name: str, settings: dict[str, Any]
+) -> None:
+    provider = new_provider(name, NEAR | settings)
+    for keyword in ("properties", "items", "anyOf"):
+        for levels in (100, 300, 5000):
+            schema = {"type": "object", "properties": {"x": nest(levels, keyword)}}
+            tool = request_value("tool_definition", "deep", "Go down.", schema)
+            with pytest.raises(UsageError, match="the tool 'deep' cannot be sent"):
+                provider.preview(ask(tools=(tool,)))
+            with pytest.raises(UsageError, match="the schema of the answer cannot be sent"):
+                provider.preview(ask(schema=schema))
+
+    shallow = {"type": "object", "properties": {"x": nest(20, "properties")}}
+    tool = request_value("tool_definition", "deep", "Go down.", shallow)
+    provider.preview(ask(tools=(tool,), schema=shallow))

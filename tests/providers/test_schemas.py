@@ -653,6 +653,63 @@ def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> No
             assert what in message
 
 
+def has(**properties: Any) -> dict[str, Any]:
+    """Return the schema of an object that must have exactly these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+TEXT = {"type": "string"}
+OR_EITHER = {"anyOf": [has(a=TEXT), has(b=TEXT)]}
+DIVIDED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (has(kind=TEXT) | OR_EITHER, {"kind": "", "a": ""}),
+    (has(kind=TEXT) | {"oneOf": [{"$ref": "#/$defs/A"}]}, {"kind": "", "a": ""}),
+    ({"allOf": [has(kind=TEXT), OR_EITHER]}, {"kind": "", "b": ""}),
+    (has(a=TEXT, b=TEXT) | {"required": [], "oneOf": [has(a=TEXT), has(b=TEXT)]}, {"a": ""}),
+]
+"""Objects with properties, some of which only alternatives declare; and an answer."""
+
+
+@pytest.mark.parametrize(("divided", "answer"), DIVIDED)
+@pytest.mark.parametrize("is_root", [True, False])
+def test_properties_of_alternatives_are_not_forbidden_by_their_object(
+    divided: dict[str, Any], answer: dict[str, Any], *, is_root: bool
+) -> None:
+    whole = divided if is_root else has(x=divided)
+    value = answer if is_root else {"x": answer}
+    schema = whole | {"$defs": {"A": has(a=TEXT)}}
+    jsonschema.validate(value, schema)
+
+    sent = adapt_for_openai(schema)
+    jsonschema.validate({"value": value} if sent.wrapped else value, sent.schema)
+
+    with pytest.raises(jp.UsageError, match=r"`properties` next to `anyOf` or `oneOf`"):
+        check_anthropic(schema)
+
+
+def test_alternatives_with_the_properties_of_their_object_are_enforced() -> None:
+    schema = has(kind=TEXT) | {"anyOf": [has(kind={"const": "a"}), has(kind={"const": "b"})]}
+    check_anthropic(schema)
+    for transform in (adapt_for_openai, adapt_for_anthropic):
+        sent = transform(schema)
+        assert sent.strict
+        jsonschema.validate({"kind": "a"}, sent.schema)
+
+
+def test_any_of_and_one_of_are_both_kept_or_refused() -> None:
+    alternatives = [TEXT, {"type": "integer"}]
+    schema = has(x={"anyOf": alternatives, "oneOf": [{"type": "integer"}, {"type": "boolean"}]})
+    sent = adapt_for_openai(schema)
+    assert (sent.strict, sent.schema) == (False, schema)
+
+    with pytest.raises(jp.UsageError, match=r"\$\.properties\.x: `anyOf` and `oneOf` cannot be"):
+        check_anthropic(schema)
+
+    body = preview_body("google", ask(schema=schema))
+    x = body["response_format"]["schema"]["properties"]["x"]
+    assert x["anyOf"] == alternatives
+    assert "oneOf" in x["description"]
+
+
 def test_required_property_may_be_declared_in_another_member() -> None:
     pay = {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["name"]}
     schema: dict[str, Any] = {"allOf": [PERSON, pay]}
