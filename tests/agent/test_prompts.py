@@ -11,6 +11,7 @@ import pytest
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.questions import prompt_end
+from tests.kit.runs import read_run_events
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -110,3 +111,85 @@ def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     assert found.answer("t", SURE) is None
     with pytest.raises(Exception, match=r"no such answers file\. .*--answers-template FILE`"):
         bench.use_answers("b.toml", tmp_path)
+
+
+@pytest.mark.req("INBOX-1", "INBOX-3")
+async def test_open_decision_is_reported_with_its_call_turn_and_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"cell": 2, "id": "c3"}\n', encoding="utf-8")
+    monkeypatch.setenv("JP_NB_EVENTS", str(events))
+
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    calls = [
+        say("I pay both."),
+        call("pay", "c1", index=2, text='{"amount": 5}'),
+        call("pay", "c2", index=3, text='{"amount": 6}'),
+        call("pay", "c3", index=4, text='{"amount": 5}'),
+    ]
+    bench = TurnBench(
+        [reply(*calls), reply(say("Done."))],
+        tools=[new_tool(pay)],
+        person=FakePrompter(away="it runs headless"),
+        config=for_tool("pay", run="ask"),
+    )
+    await bench.run()
+
+    [decision] = read_run_events(events).undecided.values()
+    assert decision.to_json() == {
+        "kind": "permission",
+        "tool": "pay",
+        "why": "it runs headless",
+        "times": 3,
+        "question": None,
+        "asked": [
+            {
+                "cell": 2,
+                "cell_id": "c3",
+                "turn": 0,
+                "words": "I pay both.",
+                "arguments": {"amount": amount},
+            }
+            for amount in (5, 6)
+        ],
+    }
+
+
+@pytest.mark.req("INBOX-4", "INBOX-5")
+async def test_run_of_a_batch_uses_its_own_table_and_only_exact_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_RUN", "walk-1")
+    ran: list[int] = []
+
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        return "paid"
+
+    parts = [
+        call("pay", f"c{amount}", index=amount, text=f'{{"amount": {amount}}}')
+        for amount in (1, 2, 3)
+    ]
+    bench = TurnBench(
+        [reply(*parts), reply(say("Done."))],
+        tools=[new_tool(pay)],
+        person=FakePrompter(away="it runs headless"),
+        config=for_tool("pay", run="ask"),
+    )
+    exact = '[[{}permissions.pay]]\ndecision = "{}"\narguments = {{ amount = {} }}\n'
+    text = (
+        exact.format("", "skip", 1)
+        + exact.format("", "run", 2)
+        + exact.format("runs.walk-1.", "run", 1)
+        + exact.format("runs.walk-2.", "run", 3)
+    )
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    bench.use_answers("a.toml", tmp_path)
+    await bench.run()
+
+    assert ran == [1, 2]
+    [*_, refused] = bench.of("tool_call_response")
+    assert "needs the user's permission" in refused.content
