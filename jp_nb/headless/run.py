@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from pydantic import JsonValue
-
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
+from jp_nb.headless.answers_template import format_template
 from jp_nb.headless.files import (
     format_one_line,
     format_text,
@@ -25,7 +23,7 @@ from jp_nb.headless.files import (
     replace_file_at,
     require_notebook,
 )
-from jp_nb.headless.run_events_reading import DECISION_SECTIONS, ReportedDecision, RunEvents
+from jp_nb.headless.run_events_reading import ReportedDecision, RunEvents
 from jp_nb.headless.run_report import (
     RunReport,
     format_cassettes,
@@ -35,19 +33,9 @@ from jp_nb.headless.run_report import (
 )
 from jp_nb.headless.runner import run_notebook
 from jp_nb.storage import cassette_file as cassette
-from jp_nb.storage.answers_file import (
-    SECTION_DECISIONS,
-    AnswerKey,
-    AnswersFile,
-    is_answer_table,
-    read_answers_file,
-)
+from jp_nb.storage.answers_file import AnswerKey, AnswersFile, read_answers_file
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
-from jp_nb.toolkit.answer_types import SelectAnswer
-from jp_nb.toolkit.question import FormAnswer, Question
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
 
 
@@ -128,114 +116,6 @@ def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook:
 
 def _format_exists_error(path: Path) -> str:
     return f"{path} already exists: choose a new file for the template"
-
-
-def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str:
-    """Return an answers file with the open decisions as comments."""
-    lines = [
-        _format_comment(f"Open decisions of {notebook}. Uncomment and edit the answers you want."),
-        "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
-    ]
-    tables: dict[str, list[str]] = {}  # TOML allows each table only once
-    for each in sorted(
-        undecided, key=lambda one: [*DECISION_SECTIONS.values()].index(DECISION_SECTIONS[one.kind])
-    ):
-        section = DECISION_SECTIONS[each.kind]
-        header = f"questions.{_format_toml_key(each.key[1])}" if each.question else section
-        tables.setdefault(f"[{header}]", []).extend(_format_decision(each))
-
-    for header, decisions in tables.items():
-        lines += ["", header, *decisions]
-    return "\n".join(lines) + "\n"
-
-
-def _format_decision(each: ReportedDecision) -> list[str]:
-    if each.question is not None:
-        question = each.question
-        lines = [question.text, *(question.context or "").splitlines()]
-        lines.append(f"Expected: {question.answer_type.expects}.")
-        if question.human_only:
-            lines.append("Only a user or this file can answer it, not a model.")
-        if not question.required:
-            lines.append("It may stay unanswered.")
-        comments = [_format_comment(line) for line in lines if line.strip()]
-        return ["", *comments, *_format_examples(question)]
-
-    decision = SECTION_DECISIONS[DECISION_SECTIONS[each.kind]]
-    example = f'# {_format_toml_key(each.key[1])} = "{decision}"  # or "skip"'
-    return ["", *map(_format_comment, each.detail), example]
-
-
-def _format_examples(question: Question) -> list[str]:
-    kind = question.answer_type
-    key = _format_toml_key(question.id)
-    if not isinstance(kind, FormAnswer):
-        return [*_format_options(question), f"# {key} = {_format_example(question)}"]
-
-    lines = []
-    for field_ in kind.fields:
-        about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
-        lines += [_format_comment(about), *_format_options(field_)]
-
-    fields = ", ".join(f"{_format_toml_key(x.id)} = {_format_example(x)}" for x in kind.fields)
-    form = f"{{ {fields} }}"
-    if is_answer_table({each.id for each in kind.fields}):  # a field named like a key
-        form = f"{{ answer = {form} }}"
-
-    return [*lines, f"# {key} = {form}"]
-
-
-def _format_options(question: Question) -> list[str]:
-    kind = question.answer_type
-    options = kind.options if isinstance(kind, SelectAnswer) else ()
-    return [_format_comment(f"  {_format_toml(each.value)}: {each.shown}") for each in options]
-
-
-def _format_example(question: Question) -> str:
-    kind = question.answer_type
-    if kind.secret:
-        return '{ env = "NAME" }'
-    if question.fits_default:
-        return _format_toml(question.default)
-    if isinstance(kind, SelectAnswer):
-        first = [option.value for option in kind.options][:1]
-        if kind.multi:
-            return _format_toml([*first])
-        if first:
-            return _format_toml(first[0])
-        return _format_toml("")
-    return _EXAMPLES.get(kind.type, '""')
-
-
-_EXAMPLES: Final = {"boolean": "true", "number": "0.0", "integer": "0", "url": "true"}
-
-
-def _format_comment(text: str) -> str:
-    return f"# {one_line(text, limit=500)}"
-
-
-def _format_toml_key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _format_toml_text(name)
-
-
-def _format_toml(value: JsonValue) -> str:
-    match value:
-        case dict():
-            items = (f"{_format_toml_key(x)} = {_format_toml(y)}" for x, y in value.items())
-            return f"{{ {', '.join(items)} }}"
-        case list():
-            return f"[{', '.join(map(_format_toml, value))}]"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return repr(value)
-        case _:
-            return _format_toml_text(value or "")
-
-
-def _format_toml_text(text: str) -> str:
-    escaped = re.sub(r'["\\]', r"\\\g<0>", text)
-    return '"' + _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
 _CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes

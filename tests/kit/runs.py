@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.headless import (
+    answers_template,
     execution,
     pytest_notebooks,
     records,
@@ -36,7 +37,9 @@ REPORT_TEXTS: Mapping[str, Callable[..., Any]] = {
     "turn": run_report.format_turn,
     "open_decisions": run_report.format_open_decisions,
     "end_of_run": lambda events: run.format_decisions(events, None),
-    "answers_template": lambda events: run.format_template([*events.undecided.values()], "a.ipynb"),
+    "answers_template": lambda events: answers_template.format_template(
+        [*events.undecided.values()], "a.ipynb"
+    ),
     "test_failure": pytest_notebooks.format_failures,
 }
 
