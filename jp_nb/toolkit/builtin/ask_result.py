@@ -1,0 +1,258 @@
+"""Results of the built-in tool `ask`: the text that the model reads, and JSON for programs.
+
+The JSON of a call with one question:
+
+    {"schema": "jp_nb.ask", "version": 1, "question": "Which database?", "mode": "choice",
+     "options": ["PostgreSQL", "SQLite"], "multi": false, "outcome": "answered", "channel": "form",
+     "selectedOptions": ["SQLite"], "selected": [{"index": 1, "label": "SQLite", "value": "lite"}]}
+
+With several questions it is `{"schema", "version", "results": […]}`, and each result has the `id`
+of its question. `customInput` is the user's own text, if there is one. A question without an answer
+has no `selectedOptions` and no `selected`. `auto`, `timed_out`, `empty`, and `ignored` of a
+question are optional, and so is `reply` of the whole result.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.record.outcomes import (
+    ANSWER_MARKS,
+    CHANNEL_WORDS,
+    END_WORDS,
+    QuestionEnd,
+    QuestionOutcome,
+)
+from jp_nb.toolkit.answer_types import (
+    NONE_OF_THESE,
+    Picks,
+)
+from jp_nb.toolkit.base import ToolContext
+from jp_nb.toolkit.builtin.ask_arguments import AskedQuestion, CallProblem
+from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
+
+SCHEMA_NAME: Final = "jp_nb.ask"
+RESULT_VERSION: Final = 1
+MAX_PROBLEMS: Final = 30
+"""Limit for the listed problems. Further ones are only counted."""
+_HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": RESULT_VERSION}
+_NOT_SHOWN: Final = (
+    "Nothing was shown to the user because this call is not valid. Correct all of "
+    "these problems, then call the tool again:"
+)
+_REPLIED: Final = ("cancelled", "the user replied instead")
+_AUTO: Final = "chosen automatically, because {}"
+_UNSENT: Final = "selected before the time ran out, but not submitted"
+_BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask differently)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One question of the call with its outcome. `picks` is None without an answer.
+
+    The answer to a free text has no picked options, only `picks.custom`.
+    """
+
+    asked: AskedQuestion
+    end: QuestionOutcome
+    picks: Picks | None
+
+    @classmethod
+    def read(cls, asked: AskedQuestion, context: ToolContext) -> _Answer:
+        name = asked.question.id
+        choice = asked.choice
+        end = context.ends[name]
+        value = context.answers.get(name)
+
+        if not end.is_answered:
+            return cls(asked, end, None)
+        picks = choice.picks(value) if choice else Picks(custom=str(value))
+        return cls(asked, end, picks)
+
+
+def refuse_call(problems: Sequence[CallProblem]) -> ToolFailure:
+    """Return the failure of a call whose arguments have `problems`, up to `MAX_PROBLEMS`."""
+    listed = problems[:MAX_PROBLEMS]
+    left = len(problems[MAX_PROBLEMS:])
+    lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
+    if left:
+        lines.append(f"- … and {left} more.")
+
+    errors: list[JsonValue] = [
+        {"path": path, "question": name, "message": text} for path, name, text in listed
+    ]
+    structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
+    return ToolFailure("\n".join(lines), structured=structured)
+
+
+def make_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
+    """Return the result of a call after each of its questions ended in `context`.
+
+    It is a failure if no question was answered, unless the user replied or declined all of them.
+    """
+    answers = [_Answer.read(each, context) for each in asked]
+    text = "\n".join(_format_lines(answers, context.reply))
+
+    structured = {**_HEADER}
+    if len(answers) == 1:
+        structured |= _make_fields(answers[0])
+    else:
+        structured["results"] = [{"id": x.asked.question.id, **_make_fields(x)} for x in answers]
+
+    if context.reply is not None:
+        structured["reply"] = context.reply
+
+    ends = {each.end.end for each in answers}
+    if context.reply is not None or "answered" in ends or ends == {"declined"}:
+        return Success(text, structured=structured)
+    return ToolFailure(text, structured=structured)
+
+
+def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
+    asked = answer.asked
+    end = answer.end
+    choice = asked.choice
+    mode = "freetext" if choice is None else "choice"
+    options: list[JsonValue] = [] if choice is None else [*choice.labels]
+    fields: dict[str, JsonValue] = {
+        "question": asked.question.text,
+        "mode": mode,
+        "options": options,
+        "multi": choice is not None and choice.multi,
+        "outcome": end.end,
+    }
+
+    if end.channel is not None:
+        fields["channel"] = end.channel
+    fields |= {mark: True for mark in ANSWER_MARKS if mark in end.marks}
+    if asked.ignored:
+        fields["ignored"] = [*asked.ignored]
+
+    picks = answer.picks
+    if picks is None:
+        return fields
+
+    selected = [] if choice is None else [(at, choice.options[at]) for at in picks.indices]
+    fields["selectedOptions"] = [x.shown for _, x in selected]
+    fields["selected"] = [{"index": at, "label": x.shown, "value": x.value} for at, x in selected]
+    if picks.custom is not None:
+        fields["customInput"] = picks.custom
+    return fields
+
+
+def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str]:
+    replied = reply is not None
+    if reply is not None:
+        text = reply if reply.strip() else "(nothing more)"
+        yield _format_block("The user did not send the form, but replied to you", text)
+
+    if len(answers) == 1:
+        yield from _format_only_answer(answers[0], replied=replied)
+    else:
+        by_user = any(each.picks and _format_source(each.end) is None for each in answers)
+        heading = "User answers" if by_user else "Answers"
+        so_far = " so far" if replied else ""
+        yield f"{heading}{so_far}:"
+        yield from (_format_answer(each, replied=replied) for each in answers)
+
+    for each in answers:
+        if each.asked.ignored:
+            names = ", ".join(f"`{name}`" for name in each.asked.ignored)
+            yield f"({names} had no effect on {each.asked.question.id!r}: its mode is freetext.)"
+
+
+def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
+    if answer.picks is None:
+        status, reason = _describe_open(answer.end, replied=replied)
+        yield f"{status.capitalize()}: {reason}."
+        return
+
+    source = _format_source(answer.end)
+    unsent = _format_unsent(answer.end)
+    heading = None if source is None else source[0].upper() + source[1:]
+
+    selected = _format_selected(answer)
+    if selected is not None:
+        yield f"{heading or 'User selected'}{unsent}: {selected}"
+    custom = _format_custom(answer)
+    if custom is not None:
+        own = f"{heading}, as custom input" if heading else "User provided custom input"
+        yield _format_block(f"{own}{unsent}", custom)
+
+
+def _format_answer(answer: _Answer, *, replied: bool) -> str:
+    name = answer.asked.question.id
+    if answer.picks is None:
+        status, reason = _describe_open(answer.end, replied=replied)
+        return f"{name}: {status} ({reason})"
+
+    source = _format_source(answer.end)
+    label = name if source is None else f"{name} ({source})"
+    label += _format_unsent(answer.end)
+    selected = _format_selected(answer)
+    custom = _format_custom(answer)
+
+    if custom is None:
+        return f"{label}: {selected}"
+    picked = "" if selected is None else f"{selected}; "
+    return _format_block(f"{label}: {picked}custom input", custom)
+
+
+def _describe_open(end: QuestionOutcome, *, replied: bool) -> tuple[str, str]:
+    if replied and end.end == "cancelled":
+        return _REPLIED
+    words = END_WORDS[end.end]
+    return words.status, words.cause
+
+
+def _format_source(end: QuestionOutcome) -> str | None:
+    # None if the user answered in the form.
+    if "auto" in end.marks:
+        why: QuestionEnd = "timed_out" if "timed_out" in end.marks else "unavailable"
+        return _AUTO.format(END_WORDS[why].cause)
+
+    words = CHANNEL_WORDS.get(end.channel or "")
+    return None if words is None else words.source
+
+
+def _format_unsent(end: QuestionOutcome) -> str:
+    return f" ({_UNSENT})" if "timed_out" in end.marks and "auto" not in end.marks else ""
+
+
+def _format_selected(answer: _Answer) -> str | None:
+    picks = answer.picks
+    choice = answer.asked.choice
+    if picks is None or choice is None or (picks.custom is not None and not picks.indices):
+        return None
+
+    labels = []
+    for index in picks.indices:
+        option = choice.options[index]
+        label = option.shown
+        if str(option.value) != label:
+            label += f" (value: {option.value})"
+        labels.append(label)
+
+    if not choice.multi:
+        return labels[0]
+    if not labels:
+        return f"[] ({NONE_OF_THESE})"
+    return f"[{', '.join(labels)}]"
+
+
+def _format_custom(answer: _Answer) -> str | None:
+    if answer.picks is None or answer.picks.custom is None:
+        return None
+    return answer.picks.custom if answer.picks.custom.strip() else _BLANK
+
+
+def _format_block(label: str, text: str) -> str:
+    if "\n" not in text:
+        return f"{label}: {text}"
+    return "\n  ".join([f"{label}:", *text.split("\n")])
