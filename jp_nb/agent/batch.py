@@ -29,11 +29,12 @@ from jp_nb.agent.interrupts import (
     tool_menu,
 )
 from jp_nb.agent.result_delivery import UNDELIVERED_TEXT
-from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine, raise_if_cancelled
+from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta
+from jp_nb.toolkit.cancellation import raise_if_cancelled
 
 log = logging.getLogger(__name__)
 

@@ -34,11 +34,7 @@ from jp_nb.agent.result_delivery import (
     Delivery,
     DeliveryRequests,
 )
-from jp_nb.agent.tasks import (
-    CellCall,
-    PromptLine,
-    raise_if_cancelled,
-)
+from jp_nb.agent.tasks import CellCall, PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
@@ -47,14 +43,13 @@ from jp_nb.record.entry_images import make_images_metadata
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.marks import RULE, make_edit_metadata, make_server_marks
 from jp_nb.record.marks import SKIPPED_KEY as SKIPPED_MARK
-from jp_nb.toolkit.base import (
+from jp_nb.toolkit.cancellation import raise_if_cancelled
+from jp_nb.toolkit.cell_thread import (
     CURRENT_RUN,
     CallInterrupted,
     ControlFlowError,
-    DeltaRejection,
     PendingResult,
     Run,
-    ToolContext,
 )
 from jp_nb.toolkit.outcome import (
     MAX_TRACE_CHARS,
@@ -67,6 +62,7 @@ from jp_nb.toolkit.outcome import (
     truncate_middle,
 )
 from jp_nb.toolkit.parameters import text_arguments
+from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
 from jp_nb.toolkit.tool_errors import (
     error_summary,
     format_error_text,

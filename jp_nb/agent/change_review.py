@@ -55,8 +55,8 @@ from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.text import spell_invisible
-from jp_nb.toolkit.base import DeltaRejection
 from jp_nb.toolkit.outcome import Success
+from jp_nb.toolkit.tool_context import DeltaRejection
 
 
 def list_proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:

@@ -25,7 +25,7 @@ from jp_nb.errors import JpNbError
 from jp_nb.json_values import as_object
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.toolkit.base import is_cancelled
+from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.question import Question
 
 log = logging.getLogger(__name__)

@@ -36,9 +36,9 @@ from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.tool_context import ToolContext
 
 RUN_EDITED_LABEL = "Run with these arguments"
 USE_EDITED_LABEL = "Use these arguments …"

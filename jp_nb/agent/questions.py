@@ -43,7 +43,7 @@ from jp_nb.agent.question_entries import (
     make_recorded_question,
 )
 from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
-from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
+from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.record.outcomes import (
@@ -55,7 +55,7 @@ from jp_nb.record.outcomes import (
 )
 from jp_nb.record.token_usage import ModelUsage, with_usage
 from jp_nb.text import MAX_LISTED_LINES, one_line
-from jp_nb.toolkit.base import is_cancelled
+from jp_nb.toolkit.cancellation import is_cancelled, raise_if_cancelled
 from jp_nb.toolkit.outcome import NeedsInput
 from jp_nb.toolkit.question import Question
 

@@ -18,13 +18,8 @@ from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import USER_CONTINUED_VERDICT, Verdict
 from jp_nb.agent.prompt_queue import PromptQueue, SafeAsk
 from jp_nb.agent.prompts import Prompter
-from jp_nb.toolkit.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
-
-
-def raise_if_cancelled() -> None:
-    """Raise `CancelledError` if a tool or a prompt ignored the cancellation of the current task."""
-    if is_cancelled():
-        raise asyncio.CancelledError
+from jp_nb.toolkit.cancellation import raise_if_cancelled
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, CellThread, PendingResult
 
 
 class Activity:

@@ -17,7 +17,8 @@ from jp_nb.config.partial import build_partial, get_path, merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.errors import ToolSourceError
-from jp_nb.toolkit.base import SOURCE_TIMEOUT_S, Tool, ToolRegistrations, ToolSource, is_cancelled
+from jp_nb.toolkit.base import SOURCE_TIMEOUT_S, Tool, ToolRegistrations, ToolSource
+from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,8 @@ from jp_nb.record.events import (
 from jp_nb.record.interrupted_turn import OpenCall
 from jp_nb.record.marks import find_missing_tool, make_request_marks
 from jp_nb.text import one_line
-from jp_nb.toolkit.base import CallInterrupted, is_cancelled
+from jp_nb.toolkit.cancellation import is_cancelled
+from jp_nb.toolkit.cell_thread import CallInterrupted
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS_PATH = "providers.llm"

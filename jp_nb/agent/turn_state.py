@@ -30,9 +30,10 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.token_usage import ModelUsage, with_usage
-from jp_nb.toolkit.base import CellThread, SharedContext
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.secret_answers import SecretAnswers
+from jp_nb.toolkit.tool_context import SharedContext
 
 
 @dataclass(slots=True)

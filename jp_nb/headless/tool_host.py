@@ -31,9 +31,10 @@ from jp_nb.record.outcomes import QuestionEnd, QuestionOutcome
 from jp_nb.session.base_config import registered_functions
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
-from jp_nb.toolkit.base import CallInterrupted, ControlFlowError, ToolContext
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure, truncate_middle
 from jp_nb.toolkit.python import REGISTRY, PythonFunctions
+from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.toolkit.tool_errors import format_error_text
 
 T = TypeVar("T")

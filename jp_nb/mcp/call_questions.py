@@ -20,9 +20,9 @@ from jp_nb.json_values import JsonObject
 from jp_nb.mcp.elicitations import make_answer, make_question, make_question_id
 from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
 from jp_nb.text import one_line
-from jp_nb.toolkit.base import ToolContext
 from jp_nb.toolkit.outcome import MAX_QUESTIONS, NeedsInput
 from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.tool_context import ToolContext
 
 log = logging.getLogger(__name__)
 

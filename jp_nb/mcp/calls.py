@@ -35,8 +35,10 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.progress import ProgressLine
 from jp_nb.mcp.results import read_result
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
 
 INVALID_PARAMETERS: Final = -32602
 """Code of JSON-RPC, also of a state that the server of 2026 does not know any more."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from jp_nb.errors import StorageError
 from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.notebook.page.page_cells import MALFORMED_CELLS
-from jp_nb.toolkit.base import CellOutput, CellState, NotebookCell
+from jp_nb.toolkit.notebook_access import CellOutput, CellState, NotebookCell
 
 _TYPES: Final = ("code", "markdown", "raw")
 _KINDS: Final = ("stream", "display", "result", "error")

@@ -14,7 +14,7 @@ from jp_nb.session.host import LastError
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
-    from jp_nb.toolkit.base import CellState, NotebookCell
+    from jp_nb.toolkit.notebook_access import CellState, NotebookCell
 
 
 class ExecutedCells:
@@ -59,7 +59,7 @@ class ExecutedCells:
 
     def __iter__(self) -> Iterator[NotebookCell]:
         """Yield the cells, the running one last."""
-        from jp_nb.toolkit.base import NotebookCell
+        from jp_nb.toolkit.notebook_access import NotebookCell
 
         for number, (source, count, state) in enumerate(self._cells):
             yield NotebookCell(number, source, execution_count=count, state=state)

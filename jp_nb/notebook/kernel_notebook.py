@@ -19,7 +19,7 @@ from jp_nb.notebook.code_runs import run_code
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.page_refusal import NO_OPEN_PAGE
 from jp_nb.session.host import RecordStore
-from jp_nb.toolkit.base import CodeRun, NotebookCell, NotebookCells
+from jp_nb.toolkit.notebook_access import CodeRun, NotebookCell, NotebookCells
 
 CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
 

@@ -77,7 +77,7 @@ from jp_nb.text import (
     plain,
     pluralize,
 )
-from jp_nb.toolkit.base import remove_frame
+from jp_nb.toolkit.data_sections import remove_frame
 
 _UNANSWERED = {
     "failed": "✗ failed: no answer",

@@ -81,7 +81,7 @@ from jp_nb.text import (
     spell_lines,
     truncate,
 )
-from jp_nb.toolkit.base import remove_frame
+from jp_nb.toolkit.data_sections import remove_frame
 
 EDITED_NOTE = " (arguments edited by you)"
 RULE_NOTE = " (rule: {})"

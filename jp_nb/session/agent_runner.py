@@ -27,7 +27,7 @@ from jp_nb.session.host import Host, TurnOutput
 from jp_nb.session.kept_rules import PermissionRules
 from jp_nb.storage import environment
 from jp_nb.storage.run_events import append_run_event, has_runner
-from jp_nb.toolkit.base import TOOL_THREAD
+from jp_nb.toolkit.cell_thread import TOOL_THREAD
 from jp_nb.toolkit.secret_answers import SecretAnswers
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from threading import current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from jp_nb.toolkit.base import CallInterrupted, ControlFlowError
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
 
 T = TypeVar("T")
 V = TypeVar("V")

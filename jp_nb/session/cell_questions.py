@@ -26,7 +26,7 @@ from jp_nb.rendering.prompt_text import summarize_prompt
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.code_questions import CodeQuestions, format_questions
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.toolkit.base import CURRENT_RUN, Run
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, Run
 from jp_nb.toolkit.question import Question
 
 

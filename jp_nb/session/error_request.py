@@ -25,7 +25,7 @@ from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.session.host import LastError
 from jp_nb.text import one_line, plain
 from jp_nb.toolkit import tool_errors
-from jp_nb.toolkit.base import DataSection, frame_sections
+from jp_nb.toolkit.data_sections import DataSection, frame_sections
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe

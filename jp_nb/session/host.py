@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jp_nb.record.document import Document
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.rows.progress_display import ProgressDisplay
-    from jp_nb.toolkit.base import NotebookAccess
+    from jp_nb.toolkit.notebook_access import NotebookAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from jp_nb.json_values import as_object
 from jp_nb.mcp.definitions import SEPARATOR, may_be_name
 from jp_nb.mcp.source import PREFIX
 from jp_nb.storage.cassette_file import CassetteContent
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolRegistrations, ToolSource
+from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome
+from jp_nb.toolkit.tool_context import ToolContext
 
 NO_RESULT: Final = (
     "The tool of the MCP server {} did not run: a replay with recorded results starts no server."

@@ -21,7 +21,8 @@ from pydantic import JsonValue
 from jp_nb.config.tree.tool_settings import Command, RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
-from jp_nb.toolkit.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
+from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure, keep_end, read_outcome
 from jp_nb.toolkit.parameters import fill_defaults, format_argument_problems
 from jp_nb.toolkit.processes import (
@@ -30,6 +31,7 @@ from jp_nb.toolkit.processes import (
     SpawnError,
     run_process,
 )
+from jp_nb.toolkit.tool_context import ToolContext
 
 NO_COMMAND: Final = "Command missing for local tool"
 

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import GeneratorType
 from typing import Any, Final, cast
 
-from jp_nb.toolkit.base import ControlFlowError, PendingResult
 from jp_nb.toolkit.blocked_loop import running_loop
+from jp_nb.toolkit.cell_thread import ControlFlowError, PendingResult
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.describe import as_json, describe_result

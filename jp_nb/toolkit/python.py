@@ -24,8 +24,9 @@ from pydantic import JsonValue
 from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
-from jp_nb.toolkit.base import CellThread, PendingResult, Tool, ToolContext, ToolSource
+from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.blocked_loop import WatchedCall, running_loop
+from jp_nb.toolkit.cell_thread import CellThread, PendingResult
 from jp_nb.toolkit.docstrings import read_docstring, read_examples
 from jp_nb.toolkit.function_arguments import (
     WRAP_HINT,
@@ -39,6 +40,7 @@ from jp_nb.toolkit.function_arguments import (
 )
 from jp_nb.toolkit.function_calls import await_result, call_function
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.custom import start_thread
 

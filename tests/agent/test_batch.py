@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.cell_questions import CellQuestions
-from jp_nb.toolkit.base import CURRENT_RUN, Run
+from jp_nb.toolkit.cell_thread import CURRENT_RUN, Run
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.questions import form_end, not_answered
 from tests.kit.tools import new_tool

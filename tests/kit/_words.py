@@ -17,10 +17,12 @@ from jp_nb.record.events import KNOWN
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.record.token_usage import ModelUsage
-from jp_nb.toolkit import base
+from jp_nb.toolkit.cell_thread import CallInterrupted
+from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.processes import ProcessRun
 from jp_nb.toolkit.question import QUESTION_KINDS
+from jp_nb.toolkit.tool_context import DeltaRejection
 
 RECORD_EVENTS: Mapping[str, type[Any]] = KNOWN
 
@@ -117,10 +119,10 @@ PROMPT_ENDS: Mapping[str, type[Any]] = {
 }
 
 TOOL_VALUES: Mapping[str, type[Any]] = {
-    "cell_output": base.CellOutput,
+    "cell_output": CellOutput,
     "process_run": ProcessRun,
-    "delta_rejection": base.DeltaRejection,
-    "call_interrupted": base.CallInterrupted,
+    "delta_rejection": DeltaRejection,
+    "call_interrupted": CallInterrupted,
     "question_outcome": QuestionOutcome,
     "question_history": QuestionHistory,
     "logged_answer": LoggedAnswer,

@@ -10,16 +10,16 @@ from pydantic import JsonValue
 
 from jp_nb.record.document import Document
 from jp_nb.session import host as session_host
-from jp_nb.toolkit import base
+from jp_nb.toolkit import notebook_access
 from tests.kit import _words
 
 HOST_VALUES: Mapping[str, type[Any]] = {
     "cell_run": session_host.CellRun,
     "last_error": session_host.LastError,
     "opened_conversation": session_host.OpenedConversation,
-    "code_run": base.CodeRun,
-    "notebook_cell": base.NotebookCell,
-    "notebook_cells": base.NotebookCells,
+    "code_run": notebook_access.CodeRun,
+    "notebook_cell": notebook_access.NotebookCell,
+    "notebook_cells": notebook_access.NotebookCells,
 }
 
 

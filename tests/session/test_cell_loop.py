@@ -19,7 +19,7 @@ import pytest
 
 from jp_nb.session import cell_loop
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.toolkit.base import CallInterrupted, ControlFlowError
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
 from tests.support.interrupts import interrupt_at_step
 
 

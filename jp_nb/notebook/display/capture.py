@@ -23,7 +23,7 @@ from jp_nb.notebook.display.output_origin import get_running_request, is_ours
 from jp_nb.notebook.display.pending_output import flush_streams
 from jp_nb.notebook.published import BoundedText, Published
 from jp_nb.text import plain
-from jp_nb.toolkit.base import CellOutput
+from jp_nb.toolkit.notebook_access import CellOutput
 
 MAX_RUN_OUTPUTS: Final = 100
 """Limit at the beginning of a run, and at its end."""

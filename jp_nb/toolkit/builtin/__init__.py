@@ -8,13 +8,15 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext, ToolSource
+from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin.ask import Ask
 from jp_nb.toolkit.builtin.ask_user import AskUser, AskUserRead
 from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 from jp_nb.toolkit.builtin.run_python import RunPython
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.parameters import argument
+from jp_nb.toolkit.tool_context import ToolContext
 
 DESCRIBE_TOOLS_DESCRIPTION = """\
 Get the full documentation of one or more tools: purpose, examples, and parameters. Use it before \

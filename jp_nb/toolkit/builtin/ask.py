@@ -13,14 +13,16 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext
+from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.builtin.ask_arguments import read_asked_questions
 from jp_nb.toolkit.builtin.ask_result import make_result, refuse_call
 from jp_nb.toolkit.builtin.ask_schema import (
     ASK_DESCRIPTION,
     ASK_SCHEMA,
 )
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome
+from jp_nb.toolkit.tool_context import ToolContext
 
 
 class Ask(Tool):

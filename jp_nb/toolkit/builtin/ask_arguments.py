@@ -65,7 +65,7 @@ NO_SECRETS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class CheckedQuestion:
     """One question of a call, and given fields that have no effect in its mode."""
 
     question: Question
@@ -92,7 +92,7 @@ class CallProblem(NamedTuple):
 
 def read_asked_questions(
     arguments: Mapping[str, JsonValue],
-) -> tuple[list[AskedQuestion], list[CallProblem]]:
+) -> tuple[list[CheckedQuestion], list[CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
     questions = arguments.get("questions")
     problems = [CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
@@ -286,7 +286,7 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
     return sorted({*marked, *named})
 
 
-def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
+def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
     header = _read_text(fields, "header")
     context = _read_text(fields, "context")
@@ -308,9 +308,9 @@ def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
     )
 
     if is_choice:
-        return AskedQuestion(question)
+        return CheckedQuestion(question)
     ignored = [name for name, x in _CHOICE_DEFAULTS.items() if fields.get(name, x) != x]
-    return AskedQuestion(question, tuple(ignored))
+    return CheckedQuestion(question, tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:

@@ -33,9 +33,9 @@ from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
     Picks,
 )
-from jp_nb.toolkit.base import ToolContext
-from jp_nb.toolkit.builtin.ask_arguments import AskedQuestion, CallProblem
+from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
 
 SCHEMA_NAME: Final = "jp_nb.ask"
 RESULT_VERSION: Final = 1
@@ -59,12 +59,12 @@ class _Answer:
     The answer to a free text has no picked options, only `picks.custom`.
     """
 
-    asked: AskedQuestion
+    asked: CheckedQuestion
     end: QuestionOutcome
     picks: Picks | None
 
     @classmethod
-    def read(cls, asked: AskedQuestion, context: ToolContext) -> _Answer:
+    def read(cls, asked: CheckedQuestion, context: ToolContext) -> _Answer:
         name = asked.question.id
         choice = asked.choice
         end = context.ends[name]
@@ -91,7 +91,7 @@ def refuse_call(problems: Sequence[CallProblem]) -> ToolFailure:
     return ToolFailure("\n".join(lines), structured=structured)
 
 
-def make_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
+def make_result(asked: Sequence[CheckedQuestion], context: ToolContext) -> Outcome:
     """Return the result of a call after each of its questions ended in `context`.
 
     It is a failure if no question was answered, unless the user replied or declined all of them.

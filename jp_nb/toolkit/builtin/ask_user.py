@@ -25,10 +25,12 @@ from jp_nb.record.question_history import (
     validate_limit,
 )
 from jp_nb.toolkit.answer_types import AnswerType
-from jp_nb.toolkit.base import CellThread, Tool, ToolContext
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.parameters import argument
 from jp_nb.toolkit.question import QUESTION_KINDS, Question
+from jp_nb.toolkit.tool_context import ToolContext
 
 ANSWER_ID = "answer"
 """Id of the question."""

@@ -14,14 +14,9 @@ from typing import Any, Final
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.text import one_line, plain
-from jp_nb.toolkit.base import (
-    CellOutput,
-    CellThread,
-    DataSection,
-    NotebookCell,
-    NotebookCells,
-    frame_sections,
-)
+from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.data_sections import DataSection, frame_sections
+from jp_nb.toolkit.notebook_access import CellOutput, NotebookCell, NotebookCells
 from jp_nb.toolkit.notebook_secrets import NotebookSecrets
 from jp_nb.toolkit.outcome import Success
 from jp_nb.values.base import ValueBudget

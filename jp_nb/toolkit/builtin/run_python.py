@@ -11,13 +11,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.images import Image
-from jp_nb.toolkit.base import (
-    CellThread,
-    CodeRun,
-    Tool,
-    ToolContext,
-)
+from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.notebook_access import CodeRun
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
+from jp_nb.toolkit.tool_context import ToolContext
 
 RUN_PYTHON_DESCRIPTION: Final = """\
 Run Python code in the notebook's kernel, like a cell of the notebook. Returns the printed text, \

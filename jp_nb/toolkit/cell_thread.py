@@ -1,0 +1,71 @@
+"""Interface of the cell's thread for tools, and the context of the code that runs there.
+
+The agent runs turns in a thread of its own. The cell's thread belongs to the user's code: `def`
+tools run there, one at a time. `jp_nb/session/cell_loop.py` implements it.
+
+Source: `docs/architecture.md` (two threads), `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class CellThread(Protocol):
+    """The thread of the running cell: the only one for displays, stdin, and `def` tools."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` in the cell's thread, and return its result. Calls run one at a time.
+
+        Raises:
+            CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
+        """
+        ...
+
+    def release(self) -> None:
+        """Resume the calls that wait since the cell was interrupted."""
+        ...
+
+
+class CallInterrupted(Exception):  # noqa: N818 - names an event
+    """A function on the cell's thread was interrupted.
+
+    It replaces a `KeyboardInterrupt` or `SystemExit`, which would end the agent's event loop. The
+    original exception is the `__cause__`.
+    """
+
+
+class ControlFlowError(RuntimeError):
+    """A tool raised an exception that would end more than its call, such as `StopIteration`.
+
+    A future or a coroutine cannot raise it. The original exception is the `__cause__`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PendingResult:
+    """The result of a function is an awaitable, which the agent's event loop awaits."""
+
+    awaitable: Any
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a tool. It is over when its result is not awaited any more, even if code runs.
+
+    `call_id` names the call for the display.
+    """
+
+    is_over: bool = False
+    call_id: str = ""
+
+
+TOOL_THREAD: Final = "jp_nb tool"
+"""The beginning of the names of threads in which tools with `thread=True` run."""
+CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
+"""The run of the current code, also in the threads that it starts. None outside of tools."""

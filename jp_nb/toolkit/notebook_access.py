@@ -1,0 +1,97 @@
+"""Access of tools to the notebook: the interface, and the cells and outputs that it returns.
+
+The front end implements `NotebookAccess`. Without a notebook, a tool has none.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from jp_nb.images import Image
+
+CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
+"""`ran` means that the kernel does not know if the cell failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutput:
+    """One output of a cell. The text of an error is the traceback without terminal escapes."""
+
+    kind: Literal["stream", "display", "result", "error"]
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """One cell. `number` is its index in the notebook, from 0; `cell_id` is "" if not known.
+
+    Attributes:
+        outputs: The outputs, with images only for the cell that was requested.
+        edited: True if the source changed after the last run.
+        left_out: Number of omitted characters of a long source and its outputs.
+    """
+
+    number: int
+    source: str
+    kind: Literal["code", "markdown", "raw"] = "code"
+    cell_id: str = ""
+    execution_count: int | None = None
+    state: CellState = "not run"
+    outputs: tuple[CellOutput, ...] = ()
+    edited: bool = False
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCells:
+    """The cells of a notebook, in order.
+
+    `source_view` is `page` for the open document. Otherwise these are the cells that the kernel
+    ran, in that order, without outputs, and `why` is the reason.
+    """
+
+    cells: tuple[NotebookCell, ...]
+    source_view: Literal["page", "kernel"]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRun:
+    """Result of executed code: its outputs, with the value of the last expression.
+
+    `error` is the type and text of the exception, None without one. `frames` are the lines of the
+    code and of cells in its traceback.
+    """
+
+    outputs: tuple[CellOutput, ...] = ()
+    error: str | None = None
+    frames: str = ""
+
+
+class NotebookAccess(Protocol):
+    """Access to the notebook in which a turn runs. The front end implements it."""
+
+    @property
+    def namespace(self) -> Mapping[str, Any]:
+        """The user's variables by name. Read them only in the cell's thread."""
+        ...
+
+    async def cells(self, whole: int | str | None = None) -> NotebookCells:
+        """Return the cells of the open page, or of the kernel if no page answers.
+
+        Call it in the agent's event loop. Images and longer text are those of the cell with the
+        number or id `whole`.
+        """
+        ...
+
+    def execute(self, code: str) -> CodeRun:
+        """Run `code` like a cell. Its outputs appear in the running cell.
+
+        Call it in the cell's thread, where it can raise `KeyboardInterrupt`.
+        """
+        ...
