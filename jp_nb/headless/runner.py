@@ -31,7 +31,7 @@ from jp_nb.record import merge
 from jp_nb.record.clock import make_epoch_clock
 from jp_nb.record.document import RECORD_KEY, count_entries
 from jp_nb.record.merge import find_unreadable_carriers, lift_carrier, read_carrier
-from jp_nb.session.journal_recovery import complete_document, remove_written
+from jp_nb.session.headless_journals import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
 from jp_nb.storage.journal_folder import JournalFolder
 

@@ -155,7 +155,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        recovered = active.journal.find_candidate(name)
+        recovered = active.journal.restorable.find(name)
         if recovered is None:
             return False
 
@@ -173,11 +173,12 @@ class ConversationList:
         trust.follow()
         active.follow(is_stored=False)
         active.keep_progress(recovered.calls)
-        active.journal.remove_restored(recovered)
+        active.journal.restorable.remove_restored(recovered)
         active.add_interrupted_notice(active.append_finished_calls())
 
         with suppress(StorageError):  # reported by the next `%jp resume`
-            if active.journal.has_notebook_candidates and active.journal.find_candidate():
+            restorable = active.journal.restorable
+            if restorable.has_notebook_journals and restorable.find():
                 active.notices.append(
                     "another conversation in the journal is not restored yet: run `%jp resume` "
                     "again"

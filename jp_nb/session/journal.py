@@ -1,31 +1,33 @@
-"""Write the journal of the active conversation.
+"""Write the journal of the active conversation: a log of entries, for the case that a kernel dies.
 
 An entry is written to the journal before the storage backend gets it, and before a tool starts. A
-write failure is reported once and does not end the turn.
+journal begins after the entries that the notebook file already has: they are its *base*. A write
+failure is reported once and does not end the turn.
 
-Source: `docs/record.md`.
+`storage/journal_format.py` has the lines of the file, and `journal_recovery.py` reads the journals
+that earlier kernels left.
+
+Source: `docs/record.md` (the journal).
 """
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, current_thread, main_thread
-from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.errors import StorageError, UsageError
+from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
-from jp_nb.record.document import Document, get_conversation_id
-from jp_nb.record.events import RawEntry
+from jp_nb.record.document import Document
 from jp_nb.record.interrupted_turn import CallProgress
 from jp_nb.record.signing import SIGNATURE_KEY
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.journal_recovery import Recovery, collect_copies, is_of_place, iter_journals_of
+from jp_nb.session.interrupt_lock import InterruptSafeLock
+from jp_nb.session.journal_matching import iter_journals_of
+from jp_nb.session.journal_recovery import OpenJournal, Recovery
+from jp_nb.session.restorable_conversations import RestorableConversations
 from jp_nb.storage.journal_file import JournalFile, take_journal
 from jp_nb.storage.journal_folder import JournalFolder, get_file_identity
 from jp_nb.storage.journal_format import (
@@ -37,45 +39,6 @@ from jp_nb.storage.journal_format import (
     format_journal_line,
     read_journal,
 )
-from jp_nb.text import one_line
-
-
-class InterruptSafeLock:
-    """Lock for short blocks. An interrupt that arrives in a block takes effect at its end."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._handler: Any = None  # that of interrupts, while the main thread has the lock
-        self._is_interrupted = False
-
-    def __enter__(self) -> None:
-        # Only the main thread handles signals.
-        handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
-        if handler is not None:
-            signal.signal(signal.SIGINT, self._note_interrupt)
-        self._lock.acquire()
-        self._handler = handler
-
-    def _note_interrupt(self, *_: object) -> None:
-        self._is_interrupted = True
-
-    def __exit__(self, *_: object) -> None:
-        handler = self._handler
-        self._lock.release()
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-            if self._is_interrupted:
-                self._is_interrupted = False
-                signal.raise_signal(signal.SIGINT)
-
-
-@dataclass(frozen=True, slots=True)
-class RecoverableConversation:
-    """A conversation in a journal of an earlier kernel, as stored in a notebook."""
-
-    path: Path
-    stored: JsonObject
-    calls: dict[str, CallProgress]
 
 
 class ConversationJournal:
@@ -91,7 +54,8 @@ class ConversationJournal:
 
     Attributes:
         calls: Progress of tool calls without a response, by the event ids of their requests.
-        has_notebook_candidates: True if earlier kernels of this notebook left a conversation.
+        has_failed: True if a write has failed.
+        restorable: The conversations in journals of earlier kernels that the notebook lacks.
     """
 
     def __init__(
@@ -106,26 +70,31 @@ class ConversationJournal:
     ) -> None:
         self._document = document
         self._find_notebook = notebook
-        self._notebook = str(notebook() or "")
+        self._notebook = str(notebook() or "")  # the path in the header of the journal
         self._saved = saved
         self._notices = notices
         self._folder = JournalFolder()
         self._kernel_folder = kernel_folder
         self._lock = InterruptSafeLock()
-        self._file: JournalFile | None = None
-        self.has_failed = self._is_wanted = False
-        self._candidates: list[Path] = []
-        self.has_notebook_candidates = False
+        self._file: JournalFile | None = None  # None until something must be written
+        self._is_wanted = False
+        self.has_failed = False
+        # Journals of conversations that this kernel wrote before, by conversation.
         self._closed_paths: dict[str, list[Path]] = {}
+        self.restorable = RestorableConversations(
+            document, get_notebook=lambda: self._notebook, kernel_folder=kernel_folder
+        )
         self._reset(document.conversation, base=stored)
 
     def _reset(self, stream: ConversationStream, *, base: int) -> None:
         self._stream = stream
-        self._raw = stream.raw
-        self._mark = EntriesDigest()
-        self._base = self._written = base
+        self._raw = stream.raw  # a repair replaces the list of entries
+        self._base = base  # number of entries before the first one of the file
+        self._base_digest = EntriesDigest()
+        self._written = base  # number of entries up to the last one of the file
+        self._written_state: tuple[JsonObject, JsonValue] = {}, None  # properties and signature
         self._saved_base = 0  # number of entries that only the notebook file has
-        self._written_state: tuple[JsonObject, JsonValue] = {}, None
+        # Number of entries in the notebook file before a repair; None if it was saved since then.
         self._outdated_saved: int | None = None
         self.calls: dict[str, CallProgress] = {}
 
@@ -139,21 +108,27 @@ class ConversationJournal:
                 return False
 
     def _recover(self) -> bool:
-        stream = self._stream
         recovery = Recovery(
             self._folder, self._document, notebook=self._notebook, kernel_folder=self._kernel_folder
         )
         self._notices += recovery.notices
-        self._candidates = recovery.candidates
-        self.has_notebook_candidates = len(recovery.candidates) > len(recovery.in_folder)
+        self.restorable.set_journals(
+            recovery.candidates,
+            has_notebook_journals=len(recovery.candidates) > len(recovery.in_folder),
+        )
 
         if recovery.is_shared:  # entries of the page may be only in the other kernel's journal
-            self._base = self._written = 0
+            self._base = 0
+            self._written = 0
 
         if recovery.resumable is None:
             return False
+        return self._resume(recovery, recovery.resumable)
 
-        file, contents = recovery.resumable
+    def _resume(self, recovery: Recovery, found: OpenJournal) -> bool:
+        """Append the missing entries of a journal to the record, and continue in its file."""
+        stream = self._stream
+        contents = found.contents
         header = contents.header
         has_all_calls = contents.calls == recovery.calls
         contents.calls.update(recovery.calls)
@@ -162,15 +137,13 @@ class ConversationJournal:
         try:
             stream.extend_stored(missing)
         except StorageError as exc:
-            file.close()
+            found.file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
             return False
 
-        self._continue_in(file, contents)
+        self._continue_in(found.file, contents)
         if missing:
-            self._document.extra.pop(SIGNATURE_KEY, None)
-            if contents.signature:
-                self._document.extra[SIGNATURE_KEY] = contents.signature
+            self._adopt_signature(contents.signature)
             entries = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
             self._notices.append(
                 f"restored from the journal: {entries} of this conversation that had not "
@@ -178,95 +151,16 @@ class ConversationJournal:
             )
 
         here = (self._notebook, get_file_identity(self._notebook))
-        renamed = self._notebook and (header.notebook, header.file) != here
-        if renamed or not has_all_calls or (recovery.is_shared and self._base):
+        is_renamed = self._notebook != "" and (header.notebook, header.file) != here
+        lacks_entries = recovery.is_shared and self._base > 0
+        if is_renamed or not has_all_calls or lacks_entries:
             base = 0 if recovery.is_shared else self._base
             try:
-                self._rewrite(base, self._mark)
+                self._rewrite(base, self._base_digest)
             except OSError as exc:
                 self._report_failure(exc)
 
         return bool(missing)
-
-    def replace_headless(self) -> None:
-        """Remove the journals of earlier headless runs of this notebook (D18)."""
-        with self._lock, suppress(OSError, StorageError):  # the next run tries again
-            if self._notebook:
-                for file, header in iter_journals_of(self._notebook, self._folder):
-                    file.close(remove=header.made == "headless")
-
-    def find_candidate(self, name: str = "") -> RecoverableConversation | None:
-        """Return the newest conversation that the notebook does not have.
-
-        It stays in its journal until `remove_restored` is called.
-
-        Raises:
-            StorageError: There is one, but it cannot be read.
-            UsageError: Several ids begin with `name`.
-        """
-        found: list[RecoverableConversation] = []
-        for path in list(self._candidates):
-            conversation = self._read_candidate(path)
-            if conversation is None:
-                self._candidates.remove(path)
-                continue
-
-            identifier = get_conversation_id(conversation.stored)
-            if not name or identifier == name:
-                return conversation
-            if identifier.startswith(name):
-                found.append(conversation)
-
-        if len(found) > 1:
-            ids = ", ".join(one_line(get_conversation_id(each.stored), limit=60) for each in found)
-            raise UsageError(f"several conversations have an id that begins like this: {ids}")
-        return found[0] if found else None
-
-    def _read_candidate(self, path: Path) -> RecoverableConversation | None:
-        file = take_journal(path)
-        if file is None:
-            return None
-
-        try:
-            contents = read_journal(file.read())
-        except OSError as exc:
-            raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
-        finally:
-            file.close()
-
-        if contents is None:
-            return None
-
-        header = contents.header
-        copies = [list[RawEntry]()]
-        if header.base:
-            known = collect_copies(self._document.others, self._document.conversation)
-            copies = known.get(header.id, [])
-
-        before = next(filter(contents.continues_from, copies), None)
-        if before is None:  # entries are missing
-            return None
-
-        events: list[JsonValue] = [*before[: header.base], *contents.entries]
-        stored: JsonObject = {
-            "conversation": header.conversation,
-            "base_config": header.base_config,
-        }
-        signed: JsonObject = {SIGNATURE_KEY: contents.signature} if contents.signature else {}
-        stored |= {"events": events, **signed}
-
-        return RecoverableConversation(path, stored, contents.calls)
-
-    def remove_restored(self, conversation: RecoverableConversation) -> None:
-        """Remove the old journal of a restored conversation, whose entries this journal has now.
-
-        The journal of another notebook stays, because that notebook may exist again later.
-        """
-        self._candidates.remove(conversation.path)
-        if (file := take_journal(conversation.path)) is not None:
-            header = file.read_header()
-            here = (self._notebook, self._kernel_folder)
-            file.close(remove=header is not None and is_of_place(header, *here))
 
     def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
         if contents.unreadable_bytes:
@@ -276,6 +170,18 @@ class ConversationJournal:
         self._written = contents.length
         self.calls = dict(contents.calls)
         self._written_state = contents.header.conversation, contents.signature
+
+    def _adopt_signature(self, signature: str | None) -> None:
+        self._document.extra.pop(SIGNATURE_KEY, None)
+        if signature:
+            self._document.extra[SIGNATURE_KEY] = signature
+
+    def replace_headless(self) -> None:
+        """Remove the journals of earlier headless runs of this notebook (D18)."""
+        with self._lock, suppress(OSError, StorageError):  # the next run tries again
+            if self._notebook:
+                for file, header in iter_journals_of(self._notebook, self._folder):
+                    file.close(remove=header.made == "headless")
 
     def follow(self, *, is_stored: bool) -> None:
         """Write the entries of the document's active conversation from now on.
@@ -346,7 +252,8 @@ class ConversationJournal:
         if self._file is not None:
             self._file.close(remove=True)
             self._file = None
-        self._base = self._written = len(self._raw)
+        self._base = len(self._raw)
+        self._written = self._base
 
     def _try(self, write: Callable[[], None]) -> None:
         try:
@@ -364,13 +271,8 @@ class ConversationJournal:
         if stream is not self._document.conversation:
             raise StorageError("another conversation is active")
 
-        if stream.raw is not self._raw:  # a repair
-            self._outdated_saved = self._saved(stream.id)
-            pairs = enumerate(zip(self._raw, stream.raw, strict=False))
-            shorter = min(len(self._raw), len(stream.raw))
-            same = next((i for i, (old, new) in pairs if old is not new), shorter)
-            self._rewrite(min(self._base, same), EntriesDigest())
-
+        if stream.raw is not self._raw:
+            self._rewrite_after_repair()
         if self._follow_notebook():
             return
 
@@ -386,36 +288,60 @@ class ConversationJournal:
             self._file = self._folder.create(stream.id, self._notebook)
 
         if not self._file.size:
-            self._rewrite(self._base, self._mark)
+            self._rewrite(self._base, self._base_digest)
         elif len(raw) > self._written > self._base and self._is_saved(self._written):
-            self._rewrite(self._written, self._mark)
+            self._rewrite(self._written, self._base_digest)  # only with the new entries
             self._saved_base = self._base
         else:
-            lines = format_entry_lines(raw[self._written :])
-            if stream.properties != self._written_state[0]:
-                lines = format_journal_line(conversation=stream.properties) + lines
-            self._file.append(lines + format_journal_line(signature=signature))
-            self._written = len(raw)
-            self._written_state = (dict(stream.properties), signature)
+            self._append(self._file, signature)
+
+    def _append(self, file: JournalFile, signature: JsonValue) -> None:
+        stream = self._stream
+        lines = format_entry_lines(stream.raw[self._written :])
+        if stream.properties != self._written_state[0]:
+            lines = format_journal_line(conversation=stream.properties) + lines
+
+        file.append(lines + format_journal_line(signature=signature))
+        self._written = len(stream.raw)
+        self._written_state = (dict(stream.properties), signature)
+
+    def _rewrite_after_repair(self) -> None:
+        """Rewrite the file from the first entry that a repair has changed."""
+        repaired = self._stream.raw
+        self._outdated_saved = self._saved(self._stream.id)
+
+        unchanged = min(len(self._raw), len(repaired))
+        for number, (old, new) in enumerate(zip(self._raw, repaired, strict=False)):
+            if old is not new:
+                unchanged = number
+                break
+
+        self._rewrite(min(self._base, unchanged), EntriesDigest())
 
     def _forget_answered_calls(self) -> None:
         if self.calls and not self._stream.open_tool_calls():
             self.calls = {}
 
     def _follow_notebook(self) -> bool:
+        """Rewrite the file if the notebook was renamed, or an older version of it restored.
+
+        Return True if there is a file, and it was rewritten.
+        """
         path = str(self._find_notebook() or self._notebook)
-        if is_renamed := path != self._notebook:
+        is_renamed = path != self._notebook
+        if is_renamed:
             self._notebook = path
-            self._rewrite(self._base, self._mark)
+            self._rewrite(self._base, self._base_digest)
 
         saved = self._saved(self._stream.id)
-        if is_older := saved < self._saved_base:
+        is_older = saved < self._saved_base
+        if is_older:
             self._saved_base = 0
             self._rewrite(min(saved, self._base), EntriesDigest())
 
         return (is_renamed or is_older) and self._file is not None
 
-    def _rewrite(self, base: int, mark: EntriesDigest) -> None:
+    def _rewrite(self, base: int, digest: EntriesDigest) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
         If it cannot be written, the file and this object are unchanged.
@@ -432,7 +358,7 @@ class ConversationJournal:
                 self._notebook,
                 get_file_identity(self._notebook),
                 base,
-                mark.at(raw, base),
+                digest.at(raw, base),
                 folder,
             )
 
@@ -444,10 +370,11 @@ class ConversationJournal:
 
         self._raw = raw
         self._base = base
-        self._mark = mark
+        self._base_digest = digest
         self._written = written
 
     def _is_saved(self, count: int) -> bool:
+        """Return True if the notebook file has the first `count` entries as they are now."""
         saved = self._saved(self._stream.id)
         if saved != self._outdated_saved:
             self._outdated_saved = None

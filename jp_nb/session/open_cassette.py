@@ -46,8 +46,6 @@ MISS_ADVICE = (
     "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
     "or `%jp cassette replay-or-record`"
 )
-
-
 FOLLOW_UP: Final = 8
 """Limit of the messages that a failed attempt may add before the next one."""
 

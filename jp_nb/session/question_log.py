@@ -71,8 +71,6 @@ MAX_WAITING: Final = 1000
 """Limit of the answers that wait to be written again."""
 USER_CHANNELS: Final = ("form", "stdin", "terminal")
 """Channels of answers by the user. Other answers repeat with every run."""
-
-
 COLUMNS = ("datetime", "question", "answer")
 
 

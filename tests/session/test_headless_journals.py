@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.session.journal_recovery import complete_document
+from jp_nb.session.headless_journals import complete_document
 from jp_nb.storage.journal_folder import JournalFolder
 
 HAD: list[Any] = [{"event_id": "a"}, {"event_id": "b"}]
@@ -20,8 +20,6 @@ DOCUMENT: Any = {
     "signature": "2:of the first",
     "others": [{"conversation": {"id": "jp-c2"}, "events": [*HAD], "signature": "2:of before"}],
 }
-
-
 HEAD: Any = {
     "journal": 1,
     "conversation": {"id": "jp-c2", "made": "headless"},
