@@ -205,6 +205,31 @@ def test_head_in_a_record_of_a_stranger_brings_no_text(
             again.session.close()
 
 
+@pytest.mark.parametrize("begin", ["anthropic", "chat"], indirect=True)
+def test_untrusted_record_continues_if_the_configuration_has_all_texts_of_its_heads(
+    begin: Callable[..., Talk],
+) -> None:
+    talk = begin("One.", "Two.", "Three.", "Four.")
+    notebook = talk.open()
+    notebook.ask("First.")
+    talk.settings = ("[conversation]", 'attachments = ["file:notes.md"]')
+    again = talk.reopen(notebook)
+    again.ask("Second.")
+    stored = {**again.session.document.to_json(), "signature": None}
+
+    same = talk.open(json.loads(json.dumps(stored)))
+    same.ask("Third.")
+    (talk.folder / "notes.md").write_text("Edited notes.")
+    edited = talk.open(json.loads(json.dumps(stored)))
+    edited.ask("Third.")
+
+    first, second, third, other = talk.server.requests
+    assert "Notes of a trip." not in "".join(list_parts(first))
+    assert "Notes of a trip." in "".join(list_parts(second)[len(list_parts(first)) :])
+    assert keeps_all(second, third)
+    assert not keeps_all(second, other)
+
+
 @pytest.mark.req("PRE-1")
 def test_head_is_in_front_if_the_server_rejects_a_later_one(begin: Callable[..., Talk]) -> None:
     refusal = Reply(status=400, message="role 'system' is not supported on this model")
