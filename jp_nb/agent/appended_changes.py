@@ -23,7 +23,12 @@ from jp_nb.agent.token_estimates import (
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
-from jp_nb.record.request_head import RequestHead, ToolDefinition
+from jp_nb.record.request_head import (
+    MAX_HEAD_CHARS,
+    RequestHead,
+    ToolDefinition,
+    is_recordable_change,
+)
 
 DEFAULT_CONTEXT_TOKENS: Final = 32_768
 """Context of a model if its provider has not listed it in this kernel."""
@@ -31,14 +36,34 @@ CONTEXT_PARTS: Final = 4
 """Appended changes may take one of this many parts of the context."""
 
 
-def find_excessive_changes(
+def explain_new_head(
+    provider: Provider, request: ModelRequest, context_tokens: int | None
+) -> str | None:
+    """Return the reason why `request` has to begin a new head; None if it can append its changes.
+
+    `context_tokens` is the size of the model's context; None if it is unknown.
+    """
+    if not is_recordable_change(request.context.head, request.head):
+        return (
+            f"Instructions and tools changed by more than {MAX_HEAD_CHARS:,} characters, which the "
+            "record does not store as a change"
+        )
+
+    parts = _find_excessive_changes(provider, request, context_tokens)
+    if not parts:
+        return None
+
+    size = f"{context_tokens or DEFAULT_CONTEXT_TOKENS:,}"
+    return (
+        f"Changes of {', '.join(parts)} take more than a quarter of the model's context "
+        f"({size} tokens)"
+    )
+
+
+def _find_excessive_changes(
     provider: Provider, request: ModelRequest, context_tokens: int | None
 ) -> list[str]:
-    """Return the names of the changed parts if they take too much of the model's context.
-
-    The list is empty if the request can append them. `context_tokens` is the size of the context;
-    None if it is unknown.
-    """
+    """Return the names of the changed parts that take too much of the context together."""
     allowed = (context_tokens or DEFAULT_CONTEXT_TOKENS) // CONTEXT_PARTS
     heads = [*(position.head for position in request.context.heads), request.head]
     if sum(_iter_change_tokens(heads, request)) <= allowed:

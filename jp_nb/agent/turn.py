@@ -16,7 +16,7 @@ from typing import Literal, TypeVar, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
-from jp_nb.agent.appended_changes import DEFAULT_CONTEXT_TOKENS, find_excessive_changes
+from jp_nb.agent.appended_changes import explain_new_head
 from jp_nb.agent.batch import NEVER_RAN_TEXT, Batch
 from jp_nb.agent.call import Call
 from jp_nb.agent.call_runner import RAN_BEFORE_TEXT
@@ -417,7 +417,7 @@ class TurnLoop:
         record.context = record.context.without_heads()
 
     def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
-        """Return `request`, with a new head if appended changes fill much of the context."""
+        """Return `request`, with a new head if it cannot append the changes of its head."""
         record = self.turn.record
         last = record.context.head
         is_changed = last is not None and last != request.head
@@ -425,17 +425,14 @@ class TurnLoop:
             return request
 
         self._bounded = record.context
-        size = resolved.context_tokens
-        parts = find_excessive_changes(resolved.provider, request, size)
-        if not parts:
+        why = explain_new_head(resolved.provider, request, resolved.context_tokens)
+        if why is None:
             return request
 
-        context = f"{size or DEFAULT_CONTEXT_TOKENS:,}"
         self.turn.display(
             Notice(
-                f"⚠ Changes of {', '.join(parts)} take more than a quarter of the model's "
-                f"context ({context} tokens). This request sends only the current values. The "
-                "provider's prompt cache and earlier reasoning are lost."
+                f"⚠ {why}. This request sends only the current values. "
+                "The provider's prompt cache and earlier reasoning are lost."
             )
         )
         record.context = record.context.without_heads()

@@ -203,9 +203,21 @@ def mark_head(entry: EntryT, head: RequestHead, before: RequestHead | None) -> E
         parts = head.to_json(before)
         key = HEAD_CHANGE_KEY
 
-    if len(compact_json(parts)) > MAX_HEAD_CHARS:
+    if not _is_recordable(parts):
         return entry
     return entry.with_metadata(**{key: parts})
+
+
+def is_recordable_change(before: RequestHead | None, after: RequestHead) -> bool:
+    """Return True if the record can store the change of the head from `before` to `after`.
+
+    If it cannot, a request must not append the change: no later request could repeat its place.
+    """
+    return before is None or before == after or _is_recordable(after.to_json(before))
+
+
+def _is_recordable(parts: JsonObject) -> bool:
+    return len(compact_json(parts)) <= MAX_HEAD_CHARS
 
 
 def read_request_head(entry: Entry, before: RequestHead | None) -> RequestHead | None:

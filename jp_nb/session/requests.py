@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.appended_changes import find_excessive_changes
+from jp_nb.agent.appended_changes import explain_new_head
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_sources import SourceAttempt
@@ -152,7 +152,7 @@ class PastRequests:
             context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
 
-        if find_excessive_changes(resolved.provider, request, resolved.context_tokens):
+        if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
             request = replace(request, context=context.without_heads())
 
         traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)

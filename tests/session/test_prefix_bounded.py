@@ -226,3 +226,29 @@ def test_instructions_that_are_not_appended_need_no_new_head(
     assert NOTICE not in notices_in(notebook)
     events = notebook.session.document.to_json()["events"]
     assert json.dumps(events).count('"head":') == 1
+
+
+@pytest.mark.parametrize("begin", ["anthropic"], indirect=True)
+def test_change_that_is_too_long_for_the_record_begins_a_head(begin: Callable[..., Talk]) -> None:
+    talk = begin(*["Yes."] * 5)
+    notebook = talk.open()
+    notebook.ask("First.")
+
+    def tool(word: str) -> str:
+        return word
+
+    tool.__doc__ = "x" * 1_000_000
+    jp.tool(name="made_0")(tool)
+    try:
+        notebook.ask("Second.")
+        notebook.ask("Third.")
+        again = talk.reopen(notebook)
+        again.ask("Fourth.")
+    finally:
+        jp.remove_tool("made_0")
+
+    first, second, third, fourth = talk.server.requests
+    assert not keeps_all(first, second)
+    assert keeps_all(second, third)
+    assert keeps_all(third, fourth)
+    assert "changed by more than 1,000,000 characters" in notices_in(notebook)
