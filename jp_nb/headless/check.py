@@ -37,7 +37,8 @@ from jp_nb.record.document import (
 )
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.stream import ConversationStream, TurnEvent
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_entries import TurnEvent
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette_file as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers

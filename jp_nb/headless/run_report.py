@@ -26,8 +26,9 @@ from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
 from jp_nb.record.document import Document, get_conversation_id, get_others
 from jp_nb.record.events import InquiryRequest
-from jp_nb.record.stream import ConversationStream, TurnEntries
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.token_usage import USAGE_FIELDS, Usage, read_usage
+from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,

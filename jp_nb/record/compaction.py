@@ -30,7 +30,8 @@ from jp_nb.record.events import (
     is_reasoning,
 )
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.stream import ConversationStream, TurnEvent
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_entries import TurnEvent
 
 REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"

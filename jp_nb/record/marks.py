@@ -27,7 +27,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.record.stream import TurnEntries
+from jp_nb.record.turn_entries import TurnEntries
 
 TOOL_CHOICE: Final = "tool_choice"
 NAMELESS_TOOL_CHOICES: Final = ("auto", "none", "required")

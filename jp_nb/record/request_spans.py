@@ -21,7 +21,8 @@ from jp_nb.record.events import (
     is_reasoning,
 )
 from jp_nb.record.marks import is_continuation
-from jp_nb.record.stream import ConversationStream, TurnEvent
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_entries import TurnEvent
 from jp_nb.record.turn_numbers import to_shown_turn
 
 

@@ -1,5 +1,9 @@
 """`ConversationStream`: append-only list of the entries of a conversation, with derived turns.
 
+A *raw* entry is the JSON object of the notebook file, and an *entry* is its typed view
+(`events.py`). An *event* is an entry that belongs to a turn: not a configuration change, a
+compaction, or an image. Calls and their responses are pairs of events (`integrity.py`).
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 
@@ -8,14 +12,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.images import Image
-from jp_nb.record.change_marks import belongs_to_turn_end
 from jp_nb.record.clock import (
     Clock,
     IdFactory,
@@ -25,6 +27,7 @@ from jp_nb.record.clock import (
     make_id_factory,
     read_stored_id,
 )
+from jp_nb.record.entry_ids import EntryIds
 from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
@@ -40,52 +43,7 @@ from jp_nb.record.events import (
     decode_event,
 )
 from jp_nb.record.integrity import Item, Pairs, find_half, match_pairs, repair_items
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEntries:
-    """The entries of one turn, with its configuration changes. `number` is counted from 0."""
-
-    number: int
-    entries: tuple[Entry, ...]
-
-    @property
-    def schema(self) -> Mapping[str, JsonValue] | None:
-        """JSON schema of the answer, if the request has one."""
-        request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
-        return request.response_schema if request is not None else None
-
-
-def _split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
-    current: list[Entry] = []
-    between: list[Entry] = []
-
-    for entry in entries:
-        if isinstance(entry, ConfigDelta):
-            belongs_before = current and not between and belongs_to_turn_end(entry)
-            group = current if belongs_before else between
-            group.append(entry)
-        elif isinstance(entry, TurnStart):
-            if current:
-                yield tuple(current)
-            current = [*between, entry]
-            between = []
-        elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
-            current += between
-            current.append(entry)
-            between = []
-
-    if current:
-        yield tuple(current)
-
-
-class TurnEvent(NamedTuple):
-    """An event, the number of its turn counted from 0, and its index among all entries."""
-
-    turn: int
-    position: int
-    entry: Entry
-
+from jp_nb.record.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns
 
 Made = Literal["live", "headless", "imported"]
 
@@ -102,14 +60,15 @@ class Damage:
 class ConversationStream:
     """One conversation: its base configuration and its entries, oldest first.
 
-    `raw` has the stored JSON objects, which are shared and never changed. `entries` are typed views
-    of them, with the same indexes. Entries that belong to a turn are events. Only `append`,
-    `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
+    Only `append`, `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
 
     With `tolerant`, malformed entries are kept and listed in `damage`, and the conversation is
     read-only.
 
     Attributes:
+        properties: The object `conversation` of the record: id, title, and origin.
+        raw: The stored JSON objects, which are shared and never changed.
+        entries: Typed views of them, with the same indexes.
         turn_count: Number of turns. Events before the first `turn_start` are a turn too.
         deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
         on_change: Called after entries were appended.
@@ -130,16 +89,27 @@ class ConversationStream:
     ) -> None:
         self.properties: dict[str, JsonValue] = dict(properties)
         self.base_config: dict[str, JsonValue] = dict(base_config or {})
+        self.entries: list[Entry] = []
+        self.raw: list[RawEntry] = []
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
-        self._clock = clock
-        self._new_id = new_id or make_id_factory(clock, self.id)
-        self._ids: list[str | None] = []  # None until the id is first used
-        self._made_here: set[str] = set()  # ids of entries that this process appended
-        self._places: dict[str, int] = {}
-        self._ambiguous: set[str] = set()  # the first of several loaded entries kept such an id
 
-        self._begin()
+        # Derived from the entries.
+        self.turn_count = 0
+        self.requests: list[ChatRequest] = []
+        self.deltas: list[ConfigDelta] = []
+        self._images: RecordedImages | None = None  # None until the first use
+        self._open_pairs = Pairs()  # of the current turn
+        self._request_id: str | None = None  # stored id of the current request
+        self._are_earlier_turns_repaired = False
+
+        self._clock = clock
+        self._ids = EntryIds(new_id or make_id_factory(clock, self.id))
+        self._own_ids: set[str] = set()  # of entries that this process appended
+
+        self._load(raw, tolerant=tolerant)
+
+    def _load(self, raw: Iterable[JsonValue], *, tolerant: bool) -> None:
         for index, value in enumerate(raw):
             try:
                 entry = decode_event(value, index)
@@ -149,20 +119,9 @@ class ConversationStream:
                 message = str(exc).removeprefix(f"{exc.place}: ")
                 self.damage.append(Damage(index, exc.place, message))
                 entry = Damaged(reason=str(exc))
-            self._add_id(read_stored_id(value))
+
+            self._ids.add(read_stored_id(value))
             self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
-
-    def _begin(self) -> None:
-        self.entries: list[Entry] = []
-        self.raw: list[RawEntry] = []
-        self.turn_count = 0
-        self.requests: list[ChatRequest] = []
-        self.deltas: list[ConfigDelta] = []
-        self.__dict__.pop("images", None)
-
-        self._pairs = Pairs()
-        self._checked = 0
-        self._request: str | None = None  # stored id of the current request
 
     @classmethod
     def new(
@@ -203,47 +162,15 @@ class ConversationStream:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def _keep(self, raw: RawEntry, entry: Entry) -> None:
-        self.raw.append(raw)
-        self.entries.append(entry)
-
-        kind = entry.type
-        if kind == "turn_start":
-            if not self._pairs.are_balanced():
-                self._checked = 0  # the next repair checks this turn
-            self._pairs = Pairs()
-            self.turn_count += 1
-            self._request = None
-        elif isinstance(entry, ConfigDelta):
-            self.deltas.append(entry)
-        elif isinstance(entry, ImageEntry):
-            if "images" in self.__dict__:
-                self.images.add(entry)
-        elif kind in CONVERSATION_KINDS:
-            if isinstance(entry, ChatRequest):
-                self._request = read_stored_id(raw)
-                self.requests.append(entry)
-            elif half := find_half(entry):
-                self._pairs.add(half)
-            self.turn_count = self.turn_count or 1
-
     # --- turns -------------------------------------------------------------------------------
 
     def events(self) -> Iterator[TurnEvent]:
         """Yield the events, oldest first."""
-        turn = -1
-        for index, entry in enumerate(self.entries):
-            if entry.type in CONVERSATION_KINDS:
-                turn = max(turn, 0) if not isinstance(entry, TurnStart) else turn + 1
-                yield TurnEvent(turn, index, entry)
+        return iter_events(self.entries)
 
     def turns(self) -> Iterator[TurnEntries]:
-        """Yield the turns, oldest first.
-
-        A configuration change between two turns belongs to the later one, unless tools of the
-        earlier one made it or it marks the end of the earlier one.
-        """
-        for number, entries in enumerate(_split_turns(self.entries)):
+        """Yield the turns, oldest first, with their configuration changes (`turn_entries.py`)."""
+        for number, entries in enumerate(split_turns(self.entries)):
             yield TurnEntries(number, entries)
 
     def last_turn(self) -> TurnEntries | None:
@@ -256,7 +183,7 @@ class ConversationStream:
         while start and self.entries[start].type not in CONVERSATION_KINDS:
             start -= 1
 
-        *_, last = _split_turns(self.entries[start:])
+        *_, last = split_turns(self.entries[start:])
         return TurnEntries(self.turn_count - 1, last)
 
     def request_index(self, turn: int) -> int | None:
@@ -270,7 +197,8 @@ class ConversationStream:
             entry = self.entries[index]
             if number == turn and isinstance(entry, ChatRequest):
                 found = index  # the first one: later requests continue the turn
-            number -= isinstance(entry, TurnStart)
+            if isinstance(entry, TurnStart):
+                number -= 1
 
         return found
 
@@ -287,14 +215,15 @@ class ConversationStream:
 
     # --- appending ---------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def images(self) -> RecordedImages:
         """The images in the entries. They are read on first use."""
-        found = RecordedImages()
-        for entry in self.entries:
-            if isinstance(entry, ImageEntry):
-                found.add(entry)
-        return found
+        if self._images is None:
+            self._images = RecordedImages()
+            for entry in self.entries:
+                if isinstance(entry, ImageEntry):
+                    self._images.add(entry)
+        return self._images
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Append the start of a turn, its `images`, and the request: all entries or none."""
@@ -336,23 +265,48 @@ class ConversationStream:
         start = len(self.raw)
         found = [(value, decode_event(value, start + index)) for index, value in enumerate(raw)]
         for value, entry in found:
-            self._add_id(read_stored_id(value))
+            self._ids.add(read_stored_id(value))
             self._keep(value, entry)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._check_not_damaged()
-        self._pairs.check(entries)  # before the first entry is written
+        self._open_pairs.check(entries)  # before the first entry is written
 
         now = "" if self.is_reproducible else self.now()
 
         for entry in entries:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
-            self._add_id(None)
-            self._keep(self._add_links(stamped, len(self.raw)), stamped)
-            self._made_here.add(self.event_id(len(self.raw) - 1))
+            index = len(self.raw)
+            self._ids.add(None)
+            self._keep(self._add_links(stamped, index), stamped)
+            self._own_ids.add(self.event_id(index))
 
         if self.on_change is not None:
             self.on_change()
+
+    def _keep(self, raw: RawEntry, entry: Entry) -> None:
+        """Add a stored object and its view, and update what is derived from the entries."""
+        self.raw.append(raw)
+        self.entries.append(entry)
+
+        if isinstance(entry, TurnStart):
+            if not self._open_pairs.are_balanced():
+                self._are_earlier_turns_repaired = False
+            self._open_pairs = Pairs()
+            self._request_id = None
+            self.turn_count += 1
+        elif isinstance(entry, ConfigDelta):
+            self.deltas.append(entry)
+        elif isinstance(entry, ImageEntry):
+            if self._images is not None:
+                self._images.add(entry)
+        elif entry.type in CONVERSATION_KINDS:
+            if isinstance(entry, ChatRequest):
+                self._request_id = read_stored_id(raw)
+                self.requests.append(entry)
+            elif half := find_half(entry):
+                self._open_pairs.add(half)
+            self.turn_count = max(self.turn_count, 1)
 
     def now(self) -> str:
         """Return the timestamp of an entry that is made now."""
@@ -365,8 +319,9 @@ class ConversationStream:
     def _add_links(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self.event_id(index)}
         # A request without a unique stored id cannot be referenced.
-        if entry.type in LINKABLE and self._request and self._index_of(self._request) is not None:
-            raw["request_id"] = self._request
+        request_id = self._request_id
+        if entry.type in LINKABLE and request_id and self._ids.find(request_id) is not None:
+            raw["request_id"] = request_id
         raw.update(entry.to_raw())
         return raw
 
@@ -385,24 +340,7 @@ class ConversationStream:
 
         An entry without a stored id of its own gets one here. The stored object is unchanged.
         """
-        found = self._ids[index]
-        while found is None:
-            drawn = self._new_id()  # may be taken
-            if drawn not in self._places:
-                found = self._ids[index] = drawn
-                self._places[drawn] = index if index >= 0 else index + len(self._ids)
-        return found
-
-    def _add_id(self, stored: str | None) -> None:
-        if stored in self._places:
-            self._ambiguous.add(stored)
-            stored = None
-        elif stored is not None:
-            self._places[stored] = len(self._ids)
-        self._ids.append(stored)
-
-    def _index_of(self, identifier: str) -> int | None:
-        return None if identifier in self._ambiguous else self._places.get(identifier)
+        return self._ids.get(index)
 
     def unresolved(self) -> list[int]:
         """Return the indexes of entries with an unknown `request_id`.
@@ -414,7 +352,7 @@ class ConversationStream:
         for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
             target = read_stored_id(raw, "request_id") if entry.type in LINKABLE else None
             if target is not None:
-                place = self._index_of(target)
+                place = self._ids.find(target)
                 if place is None or not isinstance(self.entries[place], ChatRequest):
                     found.append(index)
 
@@ -427,7 +365,7 @@ class ConversationStream:
 
     def open_tool_call_indexes(self) -> list[int]:
         """Return the indexes of `open_tool_calls`."""
-        if self._pairs.are_balanced("tool"):
+        if self._open_pairs.are_balanced("tool"):
             return []
         turn = self.current_turn()
         _, unanswered, _ = match_pairs(enumerate(turn, len(self.entries) - len(turn)))
@@ -449,33 +387,38 @@ class ConversationStream:
         ends_open = isinstance(self.last_event(), TurnStart)
 
         changed = False
-        if not self._checked or not self._pairs.are_balanced() or ends_open:
+        is_balanced = self._open_pairs.are_balanced()
+        if not self._are_earlier_turns_repaired or not is_balanced or ends_open:
             items = self.items()
             repaired = repair_items(items, resumes=resumes)
-            changed = [*map(id, repaired)] != [*map(id, items)]
+            changed = list(map(id, repaired)) != list(map(id, items))
             if changed:
                 self.rewrite(repaired)
 
-        self._checked = len(self.entries)
+        self._are_earlier_turns_repaired = bool(self.entries)
         return changed
 
     def items(self) -> list[Item]:
         """Return the entries in the form for `rewrite`."""
+        known_ids = self._ids.list_known()
         return [
             Item(entry, raw, known)
-            for entry, raw, known in zip(self.entries, self.raw, self._ids, strict=True)
+            for entry, raw, known in zip(self.entries, self.raw, known_ids, strict=True)
         ]
 
     def until(self, count: int) -> ConversationStream:
         """Return the conversation with its first `count` entries, which are shared."""
-        made = ConversationStream(self.properties, clock=self._clock, base_config=self.base_config)
-        made.rewrite(self.items()[:count])
-        made._made_here = self._made_here
-        return made
+        earlier = ConversationStream(
+            self.properties, clock=self._clock, base_config=self.base_config
+        )
+        earlier._ids.mark_repeated(self._ids)
+        earlier.rewrite(self.items()[:count])
+        earlier._own_ids = self._own_ids
+        return earlier
 
     def is_made_here(self, index: int) -> bool:
         """Return True if this process appended entry `index`."""
-        return self._ids[index] in self._made_here
+        return self._ids.get_known(index) in self._own_ids
 
     def rewrite(self, items: Sequence[Item]) -> None:
         """Replace all entries by `items`. New items are stored.
@@ -487,9 +430,22 @@ class ConversationStream:
             StorageError: The record is damaged.
         """
         self._check_not_damaged()
-        self._begin()
-        self._ids = [item.event_id for item in items]
-        self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
-        for index, (entry, raw, _) in enumerate(items):
-            stored = self._add_links(entry, index) if raw is None else raw
-            self._keep(stored, entry)
+        self._forget_entries()
+        self._ids.replace([item.event_id for item in items])
+
+        for index, item in enumerate(items):
+            stored = item.raw
+            if stored is None:  # new
+                stored = self._add_links(item.entry, index)
+            self._keep(stored, item.entry)
+
+    def _forget_entries(self) -> None:
+        self.entries = []
+        self.raw = []
+        self.turn_count = 0
+        self.requests = []
+        self.deltas = []
+        self._images = None
+        self._open_pairs = Pairs()
+        self._request_id = None
+        self._are_earlier_turns_repaired = False

@@ -24,8 +24,9 @@ from jp_nb.record.compaction_text import SENT_WHOLE, format_treatment
 from jp_nb.record.document import Document, get_events
 from jp_nb.record.events import USAGE_KEY, ChatRequest, Compaction, read_words
 from jp_nb.record.marks import read_input_changes
-from jp_nb.record.stream import ConversationStream, TurnEntries
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.token_usage import ModelUsage, Usage, read_usage, sum_usage
+from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.report import (

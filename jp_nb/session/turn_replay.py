@@ -22,7 +22,7 @@ from jp_nb.images import Image
 from jp_nb.json_values import sorted_json
 from jp_nb.record.change_marks import read_proposed_by
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.record.stream import TurnEntries
+from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall, read_turn
 from jp_nb.rendering.tool_text import Replayed, render_replay

@@ -173,6 +173,26 @@ def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests
             assert len(RecordView(stream).notices()) == len(unresolved)
 
 
+REPEATED: list[list[dict[str, Any]]] = [
+    [START, LINKED_ASKED, answer("q"), START, LINKED_ASKED, answer("q")],
+    [START, LINKED_ASKED, answer("q"), {"event_id": "q", **STRANGE}],
+    [{"event_id": "q", **START}, LINKED_ASKED, called("a"), answer("q", result("a"))],
+    [{"event_id": "q", **CHANGED}, START, LINKED_ASKED, answer("q"), SAID],
+]
+
+
+@pytest.mark.parametrize("entries", REPEATED)
+def test_link_to_a_repeated_id_stays_unresolved_in_an_earlier_state(
+    entries: list[dict[str, Any]],
+) -> None:
+    stream = new_stream(*entries)
+    assert stream.unresolved()
+    for count in range(len(stream) + 1):
+        earlier = stream.until(count)
+        assert earlier.unresolved() == [index for index in stream.unresolved() if index < count]
+        assert earlier.until(count).unresolved() == earlier.unresolved()
+
+
 def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:
     stream = new_stream(
         START, LINKED_ASKED,
