@@ -26,7 +26,8 @@ from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.stream_decoder import Decoder, WireObject
-from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
+from jp_nb.providers.streamed_arguments import StreamedArguments
+from jp_nb.providers.tool_call_ids import make_call_id
 
 ANTHROPIC_NAME: Final = "anthropic"
 THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"

@@ -58,8 +58,9 @@ from jp_nb.providers.request_body import (
     omit_parameter,
 )
 from jp_nb.providers.stream_decoder import WireObject
+from jp_nb.providers.streamed_arguments import StreamedArguments
 from jp_nb.providers.token_counts import CountQuery
-from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
+from jp_nb.providers.tool_call_ids import make_call_id
 from jp_nb.providers.tool_parameters import get_parameter_schema
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest

@@ -26,7 +26,8 @@ from jp_nb.providers.google import (
 )
 from jp_nb.providers.request_body import WireMessage
 from jp_nb.providers.stream_decoder import WireObject
-from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
+from jp_nb.providers.streamed_arguments import StreamedArguments
+from jp_nb.providers.tool_call_ids import make_call_id
 
 STEPS_KEY: Final = "google_step"
 """Metadata key of an entry for its steps, if they cannot be made of the entry."""

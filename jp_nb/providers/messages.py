@@ -9,7 +9,6 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
@@ -22,6 +21,7 @@ from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
 from jp_nb.providers.request_body import Omitted, WireMessage, encode_json
+from jp_nb.providers.tool_call_ids import CallIds
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.request_head import RequestHead, ToolDefinition
@@ -31,39 +31,6 @@ RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 RESULT_PDFS_INTRO: Final = "The results of these tool calls came with images or PDFs:"
 
 _USER_PARTS: Final = b'{"role":"user","content":['
-
-
-class CallIds:
-    """Unique ids for the tool calls of a context, whatever ids the model gave.
-
-    An id depends only on the calls before it, so messages that were sent stay the same. The n-th
-    result of an id belongs to its n-th call.
-    """
-
-    def __init__(self, rules: CallRules) -> None:
-        self._rules = rules
-        self._sent: set[str] = set()
-        self._next: dict[str, int] = {}
-        self._waiting: dict[str, deque[tuple[str, int]]] = {}
-
-    def assign(self, raw: str, message_index: int) -> str:
-        """Return the id of a call that the model named `raw`, in the message with that index."""
-        number = self._next.get(raw, 1)
-        name = self._rules.format_id(raw, number)
-
-        while name in self._sent:
-            number += 1
-            name = self._rules.format_id(raw, number)
-
-        self._next[raw] = number + 1
-        self._sent.add(name)
-        self._waiting.setdefault(raw, deque()).append((name, message_index))
-        return name
-
-    def match_result(self, raw: str) -> tuple[str, int] | None:
-        """Return the id for the next result of `raw`, and the message index of its call."""
-        waiting = self._waiting.get(raw)
-        return waiting.popleft() if waiting else None
 
 
 class Rendering(ABC):

@@ -30,12 +30,12 @@ from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.request_body import encode_json
 from jp_nb.providers.stream_decoder import Decoder, WireObject
-from jp_nb.providers.tool_calls import (
+from jp_nb.providers.streamed_arguments import (
     StreamedArguments,
     format_arguments_text,
     is_empty_object,
-    make_call_id,
 )
+from jp_nb.providers.tool_call_ids import make_call_id
 from jp_nb.text import one_line
 
 ITEM_ID: Final = "openai_item_id"

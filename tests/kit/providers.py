@@ -22,7 +22,7 @@ from jp_nb.providers import (
     schema_rewriter,
     sse,
     stream_decoder,
-    tool_calls,
+    streamed_arguments,
 )
 from jp_nb.providers.errors import classify_response
 
@@ -37,7 +37,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "bytes of an event": (sse, "MAX_EVENT_BYTES"),
     "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),
     "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
-    "check of complete arguments": (tool_calls, "is_json_object"),
+    "check of complete arguments": (streamed_arguments, "is_json_object"),
     "JSON encoder": (json_values, "_compact"),
     "parts of a schema": (schema_rewriter, "_MAX_NODES"),
     "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),

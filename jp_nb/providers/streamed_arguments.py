@@ -1,0 +1,179 @@
+"""Collect the JSON arguments of one tool call, in whatever form a server streams them.
+
+Servers send the arguments `{"a": 1}` in five forms, and do not tell which one it is:
+
+    pieces        {"a":    1}
+    snapshots     {"a":    {"a": 1}            each piece repeats the text so far
+    whole again   {"a":    1}    {"a": 1}      the last piece repeats all
+    after {}      {}    {"a":    1}
+    an object     a JSON object instead of a text
+
+Only all pieces together show the form, so `StreamedArguments.resolve` decides at the end of the
+call. Each decoder has one `StreamedArguments` for each open call.
+
+Source: `docs/providers.md`, "What servers really send".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import dropwhile
+from typing import Any, Final
+
+from jp_nb.json_values import is_json_object, read_json, split_json_objects
+
+_STRUCTURE: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
+"""Characters that open or close objects and strings, and escapes. The last escape may be cut."""
+
+
+class StreamedArguments:
+    """The JSON arguments of one call, which arrive in any form."""
+
+    def __init__(self) -> None:
+        self.held_chars = 0  # of all texts that are kept here
+        self._first = ""  # arguments that the start of the call has; see `set_first`
+        # As long as each piece repeats the text so far, the pieces may be snapshots:
+        self._snapshot = ""  # the last one
+        self._sizes: list[int] = []  # of all of them
+        self._is_whole: bool | None = None  # the last one is a JSON object; None: not known yet
+        # Since a piece did not repeat the text so far:
+        self._pieces: list[str] | None = None  # all pieces; None: all may be snapshots
+        self._scan = _ObjectScan()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no text has arrived."""
+        return self._pieces is None and not self._snapshot.strip()
+
+    def set_first(self, value: Any) -> None:
+        """Set the arguments that the start of the call has. Pieces may repeat them."""
+        text = format_arguments_text(value)
+        if not is_empty_object(text):
+            self._first = text
+            self.held_chars += len(text)
+
+    def add(self, value: Any) -> None:
+        """Add a piece of text, or arguments that are an object instead of a text.
+
+        Raises:
+            TypeError: It is neither, nor None.
+        """
+        piece = format_arguments_text(value)
+        if not piece:
+            return
+
+        self._is_whole = None
+        if self._pieces is not None:
+            self._pieces.append(piece)
+            self.held_chars += len(piece)
+        elif piece.startswith(self._snapshot):
+            self._sizes.append(len(piece))
+            self._snapshot = piece
+            self.held_chars = len(self._first) + len(piece)
+        elif is_empty_object(self._snapshot):
+            # Some servers send `{}` before the arguments.
+            self._sizes = [len(piece)]
+            self._snapshot = piece
+            self.held_chars = len(self._first) + len(piece)
+        else:
+            self._pieces = [*self._list_snapshots(), piece]
+            self.held_chars = len(self._first) + sum(map(len, self._pieces))
+
+    def is_whole(self) -> bool:
+        """Return True if the text so far can be all of the arguments."""
+        if self._pieces is not None:
+            return self._scan.is_closed_after(self._pieces)
+        if self._is_whole is None:
+            self._is_whole = is_json_object(self._snapshot)
+        return self._is_whole
+
+    def resolve(self) -> str:
+        """Return the text of the arguments, which is a JSON object if the pieces mean one.
+
+        If they mean several objects, or none, it is all that was sent, and the call will not run.
+        """
+        received = self._resolve_pieces()
+        if not self._first:
+            return received
+        if not received.strip() or is_empty_object(received):
+            return self._first
+        return _merge_repetitions(self._first + received)
+
+    def _resolve_pieces(self) -> str:
+        if self._pieces is not None:
+            return _merge_repetitions("".join(self._pieces))
+        if len(self._sizes) < 2 or is_json_object(self._snapshot):
+            return _merge_repetitions(self._snapshot)
+
+        # The last snapshot is no object, so they were pieces that only looked like snapshots.
+        return _merge_repetitions("".join(self._list_snapshots()))
+
+    def _list_snapshots(self) -> list[str]:
+        return [self._snapshot[:size] for size in self._sizes]
+
+
+class _ObjectScan:
+    """Finds the end of a JSON object in growing text. It reads each piece once."""
+
+    def __init__(self) -> None:
+        self._read_pieces = 0
+        self._depth = 0
+        self._in_string = False
+        self._escape = ""  # a backslash at the end of the last piece
+
+    def is_closed_after(self, pieces: list[str]) -> bool:
+        """Return True if all objects of the text in `pieces` are closed."""
+        for piece in pieces[self._read_pieces :]:
+            self._read(self._escape + piece)
+
+        self._read_pieces = len(pieces)
+        return self._depth == 0 and not self._in_string
+
+    def _read(self, text: str) -> None:
+        self._escape = ""
+
+        for match in _STRUCTURE.finditer(text):
+            token = match[0]
+            if token == "\\":
+                self._escape = token
+            elif token == '"':
+                self._in_string = not self._in_string
+            elif token == "{" and not self._in_string:
+                self._depth += 1
+            elif token == "}" and not self._in_string:
+                self._depth -= 1
+
+
+def format_arguments_text(value: Any) -> str:
+    """Return arguments on the wire as text: a text, an object, or None.
+
+    Raises:
+        TypeError: It is another value.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    raise TypeError  # `StreamDecoder` reports it
+
+
+def is_empty_object(text: str) -> bool:
+    """Return True if `text` is `{}`."""
+    return "".join(text.split()) == "{}"
+
+
+def _merge_repetitions(text: str) -> str:
+    """Return one object if `text` repeats it, also after `{}`. Other text is returned unchanged."""
+    if is_json_object(text):
+        return text
+
+    objects = split_json_objects(text)
+    contents = [*dropwhile(is_empty_object, objects)] or objects[:1]
+
+    try:
+        meanings = {json.dumps(read_json(each), sort_keys=True) for each in contents}
+    except ValueError:
+        return text
+
+    return contents[-1] if len(meanings) == 1 else text
