@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.agent.turn_bench import reply, say
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 from tests.kit.models import model_event
 from tests.kit.screens import display_event
-from tests.kit.tools import new_tool, tool_value
+from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, until
 
@@ -106,7 +106,7 @@ class CuttingCell:
         if self.runs == 1:
             assert self.bench is not None
             self.bench.loop.interrupt()
-            raise tool_value("call_interrupted") from KeyboardInterrupt()
+            raise make("call_interrupted") from KeyboardInterrupt()
         return function()
 
     def release(self) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider
-from tests.kit.questions import answer_type
 from tests.kit.settings import propose
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -19,7 +18,7 @@ from tests.support.partials import merge
 
 APPLY = yes("apply")
 REJECT = yes("reject")
-SURE = jp.Question(id="sure", text="Sure?", answer_type=answer_type("boolean"))
+SURE = jp.Question(id="sure", text="Sure?", answer_type=make("boolean_answer"))
 OPUS: dict[str, Any] = {
     "assistant": {
         "model": {"id": "anthropic/opus", "parameters": {"temperature": 0.5}},

@@ -10,8 +10,8 @@ import pytest
 
 from tests.agent.interrupted_turns import interrupt_config, one_interrupt
 from tests.agent.turn_bench import reply
+from tests.kit.kinds import make
 from tests.kit.models import model_event
-from tests.kit.tools import tool_value
 from tests.kit.turn_bench import TurnBench
 
 MISFIT = reply([model_event("text", 0, "structured", "1"), model_event("flush", 0)])
@@ -41,7 +41,7 @@ async def test_interrupt_while_the_model_answers_again_ends_the_turn(action: str
 async def test_interrupt_of_a_validator_ends_the_turn() -> None:
     def interrupted(entries: Sequence[Any]) -> Sequence[str]:
         bench.loop.interrupt()
-        raise tool_value("call_interrupted", "KeyboardInterrupt")
+        raise make("call_interrupted", "KeyboardInterrupt")
 
     bench = TurnBench([MISFIT])
     bench.loop.check_answer = interrupted

@@ -14,7 +14,8 @@ import jp_nb as jp
 from jp_nb.session.cell_questions import CellQuestions
 from jp_nb.toolkit.cell_thread import CURRENT_RUN, Run
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
-from tests.kit.questions import form_end, not_answered
+from tests.kit.kinds import make
+from tests.kit.questions import not_answered
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
@@ -153,7 +154,7 @@ async def test_stop_at_a_question_ends_the_turn_although_another_call_just_ended
         answered.set()
         for _ in range(12):
             await asyncio.sleep(0)
-        return form_end((not_answered("cancelled", "form"),), then="stop")
+        return make("form_end", (not_answered("cancelled", "form"),), then="stop")
 
     needs = jp.NeedsInput(jp.Question.text("why", "Why?"), menu=True)
     tools = [new_tool(end_soon), new_tool(lambda: needs, name="ask")]

@@ -18,8 +18,9 @@ from tests.agent.interrupted_turns import (
     menus,
 )
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply
+from tests.kit.kinds import make
 from tests.kit.screens import display_event
-from tests.kit.tools import new_tool, tool_value
+from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
@@ -38,7 +39,7 @@ async def test_restart_runs_an_interrupted_function_again() -> None:
             self.runs += 1
             if self.runs == 1:
                 bench.loop.interrupt()
-                raise tool_value("call_interrupted") from KeyboardInterrupt()
+                raise make("call_interrupted") from KeyboardInterrupt()
             return function()
 
         def release(self) -> None:
@@ -68,7 +69,7 @@ async def test_function_that_ends_during_cancellation_runs_again_on_restart() ->
             try:
                 return await forever()
             except asyncio.CancelledError:
-                raise tool_value("call_interrupted") from KeyboardInterrupt()
+                raise make("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             pass
@@ -91,7 +92,7 @@ async def test_function_that_ends_late_does_not_delay_the_turn(choice: str) -> N
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()
             await decided.wait()
-            raise tool_value("call_interrupted") from KeyboardInterrupt()
+            raise make("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             decided.set()
@@ -123,7 +124,7 @@ class CutCell:
         await self.heard[-1].wait()
         for _ in range(20):
             await asyncio.sleep(0)
-        raise tool_value("call_interrupted") from KeyboardInterrupt()
+        raise make("call_interrupted") from KeyboardInterrupt()
 
     def release(self) -> None:
         self.released += 1
@@ -203,7 +204,7 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
-            raise tool_value("call_interrupted") from KeyboardInterrupt()
+            raise make("call_interrupted") from KeyboardInterrupt()
 
         def release(self) -> None:
             pass
@@ -283,7 +284,7 @@ async def test_waiting_function_is_ended_by_its_own_interrupt() -> None:
                     return function()
                 except KeyboardInterrupt as exc:
                     self.free.clear()
-                    raise tool_value("call_interrupted") from exc
+                    raise make("call_interrupted") from exc
 
         def release(self) -> None:
             self.free.set()

@@ -8,8 +8,7 @@ import pytest
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
+from tests.kit.kinds import is_kind, make
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -29,7 +28,7 @@ def contents_of(bench: TurnBench) -> list[str]:
 
 def make_result_tool(content: str, *, fails: bool = False) -> Any:
     def t() -> jp.Outcome | str:
-        return failure(content) if fails else content
+        return make("failure", content) if fails else content
 
     return new_tool(t)
 

@@ -24,7 +24,7 @@ from tests.agent.turn_bench import (
     call,
     reply,
 )
-from tests.kit.questions import failure
+from tests.kit.kinds import make
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
@@ -86,7 +86,7 @@ async def test_rejection_is_passed_to_the_tool_until_the_call_ends() -> None:
     async def step(ctx: jp.ToolContext) -> jp.Outcome:
         if ctx.delta_rejection is None:
             return BOGUS
-        return failure("I give up.") if ctx.answers else jp.NeedsInput(SURE)
+        return make("failure", "I give up.") if ctx.answers else jp.NeedsInput(SURE)
 
     tool = Proposer(step)
     bench = make_bench(tool, person=FakePrompter(yes()))

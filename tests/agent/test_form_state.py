@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.agent.form_draft import FormDraft, PageDraft
-from tests.kit.questions import answered, form_end, new_prompt, not_answered
+from tests.kit.kinds import make
+from tests.kit.questions import answered, not_answered
 
 BLANK = PageDraft()
 COLOUR = jp.Question.select("colour", "Which colour?", ["red", "green"], recommended=1)
@@ -25,8 +26,8 @@ LATE = not_answered("timed_out", "form")
 
 
 def draft_of(*questions: jp.Question, partial: bool = False, menu: bool = False) -> FormDraft:
-    pages = tuple(new_prompt("question_prompt", question) for question in questions)
-    return FormDraft(new_prompt("form_prompt", pages, partial=partial, menu=menu), "form")
+    pages = tuple(make("question_prompt", question) for question in questions)
+    return FormDraft(make("form_prompt", pages, partial=partial, menu=menu), "form")
 
 
 def answer(value: object) -> PageDraft:
@@ -60,7 +61,7 @@ def test_open_questions_are_shown_before_sending() -> None:
     assert (draft.screen, draft.page, draft.can_submit) == ("page", 0, True)
     draft.submit()
     draft.send()
-    assert draft.end == form_end((DECLINED, answered("Ada", "form")))
+    assert draft.end == make("form_end", (DECLINED, answered("Ada", "form")))
 
 
 def test_submit_turns_to_the_first_missing_required_answer() -> None:
@@ -76,7 +77,7 @@ def test_submit_turns_to_the_first_missing_required_answer() -> None:
     draft.submit()  # from where it is
     assert draft.screen == "summary"
     draft.send()
-    assert draft.end == form_end((DECLINED, answered("red", "form"), answered(3, "form")))
+    assert draft.end == make("form_end", (DECLINED, answered("red", "form"), answered(3, "form")))
 
 
 def test_submit_turns_to_an_invalid_answer() -> None:
@@ -97,7 +98,7 @@ def test_empty_answer_needs_confirmation() -> None:
     draft.confirm_empty(0)
     assert draft.step > step  # the summary is another one
     draft.send()
-    assert draft.end == form_end((answered([], "form"),))
+    assert draft.end == make("form_end", (answered([], "form"),))
 
 
 def test_summary_can_be_shown_while_a_required_question_is_open() -> None:
@@ -120,7 +121,7 @@ def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: boo
     if required or first.problem:
         assert (draft.screen, draft.page, draft.must_answer, draft.end) == ("page", 0, True, None)
     else:
-        assert draft.end == form_end((DECLINED, REFUSED))
+        assert draft.end == make("form_end", (DECLINED, REFUSED))
 
 
 @pytest.mark.req("RPI-62", "HB-12")
@@ -129,9 +130,9 @@ def test_send_turns_to_the_page_that_prevents_it(first: PageDraft, required: boo
     [
         (
             lambda draft: draft.reply("Why?"),
-            form_end((answered("red", "form"), CANCELLED, CANCELLED), "reply", "Why?"),
+            make("form_end", (answered("red", "form"), CANCELLED, CANCELLED), "reply", "Why?"),
         ),
-        (FormDraft.stop, form_end((CANCELLED,) * 3, "stop")),
+        (FormDraft.stop, make("form_end", (CANCELLED,) * 3, "stop")),
     ],
 )
 def test_menu_resumes_replies_or_stops(leave: Callable[[FormDraft], None], end: Any) -> None:
@@ -177,7 +178,7 @@ def test_first_end_of_a_form_is_final() -> None:
         again()
     draft.reply("late")
     assert (draft.end, draft.step) == (ended, step)
-    assert ended == form_end((answered("Ada", "form"),))
+    assert ended == make("form_end", (answered("Ada", "form"),))
 
 
 def test_input_after_the_end_changes_nothing() -> None:
@@ -238,7 +239,7 @@ def test_expired_optional_selection_takes_the_recommended_option(
 ) -> None:
     draft = draft_of(question.with_required(False))
     draft.expire()
-    assert draft.end == form_end((late(chosen, "auto"),))
+    assert draft.end == make("form_end", (late(chosen, "auto"),))
 
 
 @pytest.mark.req("RPI-70", "RPI-82", "HB-3")
@@ -254,17 +255,17 @@ def test_expired_optional_selection_takes_the_recommended_option(
 def test_nothing_is_chosen_for_other_expired_questions(question: jp.Question) -> None:
     draft = draft_of(question, partial=True)
     draft.expire()
-    assert draft.end == form_end((LATE,))
+    assert draft.end == make("form_end", (LATE,))
 
 
 @pytest.mark.req("RPI-68")
 def test_expired_page_keeps_the_picked_answer() -> None:
     draft = draft_of(EXTRAS, partial=True)
     draft.expire(answered(["c", "a"], "form"))
-    assert draft.end == form_end((late(["c", "a"]),))
+    assert draft.end == make("form_end", (late(["c", "a"]),))
     draft = draft_of(NAME, partial=True)
     draft.expire(answered("", "form", marks=frozenset({"empty"})))
-    assert draft.end == form_end((late("", "empty"),))
+    assert draft.end == make("form_end", (late("", "empty"),))
 
 
 @pytest.mark.req("RPI-68", "HB-2")
@@ -278,7 +279,7 @@ def test_expired_page_keeps_its_earlier_answer(
     draft.back()
     draft.expire()
     draft.expire()
-    assert draft.end == form_end((answered("red", "form"), LATE))
+    assert draft.end == make("form_end", (answered("red", "form"), LATE))
 
 
 @pytest.mark.req("RPI-82", "HB-2")
@@ -287,7 +288,7 @@ def test_exclusive_question_takes_no_unsent_answer() -> None:
     draft.store_draft(answer("red"))
     draft.next()
     draft.expire(answered("red", "form"))
-    assert draft.end == form_end((answered("red", "form"), LATE))
+    assert draft.end == make("form_end", (answered("red", "form"), LATE))
 
 
 @pytest.mark.req("RPI-75")
@@ -303,7 +304,7 @@ def test_each_page_has_its_own_deadline() -> None:
     draft.next()
     draft.next()
     draft.expire()
-    assert draft.end == form_end((answered("Ada", "form"), late("green", "auto"), LATE))
+    assert draft.end == make("form_end", (answered("Ada", "form"), late("green", "auto"), LATE))
 
 
 def test_form_without_partial_times_out_as_a_whole() -> None:
@@ -322,7 +323,7 @@ def test_deadline_applies_to_menu_and_summary() -> None:
     draft.submit()
     assert draft.screen == "summary"
     draft.expire()
-    assert draft.end == form_end((LATE, late("green", "auto")))
+    assert draft.end == make("form_end", (LATE, late("green", "auto")))
 
 
 # --- random moves -------------------------------------------------------------------------
@@ -377,4 +378,4 @@ def test_random_moves_submit_the_visible_answers(moves: list[str | int]) -> None
         assert draft.open_pages == [page for page in range(3) if not person.ticked[page]]
         draft.send()
     shown = (answered(list(ticked), "form") if ticked else DECLINED for ticked in person.ticked)
-    assert draft.end == form_end(tuple(shown))
+    assert draft.end == make("form_end", tuple(shown))

@@ -15,8 +15,8 @@ import jp_nb as jp
 from jp_nb.providers.script_files import Script
 from jp_nb.providers.scripted import ScriptedProvider
 from tests.agent.turn_bench import MockInquiryBackend, reply, say
-from tests.kit.kinds import is_kind
-from tests.kit.models import EventProvider, model_event, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import EventProvider, model_event
 from tests.kit.providers import new_provider
 from tests.kit.turn_bench import new_question_model
 from tests.providers.helpers import answer as model_answer
@@ -214,10 +214,10 @@ async def test_calls_of_earlier_turns_are_not_paused() -> None:
 @pytest.mark.req("R028-5", "R028-16", "R028-17", "R028-19")
 async def test_inquiry_is_one_structured_request_with_the_conversation() -> None:
     tools = (
-        request_value("tool_definition", "rename", "Renames.", {}),
-        request_value("tool_definition", "look", "Looks.", {}),
+        make("tool_definition", "rename", "Renames.", {}),
+        make("tool_definition", "look", "Looks.", {}),
     )
-    parameters = request_value("parameters", temperature=0.5)
+    parameters = make("parameters", temperature=0.5)
     limits = {"stream_idle_timeout_secs": 20, "max_response_bytes": 99}
     backend = Backend(
         answer_events(True),
@@ -229,7 +229,7 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
     assert await backend.ask(context=context) is True
     [(request, sent)] = backend.provider.requests
     assert sent[: len(context)] == entries(context)
-    assert request == request_value(
+    assert request == make(
         "model_request",
         model="small",
         context=request.context,
@@ -562,16 +562,14 @@ def texts(message: Any) -> str:
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 async def test_request_over_http_starts_like_the_conversations_own(protocol: str) -> None:
     tools = (
-        request_value("tool_definition", "rename", "Renames.", {}),
-        request_value("tool_definition", "look", "Looks.", {}),
+        make("tool_definition", "rename", "Renames.", {}),
+        make("tool_definition", "look", "Looks.", {}),
     )
     system = ("Be brief.", "Really.")
     main = make_context(user("Rename a.txt."), provider=protocol)
     with LoopbackServer(["Let me.", json.dumps({"inquiry_id": ID, "answer": "drop"})]) as server:
         provider = make_http_provider(protocol, server)
-        request = request_value(
-            "model_request", model="m", context=main, system=system, tools=tools
-        )
+        request = make("model_request", model="m", context=main, system=system, tools=tools)
         try:
             async for _ in provider.stream(request):
                 pass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.kit.kinds import is_kind
-from tests.kit.questions import not_answered, unavailable
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import not_answered
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
@@ -58,7 +58,7 @@ ENDS: list[tuple[Any, dict[str, Any]]] = [
     (CANCELLED, CONTINUED),
     (not_answered("declined", "form"), CONTINUED),
     (not_answered("timed_out", "form"), STOPPED),
-    (unavailable("gone"), STOPPED),
+    (make("unavailable", "gone"), STOPPED),
     (not_answered("interrupted", "form"), ESCALATED),
 ]
 

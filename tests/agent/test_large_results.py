@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import pytest
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.questions import failure
+from tests.kit.kinds import make
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import InlineCell
@@ -76,10 +77,10 @@ LARGE: dict[str, Any] = {
     "a structured text": lambda: jp.Success("ok", structured=TEXT),
     "a structured key": lambda: jp.Success("ok", structured={TEXT: 1}),
     "structured data with shared parts": lambda: jp.Success("ok", structured=SHARED),
-    "structured data of a failure": lambda: failure("no", structured=NUMBERS),
+    "structured data of a failure": lambda: make("failure", "no", structured=NUMBERS),
     "a change of the configuration": lambda: jp.Success("ok", config={"user": {"name": NUMBERS}}),
     "paths to unset": lambda: jp.Success("ok", unset=PATHS),
-    "a trace": lambda: failure("no", trace=("at line 1 of the program",) * 300_000),
+    "a trace": lambda: make("failure", "no", trace=("at line 1 of the program",) * 300_000),
     "a content": lambda: jp.Success(TEXT),
 }
 
@@ -111,7 +112,7 @@ async def test_long_text_of_an_exception_is_copied_a_few_times(error: Exception)
         nested(MAX_STRUCTURED_LEVELS + 1),
     ],
 )
-@pytest.mark.parametrize("kind", [jp.Success, failure])
+@pytest.mark.parametrize("kind", [jp.Success, partial(make, "failure")])
 async def test_large_structured_value_is_omitted_with_a_note(kind: Any, value: Any) -> None:
     found, _ = await responses(kind("The text.", structured=value))
     assert found[0].content == f"The text.\n\n{STRUCTURED_OMITTED}"

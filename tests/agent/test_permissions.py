@@ -14,8 +14,8 @@ from jp_nb.agent.change_review import approval_prompt
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
 from tests.kit.consoles import prompt_texts
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, failure, new_prompt, not_answered, unavailable
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
@@ -77,7 +77,7 @@ async def test_permission_prompt_shows_arguments_and_choices() -> None:
     bench, _ = await run_with_decisions(yes("run"))
     [prompt] = bench.person.asked
     assert is_kind(prompt, "decision_prompt")
-    assert prompt.exhibits == (new_prompt("prompt_detail", "Arguments", {"city": "Delft"}),)
+    assert prompt.exhibits == (make("prompt_detail", "Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Run weather", True),
         ("Y", "Allow weather for this turn", True),
@@ -188,7 +188,7 @@ async def test_closed_edit_skips_the_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "end"), [("ask", unavailable("no page")), ("edit", RuntimeError("gone"))]
+    ("mode", "end"), [("ask", make("unavailable", "no page")), ("edit", RuntimeError("gone"))]
 )
 async def test_failed_permission_prompt_is_an_error(mode: str, end: Any) -> None:
     bench, weather = await run_with_decisions(end, mode=mode)
@@ -230,7 +230,7 @@ async def test_delivery_prompt_shows_the_whole_result() -> None:
     [prompt] = bench.person.asked
     assert is_kind(prompt, "decision_prompt")
     assert prompt.text == "Deliver t result to assistant?"
-    assert prompt.exhibits == (new_prompt("prompt_detail", "Result", "a secret"),)
+    assert prompt.exhibits == (make("prompt_detail", "Result", "a secret"),)
     assert [(a.key, a.label) for a in prompt.actions] == [
         ("y", "Deliver the result"),
         ("n", "Withhold the result"),
@@ -246,7 +246,7 @@ async def test_user_decides_which_result_the_model_reads(subtests: pytest.Subtes
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
         ("ask", [yes("edit"), yes(" "), yes("deliver")], "a secret"),
         ("ask", [yes("edit"), CANCELLED, yes("skip")], "Result delivery skipped by user."),
-        ("ask", [yes("edit"), unavailable("gone")], "Result edit cancelled."),
+        ("ask", [yes("edit"), make("unavailable", "gone")], "Result edit cancelled."),
         ("edit", [yes("no secret")], "no secret"),
         ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
         ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
@@ -276,16 +276,16 @@ async def test_edit_of_a_result_starts_with_its_text() -> None:
     ],
 )
 async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_error: bool) -> None:
-    _, got = await delivered(*ends, mode="edit", outcome=failure("failed: x"))
+    _, got = await delivered(*ends, mode="edit", outcome=make("failure", "failed: x"))
     assert (got.content, got.is_error) == (content, is_error)
 
 
 # --- configuration changes -----------------------------------------------------------------------
 
 CHANGES = (
-    new_prompt("proposed_change", "assistant.model.id", '"a/opus"', '"a/sonnet"'),
-    new_prompt("proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
-    new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
+    make("proposed_change", "assistant.model.id", '"a/opus"', '"a/sonnet"'),
+    make("proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+    make("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
 )
 
 
@@ -314,7 +314,7 @@ async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) ->
             [not_answered("timed_out", "stdin")],
             (False, "nobody", None, "the user did not answer in time"),
         ),
-        ([unavailable("headless")], (False, "nobody", None, "headless")),
+        ([make("unavailable", "headless")], (False, "nobody", None, "headless")),
     ]
     for ends, decided in rows:
         with subtests.test(end=ends[0]):

@@ -21,8 +21,8 @@ from jp_nb.json_values import make_storable
 from jp_nb.rendering import prompt_text
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.consoles import ConsoleUser, prompt_texts
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, new_prompt
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered
 from tests.kit.texts import write_text
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -91,7 +91,7 @@ def lines_of(arguments: Any) -> list[str]:
 
 def labels_of(*options: str) -> list[str]:
     """Return the labels of `options` in a list on a console."""
-    asked = new_prompt("question_prompt", jp.Question.select("q", "Which?", list(options)))
+    asked = make("question_prompt", jp.Question.select("q", "Which?", list(options)))
     user = ConsoleUser("1")
     user.ask(asked)
     found = (re.fullmatch(r" +[0-9]+  (.*)", line) for line in user.transcript)
@@ -411,7 +411,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         if on_a_console:
             return ConsoleUser("=", "s").ask(form)
         typed: JsonValue = {"n": box.unspell_edited(box.shown)}
-        return form_end((answered(typed, "form"),))
+        return make("form_end", (answered(typed, "form"),))
 
     bench = TurnBench(
         [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
@@ -484,7 +484,7 @@ def test_options_with_invisible_characters_look_different() -> None:
         "a b",
         "a ⟨U+0020⟩b",
     ]
-    asked = new_prompt(
+    asked = make(
         "question_prompt",
         jp.Question.select("q", "Which?", list(options)),
         label="Bot\u200b",

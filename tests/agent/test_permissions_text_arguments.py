@@ -12,8 +12,8 @@ import jp_nb as jp
 from jp_nb.rendering.transcript import render_call
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.consoles import ConsoleUser
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, new_prompt
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
@@ -64,9 +64,9 @@ async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
     given = {"times": 2, "code": CODE, "page": "<b>"}
     bench, runner = await run_with_decisions("many", given, yes("run"))
     assert exhibits(bench) == (
-        new_prompt("prompt_detail", "code (python)", CODE, "python"),
-        new_prompt("prompt_detail", "page (html)", "<b>", "html"),
-        new_prompt("prompt_detail", "Arguments", {"times": 2}),
+        make("prompt_detail", "code (python)", CODE, "python"),
+        make("prompt_detail", "page (html)", "<b>", "html"),
+        make("prompt_detail", "Arguments", {"times": 2}),
     )
     assert runner.seen == [(CODE, "<b>", 2)]
 
@@ -89,7 +89,7 @@ async def test_cancelled_edit_asks_again() -> None:
     ends = yes("edit"), CANCELLED, yes("run")
     bench, runner = await run_with_decisions("run", {"code": "1"}, *ends)
     assert runner.seen == ["1"]
-    assert exhibits(bench, 2) == (new_prompt("prompt_detail", "code (python)", "1", "python"),)
+    assert exhibits(bench, 2) == (make("prompt_detail", "code (python)", "1", "python"),)
 
 
 async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
@@ -185,7 +185,7 @@ async def read_languages(media_type: Any, argument: Any) -> list[str]:
 def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> None:
     question = jp.Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
     console = ConsoleUser(*lines)
-    end = console.ask(new_prompt("question_prompt", question, consents=True, is_code=True))
+    end = console.ask(make("question_prompt", question, consents=True, is_code=True))
     assert end == answered(text, "stdin")
     assert console.shown[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
 
@@ -193,6 +193,6 @@ def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> No
 def test_invisible_characters_are_spelled_on_stdin() -> None:
     question = jp.Question.text("arguments", "code:").with_default("a\u200b")
     console = ConsoleUser("b⟨U+200B⟩", ".")
-    end = console.ask(new_prompt("question_prompt", question, consents=True, is_code=True))
+    end = console.ask(make("question_prompt", question, consents=True, is_code=True))
     assert end == answered("b\u200b", "stdin")
     assert "│ 1 a⟨U+200B⟩" in console.shown

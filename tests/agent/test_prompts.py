@@ -10,14 +10,14 @@ import pytest
 
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
-from tests.kit.questions import prompt_end
+from tests.kit.kinds import make
 from tests.kit.runs import read_run_events
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 SURE = jp.Question.boolean("sure", "Sure?")
-GIVEN = prompt_end("given_answer", True, "a.toml, line 1")
+GIVEN = make("given_answer", True, "a.toml, line 1")
 
 
 def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> TurnBench:
@@ -103,7 +103,7 @@ def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     bench = TurnBench([])
     (tmp_path / "a.toml").write_text("[questions.t]\nsure = true\n", encoding="utf-8")
     found = bench.use_answers("a.toml", tmp_path)
-    assert found.answer("t", SURE) == prompt_end("given_answer", True, "a.toml, line 2")
+    assert found.answer("t", SURE) == make("given_answer", True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
     bench.use_answers("a.toml", tmp_path)
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")

@@ -8,7 +8,7 @@ import pytest
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
-from tests.kit.questions import prompt_end
+from tests.kit.kinds import make
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -16,9 +16,9 @@ from tests.support.fakes import FakePrompter, for_tool, yes
 SURE = jp.Question.boolean("sure", "Sure?")
 TO_MODEL = {"target": "assistant"}
 SET = {"answer": False}
-GIVEN = prompt_end("given_answer", True, "a.toml, line 1")
-DECLINED = prompt_end("declined_by_file", "a.toml, line 1")
-INVALID = prompt_end("invalid_answer", "a.toml, line 1: no")
+GIVEN = make("given_answer", True, "a.toml, line 1")
+DECLINED = make("declined_by_file", "a.toml, line 1")
+INVALID = make("invalid_answer", "a.toml, line 1: no")
 
 
 class Prepared:

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
-from tests.kit.kinds import is_kind, list_kinds
-from tests.kit.questions import failure, not_answered, unavailable
+from tests.kit.kinds import is_kind, list_kinds, make
+from tests.kit.questions import not_answered
 from tests.kit.settings import merge_settings
-from tests.kit.tools import configured, new_tool, tool_value
+from tests.kit.tools import configured, new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.entries import without_ids
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
@@ -306,7 +306,7 @@ async def test_presence_of_a_user_is_checked_for_each_question() -> None:
 
 
 async def test_unavailable_prompt_is_routed_again() -> None:
-    person = FakePrompter(unavailable("the page went away"))
+    person = FakePrompter(make("unavailable", "the page went away"))
     bench = tool_bench(EXCLUSIVE, person=person)
     await bench.run()
     assert only_response(bench).content == E_NOTTY.format("deploy")
@@ -564,7 +564,7 @@ async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
 @pytest.mark.req("R083-98")
 async def test_transient_flag_of_a_failure_is_not_recorded() -> None:
     def function() -> Any:
-        return failure("Disk full. Try again later.", transient=True)
+        return make("failure", "Disk full. Try again later.", transient=True)
 
     tool = new_tool(function, name="deploy")
     bench = TurnBench([reply(call("deploy")), reply(say("Done."))], tools=[tool])
@@ -589,7 +589,7 @@ async def test_end_of_a_question_is_shown() -> None:
     assert (shown.call_id, shown.tool, shown.outcome, shown.answer, shown.label) == (
         "c1",
         "deploy",
-        tool_value("question_outcome", "answered", "form"),
+        make("question_outcome", "answered", "form"),
         True,
         "Ops",
     )

@@ -23,8 +23,8 @@ from tests.agent.ask_turns import (
     structured_result,
 )
 from tests.agent.turn_bench import call
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.kit.screens import display_event
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -49,7 +49,7 @@ OUT = not_answered("cancelled", "form")
 
 @pytest.mark.req("RPI-34", "RPI-61", "HB-1", "HB-4")
 async def test_question_left_open_is_declined() -> None:
-    person = FakePrompter(form_end((LEFT_OPEN, yes([]), LEFT_OPEN)))
+    person = FakePrompter(make("form_end", (LEFT_OPEN, yes([]), LEFT_OPEN)))
     bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     await bench.run()
     assert responses(bench) == [
@@ -66,7 +66,7 @@ async def test_question_left_open_is_declined() -> None:
 
 @pytest.mark.req("RPI-62", "HB-12")
 async def test_reply_is_sent_with_the_answers_so_far() -> None:
-    person = FakePrompter(form_end((yes("pg"), OUT), "reply", "What is a part?"))
+    person = FakePrompter(make("form_end", (yes("pg"), OUT), "reply", "What is a part?"))
     bench = make_bench(person, ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "completed"
     assert responses(bench) == [
@@ -87,11 +87,11 @@ async def test_reply_is_sent_with_the_answers_so_far() -> None:
     assert bench.turn.text == "Done."
 
 
-STOP = form_end((OUT, OUT), "stop")
+STOP = make("form_end", (OUT, OUT), "stop")
 
 
 @pytest.mark.req("RPI-39", "RPI-62", "RPI-76", "HB-12")
-@pytest.mark.parametrize("end", [STOP, form_end((yes("pg"), OUT), "stop"), OUT])
+@pytest.mark.parametrize("end", [STOP, make("form_end", (yes("pg"), OUT), "stop"), OUT])
 async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
     bench = make_bench(FakePrompter(end), ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "stopped"
@@ -105,7 +105,7 @@ async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
 
 
 async def test_stop_keeps_answers_from_before_the_form() -> None:
-    person = FakePrompter(form_end((OUT,), "stop"))
+    person = FakePrompter(make("form_end", (OUT,), "stop"))
     bench = make_bench(person, ask_call(PARTS, DATABASE), config=answers_config(parts=["Page"]))
     assert (await bench.run()).status == "stopped"
     assert ends(bench) == [
@@ -170,7 +170,7 @@ async def test_stop_closes_the_other_calls_of_the_batch() -> None:
 async def test_stop_reports_finished_calls_as_undelivered() -> None:
     async def stop() -> Any:
         await until(lambda: any(text.startswith("your decision on") for text in bench.waits()))
-        return form_end((OUT,), "stop")
+        return make("form_end", (OUT,), "stop")
 
     bench = make_bench(
         FakePrompter(stop),
@@ -193,7 +193,7 @@ def test_stopped_call_is_reported_as_run_or_not_run() -> None:
 
 @pytest.mark.req("HB-11")
 async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
-    person = FakePrompter(form_end((yes("pg"),)), form_end((yes("Ada"), yes([]))))
+    person = FakePrompter(make("form_end", (yes("pg"),)), make("form_end", (yes("Ada"), yes([]))))
     bench = make_bench(
         person, ask_call(DATABASE, call_id="c1"), ask_call(NAME, PARTS, call_id="c2", index=2)
     )
@@ -215,7 +215,7 @@ def late(value: JsonValue, *marks: Any) -> Any:
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-68", "RPI-69", "HB-2", "HB-3")
 async def test_answers_taken_at_the_deadline_are_marked() -> None:
-    person = FakePrompter(form_end((LATE, late(["API"], "auto"), late("a\nb"))))
+    person = FakePrompter(make("form_end", (LATE, late(["API"], "auto"), late("a\nb"))))
     free = {**NAME, "required": False}
     bench = make_bench(person, ask_call(DATABASE, PARTS, free))
     await bench.run()
@@ -396,7 +396,7 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
         await forever()
         return ""
 
-    person = FakePrompter(yes(choice), form_end((yes("pg"),)))
+    person = FakePrompter(yes(choice), make("form_end", (yes("pg"),)))
     bench = make_bench(
         person,
         call("press", "c1"),
@@ -418,7 +418,9 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
 async def test_configured_label_changes_the_display_alone() -> None:
     config = for_tool("ask", questions={"database": {"prompt_label": "deploy"}})
     bench = make_bench(
-        FakePrompter(form_end((yes("pg"), yes([])))), ask_call(DATABASE, PARTS), config=config
+        FakePrompter(make("form_end", (yes("pg"), yes([])))),
+        ask_call(DATABASE, PARTS),
+        config=config,
     )
     await bench.run()
     [prompt] = bench.person.asked

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event
 from tests.kit.questions import answered, not_answered
-from tests.kit.questions import form_end as kit_form_end
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench, new_question_model
 from tests.support.fakes import FakePrompter, for_tool
@@ -71,8 +70,8 @@ def result(bench: TurnBench) -> tuple[str, bool]:
 
 
 def form_end(*answers: Any) -> Any:
-    return kit_form_end(
-        tuple(x if is_kind(x, "not_answered") else answered(x, "form") for x in answers)
+    return make(
+        "form_end", tuple(x if is_kind(x, "not_answered") else answered(x, "form") for x in answers)
     )
 
 

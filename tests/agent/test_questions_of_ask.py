@@ -27,8 +27,8 @@ from tests.agent.ask_turns import (
     structured_result,
 )
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, not_answered, prompt_end
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, until, yes
@@ -54,7 +54,7 @@ LATE = not_answered("timed_out", "form")
 
 @pytest.mark.req("RPI-1", "RPI-24", "RPI-28", "HB-7", "HB-16", "RCP-32", "RCP-34")
 async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
-    person = FakePrompter(form_end((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
+    person = FakePrompter(make("form_end", (yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
     bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     assert (await bench.run()).status == "completed"
     [prompt] = person.asked
@@ -92,7 +92,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
 
     async def answer() -> Any:
         note()
-        return form_end((yes("one"), yes("two")))
+        return make("form_end", (yes("one"), yes("two")))
 
     def plan(ctx: jp.ToolContext) -> jp.Outcome:
         note()
@@ -109,7 +109,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
 async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
     label = " <b>$x$</b> {y} "
     question = {**DATABASE, "options": [{"label": label, "description": "d"}], "header": "Store"}
-    bench = make_bench(FakePrompter(form_end((yes(label),))), ask_call(question))
+    bench = make_bench(FakePrompter(make("form_end", (yes(label),))), ask_call(question))
     await bench.run()
     raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
     assert raw["source"] == {"source": "assistant"}
@@ -127,7 +127,9 @@ async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
 
 
 async def test_cell_shows_the_questions_and_not_the_call() -> None:
-    bench = make_bench(FakePrompter(form_end((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
+    bench = make_bench(
+        FakePrompter(make("form_end", (yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS)
+    )
     await bench.run()
     shown = bench.render_cell()["text/plain"]
     assert "Which database?" in shown
@@ -153,7 +155,7 @@ async def test_invalid_call_is_an_error_without_a_form() -> None:
 
 async def test_long_answer_is_truncated_for_the_model_alone() -> None:
     long = "x" * 60_000
-    bench = make_bench(FakePrompter(form_end((yes(long),))), ask_call(NAME))
+    bench = make_bench(FakePrompter(make("form_end", (yes(long),))), ask_call(NAME))
     await bench.run()
     [(text, _)] = responses(bench)
     assert len(text) < 55_000
@@ -161,7 +163,7 @@ async def test_long_answer_is_truncated_for_the_model_alone() -> None:
 
 
 async def test_edited_result_has_no_structured_data() -> None:
-    person = FakePrompter(form_end((yes("Ada"),)), yes("edit"), yes("User said nothing."))
+    person = FakePrompter(make("form_end", (yes("Ada"),)), yes("edit"), yes("User said nothing."))
     bench = make_bench(person, ask_call(NAME), config=for_tool("ask", result="ask"))
     await bench.run()
     [response] = bench.of("tool_call_response")
@@ -183,7 +185,7 @@ async def test_ask_is_not_offered_without_a_user() -> None:
 
 @pytest.mark.req("RCP-30")
 async def test_presence_of_a_user_is_checked_for_each_turn() -> None:
-    person = FakePrompter(form_end((yes("pg"),)))
+    person = FakePrompter(make("form_end", (yes("pg"),)))
     bench = TurnBench([DONE, reply(ask_call(DATABASE)), DONE], person=person)
     person.away = AWAY
     await bench.run()
@@ -291,7 +293,7 @@ async def test_failed_form_is_recorded_as_unavailable() -> None:
 
 
 async def test_configured_questions_are_omitted_from_the_form() -> None:
-    person = FakePrompter(form_end((yes("pg"), yes("Ada"))))
+    person = FakePrompter(make("form_end", (yes("pg"), yes("Ada"))))
     bench = make_bench(
         person, ask_call(DATABASE, PARTS, NAME), config=answers_config(parts=["Page"])
     )
@@ -312,7 +314,7 @@ async def test_configured_questions_are_omitted_from_the_form() -> None:
 async def test_optional_question_may_be_answered_by_a_model() -> None:
     config = for_tool("ask", questions={"parts": {"target": "assistant"}})
     backend = MockInquiryBackend({"call_1.parts.1": ["API"]})
-    person = FakePrompter(form_end((yes("pg"),)))
+    person = FakePrompter(make("form_end", (yes("pg"),)))
     bench = make_bench(person, ask_call(PARTS, DATABASE), config=config, inquiry=backend)
     await bench.run()
     assert responses(bench) == [
@@ -343,7 +345,7 @@ class Asks:
 async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -> None:
     config = for_tool("plan", questions={"a": {"target": "assistant"}})
     asks = Asks()
-    person = FakePrompter(form_end((yes("two"),)))
+    person = FakePrompter(make("form_end", (yes("two"),)))
     backend = MockInquiryBackend({"call_1.a.1": "one"})
     bench = make_bench(person, call("plan"), config=config, tools=[asks.tool], inquiry=backend)
     await bench.run()
@@ -378,7 +380,7 @@ async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None
     assert len(runs) == MAX_AUTOMATIC_ANSWERS
 
 
-@pytest.mark.parametrize("late", ["two", prompt_end("inquiry_error", "too late")])
+@pytest.mark.parametrize("late", ["two", make("inquiry_error", "too late")])
 async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
     async def answer() -> Any:
         await until(lambda: bench.of("inquiry_response"))

@@ -12,9 +12,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.record.context import RequestContext
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply, say
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event
-from tests.kit.questions import prompt_end
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench, new_question_model
 from tests.support.entries import open_inquiries
@@ -346,7 +345,7 @@ async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
 @pytest.mark.req("R028-33")
 async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
     runs: list[Any] = []
-    failing = prompt_end("inquiry_error", "No structured data in the LLM response")
+    failing = make("inquiry_error", "No structured data in the LLM response")
     mock = MockInquiryBackend(
         {"c1.sure.1": True, "c1.name.1": failing, "c2.sure.1": False, "c2.name.1": "b"}
     )

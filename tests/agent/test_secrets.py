@@ -12,8 +12,7 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
+from tests.kit.kinds import is_kind, make
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -67,7 +66,7 @@ def fail(password: str) -> jp.Outcome:
         (lambda p: jp.Success(json.dumps([p], ensure_ascii=False)), f'["{SECRET_ANSWER}"]'),
         (lambda p: jp.Success(repr({"got": p + "'"})), f"{{'got': '{SECRET_ANSWER}\\''}}"),
         (
-            lambda p: failure(f"{p}?", trace=("at 1", f"at {p}")),
+            lambda p: make("failure", f"{p}?", trace=("at 1", f"at {p}")),
             f"{SECRET_ANSWER}?\n\nTrace:\nat 1\nat {SECRET_ANSWER}",
         ),
         (fail, f"ValueError: no such user: {SECRET_ANSWER}"),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine
-from tests.kit.questions import new_prompt
+from tests.kit.kinds import make
 from tests.support.fakes import FakePrompter, InlineCell, until, yes
 
-PROMPT = new_prompt("decision_prompt", "Now?", ())
+PROMPT = make("decision_prompt", "Now?", ())
 
 
 class Work:
@@ -125,10 +125,12 @@ async def test_idle_work_continues_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda work: work.ask("held"), lambda work: work.wait("other")], ids=["prompt", "idle"]
+    "start_wait",
+    [lambda work: work.ask("held"), lambda work: work.wait("other")],
+    ids=["prompt", "idle"],
 )
 async def test_canceled_wait_counts_as_work_until_it_ends(
-    make: Callable[[Work], Coroutine[Any, Any, None]],
+    start_wait: Callable[[Work], Coroutine[Any, Any, None]],
 ) -> None:
     work = Work()
     busy = asyncio.Event()
@@ -138,7 +140,7 @@ async def test_canceled_wait_counts_as_work_until_it_ends(
 
     work.line.hold()
     other = work.start(keep_busy())
-    canceled = work.start(make(work))
+    canceled = work.start(start_wait(work))
     last = work.start(work.wait("last"))
     await asyncio.sleep(0.01)
     canceled.cancel()

@@ -12,8 +12,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, new_prompt
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered
 from tests.kit.settings import assign, change_settings
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -134,7 +134,7 @@ async def test_command_asks_with_a_form(tmp_path: Path) -> None:
         {"selected": ["d", "c"], "custom": "a newt"},
         2.5,
     ]
-    person = FakePrompter(form_end(tuple(answered(each, "form") for each in given)))
+    person = FakePrompter(make("form_end", tuple(answered(each, "form") for each in given)))
     config = local_tool("plan", write_script(tmp_path, PLAN), run="unattended")
     bench = make_bench(tmp_path, config, reply(call("plan")), person=person)
     await bench.run()
@@ -181,9 +181,7 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     lines = ["echo one >> runs"] if mode == "ask" else []
     lines += ["echo two; three >> runs", "echo four >> runs"]
     assert [exhibits[0].value for exhibits in seen] == lines
-    assert seen[-1][2] == new_prompt(
-        "prompt_detail", "Arguments as you edited them", {"what": "four"}
-    )
+    assert seen[-1][2] == make("prompt_detail", "Arguments as you edited them", {"what": "four"})
     assert (tmp_path / "runs").read_text() == "four\n"
     [response] = bench.of("tool_call_response")
     assert response.metadata["edited_arguments"] == {"what": "four"}

@@ -12,8 +12,9 @@ import pytest
 
 import jp_nb as jp
 from tests.agent.over_http import sent_calls, sent_results, use_http_provider
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
-from tests.kit.questions import form_end, not_answered
+from tests.kit.questions import not_answered
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, yes
@@ -179,7 +180,7 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter", "deepseek", "llamacpp"])
 async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> None:
     call = ToolCall("ask", {"questions": QUESTIONS})
-    person = FakePrompter(form_end((yes("pg"), yes([]), not_answered("declined", "form"))))
+    person = FakePrompter(make("form_end", (yes("pg"), yes([]), not_answered("declined", "form"))))
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
         provider = new_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = TurnBench([], person=person)

@@ -9,7 +9,7 @@ from typing import Any
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.clock import DEFAULT_CLOCK, utc_now
 from jp_nb.record.stream import ConversationStream
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.records import new_event
 
 CALLS = ("a", "b.c", "b")
@@ -38,7 +38,7 @@ OF_B: list[Any] = [asked("b.q.1"), ended("b.q.1")]
 
 def recorded(entries: Iterable[Any], clock: Any) -> list[str]:
     stream = ConversationStream.new(clock=clock, made="headless")
-    record = TurnRecord(stream, request_value("request_context"))
+    record = TurnRecord(stream, make("request_context"))
     record.start_turn(new_event("chat_request", content="Go."))
     record.add(
         *(new_event("tool_call_request", id=each, name="look", arguments={}) for each in CALLS)
@@ -77,7 +77,7 @@ def test_other_records_have_questions_at_once() -> None:
     order = [OF_B[0], OF_BC[0], *OF_A, OF_BC[1], OF_B[1]]
     assert recorded(order, utc_now)[:9] == [f"{each.type}:{each.id}" for each in order]
     stream = ConversationStream.new(clock=utc_now, made="live")
-    record = TurnRecord(stream, request_value("request_context"))
+    record = TurnRecord(stream, make("request_context"))
     record.start_turn(new_event("chat_request", content="Go."))
     record.add(new_event("tool_call_request", id="a", name="look", arguments={}))
     record.add_question(OF_A[0])

@@ -28,11 +28,10 @@ import pytest
 
 import jp_nb as jp
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
-from tests.kit.kinds import is_kind, kind_of, select_kind
-from tests.kit.models import EventProvider, request_value
-from tests.kit.questions import answered, failure, form_end, not_answered, prompt_end
-from tests.kit.questions import unavailable as kit_unavailable
-from tests.kit.tools import new_tool, tool_value
+from tests.kit.kinds import is_kind, kind_of, make, select_kind
+from tests.kit.models import EventProvider
+from tests.kit.questions import answered, not_answered
+from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.entries import new_stream
 from tests.support.fakes import forever
@@ -87,7 +86,7 @@ def ends(n: int, how: str) -> Any:
         case "exit":
             raise SystemExit(n)
         case "failure":
-            return failure(f"#{n} failed", trace=("a", "b"))
+            return make("failure", f"#{n} failed", trace=("a", "b"))
         case "strange":
             return object()
         case "config":
@@ -269,7 +268,7 @@ class OtherModel(MockInquiryBackend):
         await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.003]))
         match self._random.random():
             case luck if luck < 0.15:
-                raise prompt_end("inquiry_error", "no structured data")
+                raise make("inquiry_error", "no structured data")
             case luck if luck < 0.2:
                 raise RuntimeError("a fault")
             case luck if luck < 0.22:
@@ -302,7 +301,7 @@ class Person:
         self._end: asyncio.Future[Any] | None = None
 
     def unavailable(self) -> Any | None:
-        return None if self.away is None else kit_unavailable(self.away)
+        return None if self.away is None else make("unavailable", self.away)
 
     def interrupt(self) -> None:
         if self._end is not None and not self._end.done():
@@ -317,7 +316,7 @@ class Person:
             if not is_kind(end, "answered"):
                 return end
             ends.append(end)
-        return form_end(tuple(ends))
+        return make("form_end", tuple(ends))
 
     def ask_in_cell(self, prompt: Any, *, keeps_record: bool) -> Any:
         raise NotImplementedError
@@ -348,7 +347,7 @@ class Person:
             how: Any = random.choice(["cancelled", "declined", "timed_out"])
             answer = not_answered(how, "form")
         elif luck < 0.055:
-            answer = kit_unavailable("gone for good")
+            answer = make("unavailable", "gone for good")
         elif luck < 0.06:
             answer = RuntimeError("the page is gone")
         else:
@@ -406,7 +405,7 @@ class Cell:
                 await self._running
                 return function()
             except SystemExit as exc:
-                raise tool_value("call_interrupted") from exc
+                raise make("call_interrupted") from exc
             finally:
                 self._running = None
 
@@ -414,7 +413,7 @@ class Cell:
         """Send an interrupt to the cell's thread."""
         self._free.clear()
         if self._running is not None and not self._running.done():
-            cut = tool_value("call_interrupted")
+            cut = make("call_interrupted")
             cut.__cause__ = KeyboardInterrupt()
             self._running.set_exception(cut)
 
@@ -452,7 +451,7 @@ class Stress:
         self.person, self.cell = Person(seed), Cell(seed)
         self.clock = Times(seed)
         self.stream = new_stream()
-        self.context = request_value("request_context")
+        self.context = make("request_context")
         self.shown: list[Any] = []
         self.statuses: list[str] = []
         self.interrupts = self._turn_shown = 0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import jp_nb as jp
+from tests.kit.kinds import make
 from tests.kit.models import model_event
-from tests.kit.questions import prompt_end
 from tests.kit.tools import new_tool
 
 
@@ -75,7 +75,7 @@ class MockInquiryBackend:
                     raise answer
                 return await answer() if callable(answer) else answer
         why = f"nothing was prepared for {inquiry.id!r} or {inquiry.schema_id!r}"
-        raise prompt_end("inquiry_error", why)
+        raise make("inquiry_error", why)
 
 
 def make_result_tool(content: str, *, name: str = "t") -> Any:

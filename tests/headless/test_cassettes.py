@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.kit.cassettes import cassette_writer, exchange_value, open_cassette
+from tests.kit.cassettes import cassette_writer, open_cassette
+from tests.kit.kinds import make
 from tests.kit.models import model_event
-from tests.kit.runs import read_run_events, report_text, report_value
+from tests.kit.runs import read_run_events, report_text
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY
 
@@ -24,14 +25,14 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lines(found: Any, failure: Any = None) -> list[str]:
-    report = report_value("report", "walk.ipynb", failure, (), (), "", found)
+    report = make("run_report", "walk.ipynb", failure, (), (), "", found)
     shown: list[str] = report_text("cassettes", report)
     return shown
 
 
 def answered(request: Any) -> Any:
     """Return an exchange in which the model answered without a text."""
-    return exchange_value("exchange", request, (), model_event("finished"))
+    return make("exchange", request, (), model_event("finished"))
 
 
 @pytest.mark.parametrize("name", ["one\u2028two.jsonl", os.fsdecode(b"b\xffd.jsonl")])
@@ -86,7 +87,7 @@ def test_unused_exchanges_of_a_failed_run_are_not_reported(tmp_path: Path, event
     cassette_writer(tmp_path / "talk.jsonl").add(answered(asked(SPEC)))
     open_cassette(tmp_path / "talk.jsonl")
     assert lines(read_run_events(events))
-    failure = report_value("run_failure", 0, "ValueError", "no")
+    failure = make("run_failure", 0, "ValueError", "no")
     assert lines(read_run_events(events), failure) == []
 
 
@@ -109,7 +110,7 @@ def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_on
 ) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"answer": ["results", "peek"]}\n{"cassette": "/a.jsonl", "us')
-    used = report_value("run_events", used_answers={("results", "peek")})
+    used = make("run_events", used_answers={("results", "peek")})
     assert read_run_events(path) == used
     monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "missing" / "events.jsonl"))
     cassette = tmp_path / "talk.jsonl"

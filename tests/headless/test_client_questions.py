@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.questions import answer_type
+from tests.kit.kinds import make
 from tests.kit.tool_servers import make_client_form
 
 TITLED = [jp.Option(value="a", label="First"), jp.Option(value="b", label="Second")]
@@ -40,7 +40,7 @@ def test_options_with_labels_keep_them() -> None:
 
 
 def test_options_with_the_same_text_have_different_names() -> None:
-    kind = answer_type("select", options=[1, "1"])
+    kind = make("select_answer", options=[1, "1"])
     plain = property_of(jp.Question(id="size", text="Size?", answer_type=kind, default=1))
     assert plain == {"type": "string", "enum": ["1 (number)", "1"], "default": "1 (number)"}
 
@@ -53,7 +53,7 @@ def test_options_with_the_same_text_have_different_names() -> None:
 
 
 def test_default_is_the_name_of_an_option() -> None:
-    kind = answer_type("select", options=[1, 2])
+    kind = make("select_answer", options=[1, 2])
     for default in (2, 2.0):
         question = jp.Question(id="size", text="Size?", answer_type=kind, default=default)
         schema = property_of(question)
@@ -61,7 +61,7 @@ def test_default_is_the_name_of_an_option() -> None:
 
 
 def test_own_text_counts_as_a_pick() -> None:
-    kind = answer_type("select", options=["a", "b"], multi=True, other=True, min_picks=2)
+    kind = make("select_answer", options=["a", "b"], multi=True, other=True, min_picks=2)
     question = jp.Question(id="size", text="Size?", answer_type=kind)
     properties = make_client_form(question)["properties"]
     assert properties["size"]["minItems"] == 1
@@ -89,7 +89,7 @@ BOUNDS: list[tuple[str, dict[str, Any], list[float], list[float]]] = [
 def test_form_of_a_client_refuses_what_the_question_refuses(
     kind: str, bounds: dict[str, Any], inside: list[float], outside: list[float]
 ) -> None:
-    question = jp.Question(id="size", text="Size?", answer_type=answer_type(kind, **bounds))
+    question = jp.Question(id="size", text="Size?", answer_type=make(f"{kind}_answer", **bounds))
     schema = property_of(question)
     assert schema.keys() <= {"type", "minimum", "maximum"}  # the keywords of the protocol
     for number in (*inside, *outside):
@@ -119,7 +119,7 @@ def test_field_for_an_own_text_has_a_name_that_no_question_has(
         else jp.Question.integer(each, each)
         for each in ids
     ]
-    form = jp.Question(id="form", text="Form?", answer_type=answer_type("form", fields=fields))
+    form = jp.Question(id="form", text="Form?", answer_type=make("form_answer", fields=fields))
     properties = make_client_form(form)["properties"]
     assert list(properties) == names
     types = [node["type"] for name, node in properties.items() if name in ids and name != "size"]

@@ -14,8 +14,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.headless.pytest_notebooks import make_file_settings
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
-from tests.kit.records import record_value
-from tests.kit.runs import report_text, report_value
+from tests.kit.kinds import make
+from tests.kit.runs import report_text
 from tests.kit.texts import write_text
 from tests.support.notebook_runs import NOTEBOOKS, run
 
@@ -68,17 +68,17 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
 
 
 def asked_turn(request: str, *calls: Any) -> jp.Turn:
-    return jp.Turn(0, (record_value("turn_text", request, by_person=True), *calls))
+    return jp.Turn(0, (make("turn_text", request, by_person=True), *calls))
 
 
 def reported_turn(turn: jp.Turn, *questions: Any) -> Any:
-    return report_value("turn", "jp-c1", turn, 1, questions, {})
+    return make("reported_turn", "jp-c1", turn, 1, questions, {})
 
 
 def reported_cell(
     status: str, *turns: Any, number: int = 1, source: str = "", error: str = ""
 ) -> Any:
-    return report_value("cell", number, source, status, 0.0, error, "", turns)
+    return make("reported_cell", number, source, status, 0.0, error, "", turns)
 
 
 def before_a_key(limit: int) -> str:
@@ -87,19 +87,17 @@ def before_a_key(limit: int) -> str:
 
 
 def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
-    call = record_value("tool_call", "c1", "plan", {}, content=before_a_key(500), is_error=True)
-    no_user = record_value("question_outcome", "unavailable")
-    asked = report_value(
-        "question", record_value("inquiry", "q1", before_a_key(200), no_user), "plan"
-    )
+    call = make("tool_call", "c1", "plan", {}, content=before_a_key(500), is_error=True)
+    no_user = make("question_outcome", "unavailable")
+    asked = make("reported_question", make("inquiry", "q1", before_a_key(200), no_user), "plan")
     turn = reported_turn(asked_turn(before_a_key(200), call), asked)
     cell = reported_cell("failed", turn)
 
     key = ("questions", "plan", "q1")
     question = jp.Question.text("q1", before_a_key(200))
-    left = report_value("decision", key, "question", before_a_key(300), question=question)
-    events = report_value("run_events", {key: left})
-    report = report_value("report", "walk.ipynb", None, (cell,), (turn,), "", events)
+    left = make("reported_decision", key, "question", before_a_key(300), question=question)
+    events = make("run_events", {key: left})
+    report = make("run_report", "walk.ipynb", None, (cell,), (turn,), "", events)
 
     shown = [
         *report_text("cell_errors", cell),
@@ -148,18 +146,18 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
 
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     outcomes = {
-        "automatic": record_value("question_outcome", "answered", marks=frozenset({"auto"})),
-        "answered": record_value("question_outcome", "answered"),
-        "declined": record_value("question_outcome", "declined"),
-        "failed": record_value("question_outcome", "failed"),
+        "automatic": make("question_outcome", "answered", marks=frozenset({"auto"})),
+        "answered": make("question_outcome", "answered"),
+        "declined": make("question_outcome", "declined"),
+        "failed": make("question_outcome", "failed"),
     }
     asked = []
     for name, outcome in outcomes.items():
-        inquiry = record_value("inquiry", name, f"{name}?", outcome)
-        asked.append(report_value("question", inquiry, "assistant"))
+        inquiry = make("inquiry", name, f"{name}?", outcome)
+        asked.append(make("reported_question", inquiry, "assistant"))
 
     turn = reported_turn(asked_turn("Plan it."), *asked)
-    report = report_value("report", "walk.ipynb", None, (reported_cell("passed", turn),), (turn,))
+    report = make("run_report", "walk.ipynb", None, (reported_cell("passed", turn),), (turn,))
     assert report_text("test_failure", report, strict=False) == []
     assert report_text("test_failure", report, strict=True) == [
         "walk.ipynb: cell 2, turn 1 of jp-c1: 'Plan it.'",
@@ -170,13 +168,13 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
 
 def test_open_decisions_are_listed_once_for_several_failed_cells() -> None:
     key = ("permissions", "plan")
-    left = report_value("decision", key, "permission", "no user was available")
-    events = report_value("run_events", {key: left})
+    left = make("reported_decision", key, "permission", "no user was available")
+    events = make("run_events", {key: left})
     cells = tuple(
         reported_cell("failed", number=number, source=f"cell {number}", error="ValueError: no")
         for number in (1, 4)
     )
-    report = report_value("report", "walk.ipynb", None, cells, (), "", events)
+    report = make("run_report", "walk.ipynb", None, cells, (), "", events)
     advice = "Prepare these decisions in an answers file walk.answers.toml next to the notebook."
 
     assert report_text("test_failure", report, strict=False) == [
@@ -241,10 +239,8 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     missing = "no\x1b[2J such tool"
-    call = record_value("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
-    asked = report_value(
-        "question", record_value("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J"
-    )
+    call = make("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
+    asked = make("reported_question", make("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
     turn = reported_turn(asked_turn("Plan it.\x1b[2J", call), asked)
     lines = [*report_text("cell_errors", reported_cell("failed", turn)), *report_text("turn", turn)]
     assert any("sweep: error" in line for line in lines)

@@ -15,7 +15,8 @@ from jp_nb.headless.runner import run_notebook
 from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
-from tests.kit.runs import report_run, report_text, report_value
+from tests.kit.kinds import make
+from tests.kit.runs import report_run, report_text
 
 SKIPPED_BY_USER = "Tool skipped by user."
 INCOMPLETE_RECORD = (
@@ -174,8 +175,8 @@ def test_notebook_without_a_conversation_has_a_report_and_no_record(tmp_path: Pa
 
 def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
-    failure = report_value("run_failure", None, "StorageError", INCOMPLETE_RECORD)
-    lost = report_value("run_result", tmp_path / "a.ipynb", notebook, failure)
+    failure = make("run_failure", None, "StorageError", INCOMPLETE_RECORD)
+    lost = make("run_result", tmp_path / "a.ipynb", notebook, failure)
     root = ElementTree.fromstring(report_text("junit", reported(lost)))
     [error] = root.iter("error")
     assert "did not receive the whole record" in error.get("message", "")

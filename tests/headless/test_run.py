@@ -16,7 +16,7 @@ import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless import run
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, write_walk
-from tests.kit.runs import report_value
+from tests.kit.kinds import make
 from tests.support.notebook_runs import write_cells
 from tests.support.sessions import make_session
 
@@ -150,8 +150,8 @@ def test_unwritable_report_is_an_error_beside_the_failure(
 ) -> None:
     path = write_walk(tmp_path, "1 / 0")
     (tmp_path / "walk.xml").mkdir()
-    failure = report_value("run_failure", 1, "ZeroDivisionError", "division by zero")
-    result = report_value("run_result", path, nbformat.read(path, as_version=4), failure)
+    failure = make("run_failure", 1, "ZeroDivisionError", "division by zero")
+    result = make("run_result", path, nbformat.read(path, as_version=4), failure)
     monkeypatch.setattr(run, "run_notebook", lambda *_, **__: result)
     status, output = command("run", "walk.ipynb", "--junit", "walk.xml")
     assert status == 1
@@ -168,7 +168,7 @@ def test_options_are_passed_to_the_run(
 
     def run_notebook(notebook: Path, **options: Any) -> Any:
         given.update(options, notebook=notebook)
-        return report_value("run_result", path, nbformat.v4.new_notebook())
+        return make("run_result", path, nbformat.v4.new_notebook())
 
     monkeypatch.setattr(run, "run_notebook", run_notebook)
     options = ["--strict", "--continue", "-c", "a=1", "--cfg", "b:=2", "-o", "out.ipynb"]

@@ -1,14 +1,23 @@
 """The words of tests for the values of the program: one table for each subject.
 
-The stored kinds of a record and of its questions are the program's own, stable words.
+A word is the name of a class, in the words of a reader: `"tool_definition"`, `"answered"`. The
+stored kinds of a record and of its questions are the program's own, stable words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
-from jp_nb.agent import display, inquiry, prepared_answers, prompts, provider
+from jp_nb.agent import (
+    display,
+    exchange_recorder,
+    inquiry,
+    prepared_answers,
+    prompts,
+    provider,
+)
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record import turn_view
 from jp_nb.record.change_marks import ProposedBy
@@ -17,6 +26,8 @@ from jp_nb.record.events import KNOWN
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.record.token_usage import ModelUsage
+from jp_nb.session import host as session_host
+from jp_nb.toolkit import notebook_access
 from jp_nb.toolkit.cell_thread import CallInterrupted
 from jp_nb.toolkit.notebook_access import CellOutput
 from jp_nb.toolkit.outcome import NeedsInput, Success, ToolFailure
@@ -123,26 +134,78 @@ TOOL_VALUES: Mapping[str, type[Any]] = {
     "process_run": ProcessRun,
     "delta_rejection": DeltaRejection,
     "call_interrupted": CallInterrupted,
-    "question_outcome": QuestionOutcome,
     "question_history": QuestionHistory,
-    "logged_answer": LoggedAnswer,
 }
 
-ALL: Mapping[str, type[Any]] = {
-    **RECORD_EVENTS,
+HOST_VALUES: Mapping[str, type[Any]] = {
+    "cell_run": session_host.CellRun,
+    "last_error": session_host.LastError,
+    "opened_conversation": session_host.OpenedConversation,
+    "code_run": notebook_access.CodeRun,
+    "notebook_cell": notebook_access.NotebookCell,
+    "notebook_cells": notebook_access.NotebookCells,
+}
+
+EXCHANGE_VALUES: Mapping[str, type[Any]] = {
+    "exchange": exchange_recorder.Exchange,
+    "failed_response": exchange_recorder.FailedResponse,
+    "incomplete_response": exchange_recorder.IncompleteResponse,
+    "exchange_recorder": exchange_recorder.ExchangeRecorder,
+}
+
+EVENTS: Mapping[str, type[Any]] = {**RECORD_EVENTS, **MODEL_EVENTS, **DISPLAY_EVENTS}
+
+VALUES: Mapping[str, type[Any]] = {
     **RECORD_VALUES,
     **ANSWER_TYPES,
     **OUTCOMES,
-    **MODEL_EVENTS,
     **REQUEST_VALUES,
-    **DISPLAY_EVENTS,
     **PROMPTS,
     **PROMPT_ENDS,
     **TOOL_VALUES,
+    **HOST_VALUES,
+    **EXCHANGE_VALUES,
 }
+
+_SERVERS = "jp_nb.mcp.exchange"
+_REPORTS = "jp_nb.headless.run_report"
+
+RARE_VALUES: Mapping[str, tuple[str, str]] = {
+    "stdio_launch": (_SERVERS, "StdioLaunch"),
+    "http_launch": (_SERVERS, "HttpLaunch"),
+    "connection_limits": (_SERVERS, "ConnectionLimits"),
+    "server_tool": (_SERVERS, "ServerTool"),
+    "server_question": (_SERVERS, "ServerQuestion"),
+    "server_answer": (_SERVERS, "ServerAnswer"),
+    "server_result": (_SERVERS, "ServerResult"),
+    "input_required": (_SERVERS, "InputRequired"),
+    "server_progress": (_SERVERS, "Progress"),
+    "server_error": (_SERVERS, "ServerError"),
+    "server_not_started": (_SERVERS, "ServerNotStarted"),
+    "sign_in_error": (_SERVERS, "SignInError"),
+    "run_result": ("jp_nb.headless.runner", "RunResult"),
+    "run_failure": ("jp_nb.headless.execution", "CellFailure"),
+    "run_events": ("jp_nb.headless.run_events_reading", "RunEvents"),
+    "reported_decision": ("jp_nb.headless.run_events_reading", "ReportedDecision"),
+    "run_report": (_REPORTS, "RunReport"),
+    "reported_cell": (_REPORTS, "ReportedCell"),
+    "reported_turn": (_REPORTS, "ReportedTurn"),
+    "reported_question": (_REPORTS, "ReportedQuestion"),
+}
+"""Module and class. They are imported for the tests that use them, since they load libraries."""
 
 
 def find(words: Mapping[str, type[Any]], word: str) -> type[Any]:
     """Return the class for which `word` stands. An unknown word fails the test."""
     assert word in words, f"the kit has no {word!r}: use one of {', '.join(words)}"
     return words[word]
+
+
+def find_value(word: str) -> type[Any]:
+    """Return the class of a value other than an event."""
+    assert word not in EVENTS or word in VALUES, f"{word!r} is an event"
+    if word in RARE_VALUES:
+        module, name = RARE_VALUES[word]
+        found: type[Any] = getattr(import_module(module), name)
+        return found
+    return find(VALUES, word)

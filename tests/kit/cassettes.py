@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent import exchange_recorder
 from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import CassetteWriter, read_cassette
-from tests.kit import _words
-
-EXCHANGE_VALUES: Mapping[str, type[Any]] = {
-    "exchange": exchange_recorder.Exchange,
-    "failed_response": exchange_recorder.FailedResponse,
-    "incomplete_response": exchange_recorder.IncompleteResponse,
-    "recorder": exchange_recorder.ExchangeRecorder,
-}
-
-
-def exchange_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return an exchange or a part of one: `exchange_value("exchange", request, events, end)`."""
-    return _words.find(EXCHANGE_VALUES, kind)(*values, **fields)
+from tests.kit.kinds import make
 
 
 def normalize_request(request: Any, provider: str = "anthropic") -> Any:
@@ -44,6 +30,6 @@ def read_exchanges(path: Path) -> list[Any]:
     """Return the exchanges of the file at `path`, with their requests."""
     content = read_cassette(path)
     return [
-        exchange_value("exchange", content.asked(stored), stored.events, stored.end)
+        make("exchange", content.asked(stored), stored.events, stored.end)
         for stored in content.exchanges
     ]

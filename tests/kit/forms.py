@@ -16,8 +16,7 @@ from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_output import SeparateOutput
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from tests.kit.kinds import is_kind
-from tests.kit.questions import new_prompt
+from tests.kit.kinds import is_kind, make
 
 
 @dataclass
@@ -83,8 +82,8 @@ class FormUser:
         declines: bool = False,
     ) -> None:
         if prompt is None:
-            pages = tuple(new_prompt("question_prompt", question) for question in questions)
-            prompt = new_prompt("form_prompt", pages, partial=partial, menu=menu, declines=declines)
+            pages = tuple(make("question_prompt", question) for question in questions)
+            prompt = make("form_prompt", pages, partial=partial, menu=menu, declines=declines)
 
         self.prompt = prompt
         self.ends: list[Any] = []
@@ -262,7 +261,7 @@ class ControlUser:
     """
 
     def __init__(self, question: jp.Question, *, alone: bool = False) -> None:
-        prompt = new_prompt("question_prompt", question)
+        prompt = make("question_prompt", question)
         self._control = make_question_control(prompt, in_form=not alone)
         self.widget: Any = self._control.widget
         buttons = self._control.buttons

@@ -8,17 +8,12 @@ from typing import Any
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.record.request_head import mark_head
 from tests.kit import _words
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 
 
 def model_event(kind: str, /, *values: Any, **fields: Any) -> Any:
     """Return an event of a streamed response: `model_event("text", 0, "message", "Hi.")`."""
     return _words.find(_words.MODEL_EVENTS, kind)(*values, **fields)
-
-
-def request_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return a request or one of its parts: `request_value("parameters", temperature=0.5)`."""
-    return _words.find(_words.REQUEST_VALUES, kind)(*values, **fields)
 
 
 def record_response(
@@ -79,7 +74,7 @@ class EventProvider:
             self.closed += 1
 
     def preview(self, request: Any) -> Any:
-        return request_value("sent_request", "", "nowhere", {}, b"{}")
+        return make("sent_request", "", "nowhere", {}, b"{}")
 
     @property
     def address(self) -> str:
@@ -95,7 +90,7 @@ class EventProvider:
         return 0
 
     async def models(self, *, seconds: float) -> Any:
-        return request_value("model_list")
+        return make("model_list")
 
     async def aclose(self) -> None:
         return None

@@ -21,15 +21,3 @@ def parse_event(stored: Any, index: int = 0) -> Any:
     A malformed event is a `jp.StorageError` with its place: `events[index]`, and the path in it.
     """
     return decode_event(stored, index)
-
-
-def record_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return a part of a turn or of an entry: `record_value("tool_call", "c1", "look", {})`.
-
-    The kinds are the parts of `jp.last` (`turn_text`, `tool_call`, `inquiry`, `config_change`,
-    `structured_data`, `rejected_answer`), `question_outcome`, `proposal`, `model_usage`, and
-    `logged_answer`. Parts of stored entries need no kind: `new_event` takes them as JSON objects,
-    as in `new_event("compaction", from_turn=0, to_turn=1, summary={"summary": "S"})`, and marks
-    are in `metadata`, as `docs/record.md` describes them.
-    """
-    return _words.find(_words.RECORD_VALUES, kind)(*values, **fields)

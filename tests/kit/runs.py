@@ -8,27 +8,14 @@ from typing import Any
 
 from jp_nb.headless import (
     answers_template,
-    execution,
     pytest_notebooks,
     records,
     run,
     run_events_reading,
     run_report,
-    runner,
     strip,
 )
-from tests.kit import _words
 
-REPORT_VALUES: Mapping[str, type[Any]] = {
-    "run_result": runner.RunResult,
-    "run_failure": execution.CellFailure,
-    "run_events": run_events_reading.RunEvents,
-    "decision": run_events_reading.ReportedDecision,
-    "report": run_report.RunReport,
-    "cell": run_report.ReportedCell,
-    "turn": run_report.ReportedTurn,
-    "question": run_report.ReportedQuestion,
-}
 REPORT_TEXTS: Mapping[str, Callable[..., Any]] = {
     "json": run_report.to_json,
     "junit": lambda report: run_report.format_junit([report]).decode(),
@@ -42,11 +29,6 @@ REPORT_TEXTS: Mapping[str, Callable[..., Any]] = {
     ),
     "test_failure": pytest_notebooks.format_failures,
 }
-
-
-def report_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return a report or a part of one: `report_value("run_failure", 1, "ValueError", "no")`."""
-    return _words.find(REPORT_VALUES, kind)(*values, **fields)
 
 
 def report_run(result: Any, notebook: str) -> Any:

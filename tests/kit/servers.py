@@ -7,33 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.config.tree.server_settings import McpServer
-from jp_nb.mcp import exchange
 from jp_nb.mcp.calls import McpTool, ServerCalls
 from jp_nb.mcp.definitions import read_definitions
 from jp_nb.mcp.launch import LaunchContext, find_inputs, find_missing_variables, resolve_launch
 from jp_nb.mcp.results import read_result
 from jp_nb.mcp.source import McpSource, ServerHost
-from tests.kit import _words
-
-SERVER_VALUES: Mapping[str, type[Any]] = {
-    "stdio_launch": exchange.StdioLaunch,
-    "http_launch": exchange.HttpLaunch,
-    "connection_limits": exchange.ConnectionLimits,
-    "server_tool": exchange.ServerTool,
-    "server_question": exchange.ServerQuestion,
-    "server_answer": exchange.ServerAnswer,
-    "server_result": exchange.ServerResult,
-    "input_required": exchange.InputRequired,
-    "server_progress": exchange.Progress,
-    "server_error": exchange.ServerError,
-    "server_not_started": exchange.ServerNotStarted,
-    "sign_in_error": exchange.SignInError,
-}
-
-
-def server_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return a launch, an answer, or a part of one: `server_value("stdio_launch", ["server"])`."""
-    return _words.find(SERVER_VALUES, kind)(*values, **fields)
+from tests.kit.kinds import make
 
 
 def launch_of(
@@ -60,7 +39,7 @@ def find_server_needs(
 
 
 def define_server_tools(server: str, *tools: Any) -> list[dict[str, Any]]:
-    """Return what the model gets of the `tools` of a server: `server_value("server_tool", …)`.
+    """Return what the model gets of the `tools` of a server: `make("server_tool", …)`.
 
     A usable tool has `tool`, `name`, `description`, `schema`, and the function `check`, which
     returns the problem of arguments. The others have `tool` and `reason`.
@@ -83,7 +62,7 @@ def read_server_result(
     *blocks: Any, schema: Mapping[str, Any] | None = None, **more: Any
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the outcome of a result with these content blocks, and the texts for the user."""
-    read = read_result(server_value("server_result", blocks, **more), schema)
+    read = read_result(make("server_result", blocks, **more), schema)
     return read.outcome, tuple(read.for_user)
 
 

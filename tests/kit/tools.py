@@ -17,7 +17,6 @@ from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools, MissingTool, tools_config
 from jp_nb.toolkit.command import CommandTool, CommandTools
 from jp_nb.toolkit.python import PythonTool
-from tests.kit import _words
 
 
 def new_tool(
@@ -34,11 +33,6 @@ def new_tool(
         settings = ToolConfig.model_validate({"source": "local", **source})
         return CommandTool(name or "t", settings)
     return PythonTool(source, name=name, **options)
-
-
-def tool_value(kind: str, /, *values: Any, **fields: Any) -> Any:
-    """Return what a tool reads or raises: `tool_value("notebook_cell", 0, "x = 1")`."""
-    return _words.find(_words.TOOL_VALUES, kind)(*values, **fields)
 
 
 class _GivenTools(ToolSource):

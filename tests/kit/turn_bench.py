@@ -39,8 +39,8 @@ from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
-from tests.kit.kinds import is_kind, select_kind
-from tests.kit.models import EventProvider, request_value
+from tests.kit.kinds import is_kind, make, select_kind
+from tests.kit.models import EventProvider
 from tests.kit.records import new_event
 from tests.kit.tools import layers_of, offer_now
 from tests.support.entries import FakeClock, new_stream, open_inquiries
@@ -185,7 +185,7 @@ class TurnBench:
                 else self.offer()
             ),
             tool_choice=config.assistant.tool_choice,
-            parameters=request_value("parameters"),
+            parameters=make("parameters"),
             request=RequestConfig.model_validate(self.request),
             inquiry=self.inquiry,
             basis=ConfigSnapshot(now.after, now.defaults, config),

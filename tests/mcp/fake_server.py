@@ -16,7 +16,8 @@ from pydantic import JsonValue
 
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
-from tests.kit.servers import server_tool, server_value
+from tests.kit.kinds import make
+from tests.kit.servers import server_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter
 
@@ -166,27 +167,27 @@ def form(
     key: str = "elicitation", schema: Mapping[str, Any] = TRIP, message: str = "Which trip?"
 ) -> Any:
     """Return a question with a form."""
-    return server_value("server_question", key, "form", message, schema)
+    return make("server_question", key, "form", message, schema)
 
 
 def address(key: str = "elicitation", url: str = "https://a.example/login") -> Any:
     """Return a question with an address."""
-    return server_value("server_question", key, "url", "Please sign in.", None, url)
+    return make("server_question", key, "url", "Please sign in.", None, url)
 
 
 def required(*questions: Any, state: object = "s1") -> Any:
     """Return the questions of a server of 2026."""
-    return server_value("input_required", {each.key: each for each in questions}, state)
+    return make("input_required", {each.key: each for each in questions}, state)
 
 
 def result(text: str = "Done.", **more: Any) -> Any:
     """Return a result with one text."""
-    return server_value("server_result", ({"type": "text", "text": text},), **more)
+    return make("server_result", ({"type": "text", "text": text},), **more)
 
 
 def server_error(message: str, code: int = 0, data: JsonValue = None) -> Any:
     """Return the error of a request."""
-    return server_value("server_error", "books", "trip", message, code=code, data=data)
+    return make("server_error", "books", "trip", message, code=code, data=data)
 
 
 def lost() -> Any:

@@ -24,8 +24,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.mcp.connection import Connection
-from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
 from tests.mcp.scripted_server import Json, read_log
 
 PROGRAM = Path(__file__).with_name("scripted_server.py")
@@ -71,7 +70,7 @@ def scripted(folder: Path, **script: Any) -> Scripted:
     """Return the launch of a server over stdio that follows `script`."""
     file, log = write_script(folder, script)
     return Scripted(
-        server_value("stdio_launch", sys.executable, ("-I", "-S", str(PROGRAM), str(file))), log
+        make("stdio_launch", sys.executable, ("-I", "-S", str(PROGRAM), str(file))), log
     )
 
 
@@ -85,7 +84,7 @@ def scripted_http(folder: Path, **script: Any) -> Iterator[Scripted]:
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline())
-            yield Scripted(server_value("http_launch", f"http://127.0.0.1:{port}/mcp"), log)
+            yield Scripted(make("http_launch", f"http://127.0.0.1:{port}/mcp"), log)
         finally:
             process.stdin.close()
 

@@ -9,9 +9,8 @@ import pytest
 
 from jp_nb.agent.permission_rules import SessionRules
 from jp_nb.agent.turn_state import RecordedAnswer
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, not_answered, unavailable
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.mcp.fake_server import (
     TRIP,
     Asking,
@@ -37,8 +36,8 @@ STARTED_AGAIN = (
 
 
 DELFT: Any = {"city": "Delft"}
-ACCEPTED = server_value("server_answer", "accept", DELFT)
-CANCEL = server_value("server_answer", "cancel")
+ACCEPTED = make("server_answer", "accept", DELFT)
+CANCEL = make("server_answer", "cancel")
 DECLINED = not_answered("declined", "form", marks=frozenset({"refused"}))
 
 
@@ -94,7 +93,7 @@ async def test_answer_reaches_a_server_of_2025_during_its_call() -> None:
 
 @pytest.mark.req("R-MCP-42")
 async def test_questions_of_one_round_are_one_form_in_their_order() -> None:
-    end = form_end((yes(DELFT), DECLINED, yes(True)))
+    end = make("form_end", (yes(DELFT), DECLINED, yes(True)))
     turn = Asking(
         [required(form("z"), form("a"), address("m")), result()],
         end,
@@ -114,8 +113,8 @@ async def test_questions_of_one_round_are_one_form_in_their_order() -> None:
     assert (prompt.declines, prompt.partial) == (True, False)
     answers = {
         "z": ACCEPTED,
-        "a": server_value("server_answer", "decline"),
-        "m": server_value("server_answer", "accept"),
+        "a": make("server_answer", "decline"),
+        "m": make("server_answer", "accept"),
     }
     assert turn.answers[1] == answers
     assert [*(turn.answers[1] or {})] == ["z", "a", "m"]
@@ -197,7 +196,7 @@ async def test_several_rounds_ask_several_times() -> None:
     turn = Asking(steps, yes(DELFT), yes({"city": "Gouda"}))
     await turn.run()
     assert [sent.state for sent in turn.server.sent] == [None, "s1", "s2"]
-    assert turn.answers[2] == {"who": server_value("server_answer", "accept", {"city": "Gouda"})}
+    assert turn.answers[2] == {"who": make("server_answer", "accept", {"city": "Gouda"})}
     assert [each.id for each in turn.inquiries] == ["c1.who.1", "c1.who.2"]
 
 
@@ -237,10 +236,10 @@ async def test_without_a_user_the_server_gets_cancel_and_the_model_the_reason(as
 @pytest.mark.req("R-MCP-40")
 async def test_form_that_fails_is_no_decline() -> None:
     step = old(form())
-    turn = asking_old(step, form_end((answered(DELFT, "form"),)))
+    turn = asking_old(step, make("form_end", (answered(DELFT, "form"),)))
 
     async def fail(prompt: Any) -> Any:
-        return unavailable("the page is gone")
+        return make("unavailable", "the page is gone")
 
     turn.person.ask = fail  # type: ignore[method-assign]
     turn.person.unavailable = lambda: None  # type: ignore[method-assign]
@@ -262,7 +261,7 @@ async def test_configured_answer_is_sent_with_the_defaults_of_other_fields() -> 
     )
     await turn.run()
     assert turn.answers[1] == {
-        "who": server_value("server_answer", "accept", {"city": "Delft", "unit": "C"})
+        "who": make("server_answer", "accept", {"city": "Delft", "unit": "C"})
     }
 
 
@@ -499,7 +498,7 @@ async def test_secret_is_masked_and_in_no_record_or_result() -> None:
     turn = Asking([required(form("who", schema)), echo], yes({"api_key": "hunter2hunter2"}))
     await turn.run()
     assert turn.answers[1] == {
-        "who": server_value("server_answer", "accept", {"api_key": "hunter2hunter2"})
+        "who": make("server_answer", "accept", {"api_key": "hunter2hunter2"})
     }
     [asked] = turn.inquiries
     fields: Any = asked.question.answer_type.to_raw()["fields"]
@@ -513,7 +512,7 @@ async def test_secret_is_masked_and_in_no_record_or_result() -> None:
 async def test_question_without_fields_is_accepted_with_an_empty_object() -> None:
     turn = Asking([required(form("sure", {"type": "object", "properties": {}})), result()], yes({}))
     await turn.run()
-    assert turn.answers[1] == {"sure": server_value("server_answer", "accept", {})}
+    assert turn.answers[1] == {"sure": make("server_answer", "accept", {})}
 
 
 async def test_message_of_several_lines_keeps_their_order() -> None:
@@ -545,11 +544,11 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
     async def step(sent: Sent) -> Any:
         assert sent.on_progress is not None
         for number in range(1000):
-            sent.on_progress(server_value("server_progress", f"page {number}", number, 1000))
+            sent.on_progress(make("server_progress", f"page {number}", number, 1000))
             if number == 500:
                 await asyncio.sleep(0.3)
         await asyncio.sleep(0.3)
-        sent.on_progress(server_value("server_progress", "late", 1000, 1000))
+        sent.on_progress(make("server_progress", "late", 1000, 1000))
         return result()
 
     turn = Asking([step])
@@ -575,7 +574,7 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
 async def test_progress_is_shown_with_its_share(progress: Any, text: str) -> None:
     async def step(sent: Sent) -> Any:
         assert sent.on_progress is not None
-        sent.on_progress(server_value("server_progress", *progress))
+        sent.on_progress(make("server_progress", *progress))
         return result()
 
     turn = Asking([step])

@@ -13,8 +13,7 @@ pytest.importorskip("mcp")
 
 from typing import Any
 
-from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import FORM, connected, scripted, text_of
 
 Era = Literal["2025", "2026"]
@@ -39,7 +38,7 @@ async def test_server_of_2025_asks_during_the_call(tmp_path: Path) -> None:
 
     async def answer(question: Any, calls: Sequence[str]) -> Any:
         asked.append((question, calls))
-        return server_value("server_answer", "accept", {"city": "Delft"})
+        return make("server_answer", "accept", {"city": "Delft"})
 
     async with connected(server.launch, asks_users=True, on_question=answer) as connection:
         result = await connection.call("call-1", "trip", {})
@@ -64,7 +63,7 @@ async def test_server_of_2026_returns_its_question_and_gets_the_answer(tmp_path:
             "1",
             "trip",
             {},
-            answers={"who": server_value("server_answer", "decline")},
+            answers={"who": make("server_answer", "decline")},
             state=asked.state,
         )
     assert text_of(result) == '{"who": {"action": "decline"}}'

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from tests.kit.servers import define_server_tools, server_source, server_value
+from tests.kit.kinds import make
+from tests.kit.servers import define_server_tools, server_source
 
 MAX_DESCRIPTION_CHARS = 4000
 
@@ -22,9 +23,7 @@ TEXT: JsonValue = {"type": "string"}
 
 
 def make_tool(name: str = "search", description: str | None = "Search.", **schema: Any) -> Any:
-    return server_value(
-        "server_tool", name, None, description, {"type": "object", **schema}, None, {}
-    )
+    return make("server_tool", name, None, description, {"type": "object", **schema}, None, {})
 
 
 def define(tool: Any) -> dict[str, Any]:

@@ -19,8 +19,7 @@ pytest.importorskip("mcp")
 
 import jp_nb as jp
 from jp_nb.mcp.connection import Connection
-from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import (
     FORM,
     connected,
@@ -48,7 +47,7 @@ HI: list[Json] = [{"result": "hi"}]
 
 async def test_missing_program_is_named_at_once() -> None:
     connection = Connection(
-        "files", server_value("stdio_launch", "no-such-program", ("--token", "sk-12345678"))
+        "files", make("stdio_launch", "no-such-program", ("--token", "sk-12345678"))
     )
     with start_fails("no-such-program was not found") as info:
         await connection.start()
@@ -58,7 +57,7 @@ async def test_missing_program_is_named_at_once() -> None:
 
 
 async def test_missing_folder_is_named(tmp_path: Path) -> None:
-    launch = server_value("stdio_launch", "python3", folder=tmp_path / "gone")
+    launch = make("stdio_launch", "python3", folder=tmp_path / "gone")
     with start_fails(r"its folder .*gone does not exist"):
         await Connection("test", launch).start()
 
@@ -76,7 +75,7 @@ async def test_server_that_exits_is_reported_with_its_last_lines(tmp_path: Path)
 @pytest.mark.req("R-MCP-4")
 async def test_silent_server_ends_after_the_time_to_start(tmp_path: Path) -> None:
     server = scripted(tmp_path, silent=["server/discover", "initialize"], calls={})
-    limits = server_value("connection_limits", startup_timeout_secs=1)
+    limits = make("connection_limits", startup_timeout_secs=1)
     connection = Connection("test", server.launch, limits)
     began = monotonic()
     with start_fails("no answer within 1 s"):
@@ -152,7 +151,7 @@ async def test_servers_inherit_only_a_short_list_of_variables(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     monkeypatch.setenv("SHELL", "() { evil; }")
     program = "import json, os, sys; print(json.dumps(dict(os.environ)), file=sys.stderr)"
-    launch = server_value(
+    launch = make(
         "stdio_launch", sys.executable, ("-S", "-c", program), {"TOKEN": "t0p-s3cret-value"}
     )
     with start_fails() as info:
@@ -173,7 +172,7 @@ async def test_large_message_ends_the_connection_and_the_next_start_works(
     tmp_path: Path, era: str
 ) -> None:
     server = scripted(tmp_path, era=era, calls={"big": [{"big": 3_000_000}], "greet": HI})
-    limits = server_value("connection_limits", max_response_bytes=1_000_000)
+    limits = make("connection_limits", max_response_bytes=1_000_000)
     async with connected(server.launch, limits=limits) as connection:
         with pytest.raises(jp.JpNbError, match="a message of more than 1,000,000 bytes"):
             await connection.call("1", "big", {})
@@ -229,7 +228,7 @@ for line in sys.stdin:
     elif "id" in message:
         print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)), flush=True)
 """
-    launch = server_value("stdio_launch", sys.executable, ("-c", program))
+    launch = make("stdio_launch", sys.executable, ("-c", program))
     async with connected(launch) as connection:
         assert connection.version == "2025-06-18"
         assert [tool.name for tool in await connection.list_tools()] == ["a"]
@@ -298,11 +297,11 @@ async def test_unknown_content_costs_only_its_block(
 
 
 RESULTS: list[tuple[Json, Any]] = [
-    ({"structuredContent": [1]}, server_value("server_result", (), [1])),
-    ({"content": None, "structuredContent": {"a": 1}}, server_value("server_result", (), {"a": 1})),
-    ({"content": [], "isError": "yes"}, server_value("server_result", ())),
-    ({"content": [], "isError": True}, server_value("server_result", (), is_error=True)),
-    ({"content": [], "structuredContent": {"b": 2}}, server_value("server_result", (), {"b": 2})),
+    ({"structuredContent": [1]}, make("server_result", (), [1])),
+    ({"content": None, "structuredContent": {"a": 1}}, make("server_result", (), {"a": 1})),
+    ({"content": [], "isError": "yes"}, make("server_result", ())),
+    ({"content": [], "isError": True}, make("server_result", (), is_error=True)),
+    ({"content": [], "structuredContent": {"b": 2}}, make("server_result", (), {"b": 2})),
 ]
 
 
@@ -451,7 +450,7 @@ async def test_time_of_a_call_is_limited_and_progress_restarts_it(tmp_path: Path
     step: list[Json] = [{"sleep": 0.3}, {"progress": {"progress": 1, "total": 4, "message": "m"}}]
     calls = {"slow": [{"hang": True}], "steady": [*(4 * step), *HI], "endless": 100 * step}
     server = scripted(tmp_path, era=era, calls=calls)
-    limits = server_value("connection_limits", call_timeout_secs=0.6)
+    limits = make("connection_limits", call_timeout_secs=0.6)
     reports: list[Any] = []
     async with connected(server.launch, limits=limits) as connection:
         with pytest.raises(jp.JpNbError, match=r"no answer within 0.6 s \(call_timeout_secs\)"):
@@ -461,7 +460,7 @@ async def test_time_of_a_call_is_limited_and_progress_restarts_it(tmp_path: Path
         with pytest.raises(jp.JpNbError, match="no answer"):
             await connection.call("3", "endless", {})
         assert 5 < monotonic() - began < 15
-    assert reports == 4 * [server_value("server_progress", "m", 1.0, 4.0)]
+    assert reports == 4 * [make("server_progress", "m", 1.0, 4.0)]
 
 
 async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: Path) -> None:
@@ -469,9 +468,9 @@ async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: P
 
     async def answer(*_: object) -> Any:
         await asyncio.sleep(2)
-        return server_value("server_answer", "accept", {"city": "Delft"})
+        return make("server_answer", "accept", {"city": "Delft"})
 
-    limits = server_value("connection_limits", call_timeout_secs=0.6)
+    limits = make("connection_limits", call_timeout_secs=0.6)
     async with connected(
         server.launch, limits=limits, asks_users=True, on_question=answer
     ) as connection:
@@ -481,7 +480,7 @@ async def test_clock_of_a_call_stands_still_while_a_question_is_open(tmp_path: P
 @pytest.mark.req("R-MCP-4")
 async def test_call_without_a_limit_waits(tmp_path: Path) -> None:
     server = scripted(tmp_path, calls={"slow": [{"sleep": 0.5}, *HI]})
-    limits = server_value("connection_limits", startup_timeout_secs=0, call_timeout_secs=0)
+    limits = make("connection_limits", startup_timeout_secs=0, call_timeout_secs=0)
     async with connected(server.launch, limits=limits) as connection:
         assert text_of(await connection.call("1", "slow", {})) == "hi"
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import jp_nb as jp
 from jp_nb.mcp.connection import Connection
-from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import (
     FORM,
     connected,
@@ -58,7 +57,7 @@ async def test_progress_and_questions_of_2025_come_with_the_stream_of_a_call(
     reports: list[Any] = []
 
     async def answer(*_: object) -> Any:
-        return server_value("server_answer", "accept", {"city": "Delft"})
+        return make("server_answer", "accept", {"city": "Delft"})
 
     with scripted_http(
         tmp_path, era="2025", http={"sse": True, "session": True}, calls={"trip": steps}
@@ -66,7 +65,7 @@ async def test_progress_and_questions_of_2025_come_with_the_stream_of_a_call(
         async with connected(server.launch, asks_users=True, on_question=answer) as connection:
             result = await connection.call("1", "trip", {}, on_progress=reports.append)
     assert text_of(result) == '{"who": {"action": "accept", "content": {"city": "Delft"}}}'
-    assert reports == [server_value("server_progress", None, 1.0, None)]
+    assert reports == [make("server_progress", None, 1.0, None)]
 
 
 @FORMS
@@ -76,7 +75,7 @@ async def test_rounds_of_2026_over_http(tmp_path: Path, sse: bool) -> None:
         async with connected(server.launch, asks_users=True) as connection:
             asked = await connection.call("1", "trip", {})
             assert is_kind(asked, "input_required")
-            answers = {"who": server_value("server_answer", "cancel")}
+            answers = {"who": make("server_answer", "cancel")}
             result = await connection.call("1", "trip", {}, answers=answers, state=asked.state)
     assert text_of(result) == '{"who": {"action": "cancel"}}'
 
@@ -231,7 +230,7 @@ async def test_large_message_over_http_ends_the_connection(
     tmp_path: Path, era: str, sse: bool
 ) -> None:
     calls = {"big": [{"big": 3_000_000}], "greet": HI}
-    limits = server_value("connection_limits", max_response_bytes=1_000_000)
+    limits = make("connection_limits", max_response_bytes=1_000_000)
     with scripted_http(tmp_path, era=era, http={"sse": sse}, calls=calls) as server:
         async with connected(server.launch, limits=limits) as connection:
             with pytest.raises(jp.JpNbError, match="a message of more than 1,000,000 bytes"):
@@ -275,13 +274,13 @@ async def test_compressed_answer_is_refused(tmp_path: Path) -> None:
 )
 async def test_plain_http_to_another_computer_needs_consent(url: str) -> None:
     with start_fails("insecure = true"):
-        await Connection("test", server_value("http_launch", url)).start()
+        await Connection("test", make("http_launch", url)).start()
 
 
 @pytest.mark.parametrize("url", ["ftp://localhost/", "localhost:80", "", "http://", "https://["])
 async def test_other_addresses_are_refused(url: str) -> None:
     with start_fails("its url"):
-        await Connection("test", server_value("http_launch", url)).start()
+        await Connection("test", make("http_launch", url)).start()
 
 
 @pytest.mark.parametrize("where", ["other port", "other host"])
@@ -312,7 +311,7 @@ async def test_server_that_does_not_run_is_named_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    connection = Connection("test", server_value("http_launch", f"http://127.0.0.1:{port}/mcp"))
+    connection = Connection("test", make("http_launch", f"http://127.0.0.1:{port}/mcp"))
     with start_fails("cannot connect to it"):
         await connection.start()
 
@@ -334,9 +333,7 @@ async def test_proxy_of_the_environment_is_used_except_for_this_computer(
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
     async with proxy:
         with start_fails():
-            await Connection(
-                "test", server_value("http_launch", "https://mcp.example.com/mcp")
-            ).start()
+            await Connection("test", make("http_launch", "https://mcp.example.com/mcp")).start()
         assert requests[0].startswith(b"CONNECT mcp.example.com:443")
 
         requests.clear()

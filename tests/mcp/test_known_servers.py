@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.servers import server_value
+from tests.kit.kinds import make
 from tests.mcp.helpers import connected, error_of, list_group, text_of
 
 PATH = os.pathsep.join(
@@ -61,7 +61,7 @@ def launch(known: Known, folder: Path) -> Any:
     program = shutil.which(known.program, path=PATH)
     if program is None:
         pytest.skip(f"{known.program} is not installed")
-    return server_value("stdio_launch", program, known.options, folder=folder)
+    return make("stdio_launch", program, known.options, folder=folder)
 
 
 @pytest.mark.parametrize("known", SERVERS, ids=str)
@@ -83,8 +83,8 @@ async def test_reference_server_asks_and_reports_progress(tmp_path: Path) -> Non
     async def answer(question: Any, calls: Sequence[str]) -> Any:
         asked.append((question, calls))
         if question.mode == "url":
-            return server_value("server_answer", "decline")
-        return server_value("server_answer", "accept", {"name": "Ada"})
+            return make("server_answer", "decline")
+        return make("server_answer", "accept", {"name": "Ada"})
 
     async with connected(
         launch(SERVERS[0], tmp_path), asks_users=True, on_question=answer

@@ -17,8 +17,7 @@ from typing import Any
 from mcp.server import MCPServer
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.servers import server_value
+from tests.kit.kinds import is_kind, make
 from tests.mcp.helpers import connected, text_of
 
 PROGRAM = '''
@@ -51,7 +50,7 @@ def write_server(folder: Path) -> Any:
     """Return the launch of a server over stdio."""
     file = folder / "server.py"
     file.write_text(f"{PROGRAM}\nserver.run('stdio')\n", encoding="utf-8")
-    return server_value("stdio_launch", sys.executable, (str(file),))
+    return make("stdio_launch", sys.executable, (str(file),))
 
 
 async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ async def test_server_of_the_library_over_stdio(tmp_path: Path) -> None:
         assert failed.is_error
         done = await connection.call("3", "work", {}, on_progress=reports.append)
         assert text_of(done) == "done"
-        assert reports == [server_value("server_progress", "half", 1.0, 2.0)]
+        assert reports == [make("server_progress", "half", 1.0, 2.0)]
 
         [content] = await connection.read_resource("note://one")
         assert content["text"] == "text of the note"
@@ -92,7 +91,7 @@ async def serve_http(program: str) -> AsyncIterator[Any]:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield server_value("http_launch", f"http://127.0.0.1:{port}/mcp")
+        yield make("http_launch", f"http://127.0.0.1:{port}/mcp")
     finally:
         server.should_exit = True
         await serving

@@ -15,8 +15,9 @@ import pytest
 
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
+from tests.kit.kinds import make
 from tests.kit.questions import not_answered
-from tests.kit.servers import server_tool, server_value
+from tests.kit.servers import server_tool
 from tests.kit.turn_bench import TurnBench
 from tests.mcp.helpers import FORM, Scripted, connected, scripted, wait_until
 from tests.support.fakes import FakePrompter, yes
@@ -34,7 +35,7 @@ async def turn_with(
 ) -> AsyncIterator[TurnBench]:
     """Yield a turn in which the model calls the tool `trip` of a running server."""
     make_tool, calls = server_tool("trip")
-    limits = server_value("connection_limits", call_timeout_secs=limit_s)
+    limits = make("connection_limits", call_timeout_secs=limit_s)
     async with connected(
         server.launch, limits=limits, asks_users=asks_users, on_question=calls.ask
     ) as connection:

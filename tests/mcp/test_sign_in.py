@@ -22,7 +22,8 @@ from jp_nb.mcp.address_rules import AddressRules
 from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage.mcp_credentials import StoredCredentials
-from tests.kit.servers import server_value, sign_in
+from tests.kit.kinds import make
+from tests.kit.servers import sign_in
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 from tests.mcp.helpers import start_fails
 
@@ -40,9 +41,7 @@ def get_credentials_path() -> Path:
 
 
 def make_launch(server: GuardedServer, **headers: str) -> Any:
-    return server_value(
-        "http_launch", server.url, headers, credentials=StoredCredentials(server.url)
-    )
+    return make("http_launch", server.url, headers, credentials=StoredCredentials(server.url))
 
 
 async def browse(page: Any) -> str:
@@ -164,7 +163,7 @@ async def test_dead_token_is_an_error_that_names_the_command(guarded: GuardedSer
 async def test_token_is_sent_to_its_own_address_only(guarded: GuardedServer) -> None:
     await signed_in(guarded)
     with guarded_server() as other:
-        launch = server_value("http_launch", other.url, credentials=StoredCredentials(other.url))
+        launch = make("http_launch", other.url, credentials=StoredCredentials(other.url))
         with pytest.raises(httpx2.TransportError, match="sign-in"):
             await request(launch)
         assert not other.tokens
@@ -172,7 +171,7 @@ async def test_token_is_sent_to_its_own_address_only(guarded: GuardedServer) -> 
 
 def test_header_of_the_configuration_replaces_the_sign_in(guarded: GuardedServer) -> None:
     assert make_auth("books", make_launch(guarded, authorization="Bearer x")) is None
-    assert make_auth("books", server_value("http_launch", guarded.url)) is None
+    assert make_auth("books", make("http_launch", guarded.url)) is None
 
 
 @pytest.mark.req("R-MCP-80")
@@ -251,7 +250,7 @@ async def test_errors_of_a_sign_in_quote_no_token(
 
 
 async def test_address_without_encryption_gets_no_request() -> None:
-    launch = server_value(
+    launch = make(
         "http_launch", "http://books.example/mcp", credentials=StoredCredentials("http://b/mcp")
     )
     with pytest.raises(jp.JpNbError, match="insecure = true"):

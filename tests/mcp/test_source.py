@@ -11,10 +11,11 @@ import pytest
 pytest.importorskip("mcp")
 
 import jp_nb as jp
-from tests.kit.servers import server_source, server_value
+from tests.kit.kinds import make
+from tests.kit.servers import server_source
 from tests.kit.tools import configured
 
-SEARCH = server_value("server_tool", "search", None, "Search.", {"type": "object"}, None, {})
+SEARCH = make("server_tool", "search", None, "Search.", {"type": "object"}, None, {})
 NAME = "books__search"
 
 
@@ -28,7 +29,7 @@ class RunningServer:
     instructions = "Search first. " * 1000
 
     def __init__(self, tool: Any) -> None:
-        self.launch = server_value("stdio_launch", "serve")
+        self.launch = make("stdio_launch", "serve")
         self.name = "books"
         self.tools: tuple[Any, ...] = (tool,)
 

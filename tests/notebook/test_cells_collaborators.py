@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import with_sender
+from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
-from tests.kit.questions import answered, form_end, not_answered, unavailable
+from tests.kit.questions import answered, not_answered
 
 MAX_SESSIONS = 64
 
@@ -76,10 +77,10 @@ OVER = not_answered("timed_out", "form")
         (not_answered("interrupted"), not_answered("interrupted")),
         (OVER, OVER),
         (
-            form_end((answered("x", "form"), not_answered("declined", "form"), AUTO, OVER)),
-            form_end((ADA, LEFT, AUTO, OVER)),
+            make("form_end", (answered("x", "form"), not_answered("declined", "form"), AUTO, OVER)),
+            make("form_end", (ADA, LEFT, AUTO, OVER)),
         ),
-        (unavailable("headless"), unavailable("headless")),
+        (make("unavailable", "headless"), make("unavailable", "headless")),
     ],
 )
 def test_sender_of_a_form_is_named_for_chosen_answers(end: Any, named: Any) -> None:

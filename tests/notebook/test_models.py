@@ -15,7 +15,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.session.model_catalog import ModelCatalog
 from tests.kit.completions import complete
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer, RawResponse, Reply
 from tests.support.sessions import Notebook
@@ -114,7 +114,7 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
     def wait_for(work: Any) -> Any:
         work.close()
         asked.append(now[0])
-        return request_value("model_list")
+        return make("model_list")
 
     catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, not_used, lambda: now[0])
     for moment in (0.0, CACHE_SECONDS - 1, CACHE_SECONDS + 1):
@@ -204,7 +204,7 @@ def test_list_that_arrived_is_offered_however_late_the_next_tab_is(notebook: Not
 
     now[0] = RETRY_SECONDS + 1
     assert not catalog.offer("anthropic", config, seconds=0).models
-    listings[0].set_result(request_value("model_list", (request_value("model_info", "claude"),)))
+    listings[0].set_result(make("model_list", (make("model_info", "claude"),)))
     now[0] = 10 * RETRY_SECONDS
     assert catalog.offer("anthropic", config, seconds=0).find("claude")
     assert len(listings) == 1

@@ -13,21 +13,20 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind, kind_of
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, kind_of, make
 from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
 from tests.kit.streams import StreamReader
 from tests.support.loopback import LoopbackServer
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
-WEATHER = request_value(
+WEATHER = make(
     "tool_definition",
     "weather",
     "Forecast.",
     {"type": "object", "properties": {"city": {"type": "string"}}},
 )
-TODAY = request_value("tool_definition", "today", "The date.", {})
+TODAY = make("tool_definition", "today", "The date.", {})
 CONTINUE_PROMPT = "Continue exactly where you stopped, without repeating anything."
 NEAR = {"base_url": "http://127.0.0.1:9"}
 CHAT_PROVIDERS = (
@@ -80,7 +79,7 @@ def result(call_id: str, content: str, *, is_error: bool = False) -> Any:
 
 def make_context(*entries: Any, provider: str = "anthropic") -> Any:
     """Return the context with `entries`."""
-    context = request_value("request_context")
+    context = make("request_context")
     for entry in entries:
         context.add(entry, provider)
     return context
@@ -94,9 +93,7 @@ def encode_messages(rendering: Any) -> bytes:
 def ask(*entries: Any, provider: str = "anthropic", **fields: Any) -> Any:
     """Return a request with `entries`, or with one request of the user."""
     context = make_context(*(entries or (user("Hi."),)), provider=provider)
-    return request_value(
-        "model_request", model=fields.pop("model", "test-model"), context=context, **fields
-    )
+    return make("model_request", model=fields.pop("model", "test-model"), context=context, **fields)
 
 
 def preview_body(name: str, request: Any, **settings: Any) -> Any:
@@ -110,7 +107,7 @@ def list_sent_messages(name: str, context: Any, **settings: Any) -> list[Any]:
 
     The message that asks the model to continue a cut answer is omitted as well.
     """
-    request = request_value("model_request", "test-model", context)
+    request = make("model_request", "test-model", context)
     body = preview_body(name, request, **settings)
     messages: list[Any]
     [messages] = (body[key] for key in ("messages", "input", "contents") if key in body)
@@ -137,7 +134,7 @@ async def send_growing(name: str, entries: Sequence[Any], **settings: Any) -> No
         context = make_context(provider=name)
         for entry in entries:
             context.add(entry, name)
-            request = request_value("model_request", "test-model", context)
+            request = make("model_request", "test-model", context)
             await collect(provider, request)
             at_once = new_provider(name, settings).preview(request)
             assert server.requests[-1].raw == at_once.body

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import model_event
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
@@ -219,7 +219,7 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     ]
     for model, reasoning, thinking, effort in rows:
         with subtests.test(model=model, reasoning=reasoning):
-            parameters = request_value("parameters", max_tokens=10_000, reasoning=reasoning)
+            parameters = make("parameters", max_tokens=10_000, reasoning=reasoning)
             head = preview_body("anthropic", ask(model=model, parameters=parameters))
             assert head.get("thinking") == thinking
             assert head.get("output_config", {}).get("effort") == effort
@@ -227,11 +227,11 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
 
 def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        preview_body("anthropic", ask(parameters=request_value("parameters", reasoning="hard")))
+        preview_body("anthropic", ask(parameters=make("parameters", reasoning="hard")))
 
 
 def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
-    parameters = request_value(
+    parameters = make(
         "parameters", reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
     request = ask(
@@ -249,7 +249,7 @@ def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
 
 
 def test_models_without_sampling_settings_are_sent_none() -> None:
-    parameters = request_value("parameters", temperature=0.5, top_p=0.9, top_k=4)
+    parameters = make("parameters", temperature=0.5, top_p=0.9, top_k=4)
     for model in ("claude-opus-4-8", "claude-sonnet-5"):
         head = preview_body("anthropic", ask(model=model, parameters=parameters))
         assert not {"temperature", "top_p", "top_k"} & head.keys()
@@ -299,7 +299,7 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> Non
         provider = new_provider("anthropic", {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(10):
-            request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
+            request = make("model_request", "m", context, system=("s",), tools=(WEATHER,))
             seen = await collect(provider, request)
             signature = next(e.metadata for e in seen if is_kind(e, "flush") and e.metadata)
             context.add(thought("Hm.", **signature), "anthropic")
@@ -372,7 +372,7 @@ async def test_rejected_block_and_later_ones_lose_their_signatures(
         request = ask(
             *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d")),
             *(user("e"), signed(3), answer("f"), user("g")),
-            attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
+            attachments=(make("attachment", "n.md", "text/plain", "N"),),
         )
         before = dump(request)[:-1]
         (retry,) = await collect(provider, request)
@@ -438,7 +438,7 @@ async def test_reported_input_changes_name_the_signature() -> None:
         provider = new_provider("anthropic", {"base_url": server.url})
         request = ask(
             *(user("a"), signed(1), signed(2), answer("b"), user("c")),
-            attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
+            attachments=(make("attachment", "n.md", "text/plain", "N"),),
         )
         events = await collect(provider, request)
         plain = await collect(provider, ask())
@@ -455,7 +455,7 @@ async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
-        request = ask(parameters=request_value("parameters", reasoning="off", top_k=3))
+        request = ask(parameters=make("parameters", reasoning="off", top_k=3))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
         assert retry.drop_metadata is None
@@ -494,9 +494,9 @@ async def test_thinking_without_an_answer_is_omitted(
     with LoopbackServer(["Well."] * 2) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
         context = ask(user("a"), *entries, *loose).context
-        await collect(provider, request_value("model_request", model="m", context=context))
+        await collect(provider, make("model_request", model="m", context=context))
         context.add(user("b"), "anthropic")
-        await collect(provider, request_value("model_request", model="m", context=context))
+        await collect(provider, make("model_request", model="m", context=context))
         await provider.aclose()
     for request in server.requests:
         *before, last = request.body["messages"]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, collect_failure, preview_body, text_of
 from tests.support.loopback import LoopbackServer, Reply
@@ -79,8 +78,8 @@ def test_abilities_follow_from_the_version_in_the_name(
 
 def send(model: str, **parameters: Any) -> Any:
     """Return the body of a request to `model` with a tool."""
-    tools = (request_value("tool_definition", "f", "F.", CITY),)
-    parameters = request_value("parameters", **parameters)
+    tools = (make("tool_definition", "f", "F.", CITY),)
+    parameters = make("parameters", **parameters)
     return preview_body("anthropic", ask(model=model, parameters=parameters, tools=tools))
 
 
@@ -103,10 +102,8 @@ async def test_listed_abilities_replace_those_of_the_name() -> None:
         await provider.models(seconds=5)
 
         def send(model: str, **parameters: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-            tools = (request_value("tool_definition", "f", "F.", CITY),)
-            request = ask(
-                model=model, parameters=request_value("parameters", **parameters), tools=tools
-            )
+            tools = (make("tool_definition", "f", "F.", CITY),)
+            request = ask(model=model, parameters=make("parameters", **parameters), tools=tools)
             shown = provider.preview(request)
             return json_of(shown.body), shown.omitted
 
@@ -195,10 +192,8 @@ async def test_error_400_about_a_part_repairs_the_request_once(
     refusal = Reply(status=400, message=error)
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
-        tools = (request_value("tool_definition", "f", "F.", CITY),)
-        request = ask(
-            model=model, parameters=request_value("parameters", **parameters), tools=tools
-        )
+        tools = (make("tool_definition", "f", "F.", CITY),)
+        request = ask(model=model, parameters=make("parameters", **parameters), tools=tools)
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
         for text in ("A.", "B."):  # remembered
@@ -225,7 +220,7 @@ async def test_model_that_thinks_unasked_is_told_which_tool_to_call() -> None:
     refusal = Reply(status=400, message="Thinking may not be enabled when tool_choice forces tool")
     with LoopbackServer([refusal, "A.", refusal]) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
-        tools = (request_value("tool_definition", "f", "F.", CITY),)
+        tools = (make("tool_definition", "f", "F.", CITY),)
         request = ask(model="claude-sonnet-5", tools=tools, tool_choice="required")
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
@@ -250,7 +245,7 @@ def test_strict_tool_has_a_closed_schema() -> None:
         city={"type": "string", "minLength": 1, "description": "A city."},
         days={"type": "integer", "default": 3, "title": "Days"},
     )
-    tool = request_value("tool_definition", "f", "F.", {**parameters, "required": ["city"]})
+    tool = make("tool_definition", "f", "F.", {**parameters, "required": ["city"]})
     (sent,) = preview_body("anthropic", ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent == {
         "name": "f",
@@ -286,14 +281,14 @@ def test_strict_tool_has_a_closed_schema() -> None:
     ],
 )
 def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, Any]) -> None:
-    tool = request_value("tool_definition", "f", "F.", parameters)
+    tool = make("tool_definition", "f", "F.", parameters)
     (sent,) = preview_body("anthropic", ask(model="claude-opus-5-5", tools=(tool,)))["tools"]
     assert sent["input_schema"] == parameters
     assert "strict" not in sent
 
 
 async def test_setting_turns_strict_tools_off() -> None:
-    tools = (request_value("tool_definition", "f", "F.", CITY),)
+    tools = (make("tool_definition", "f", "F.", CITY),)
     for strict in (True, False):
         provider = new_provider("anthropic", {"strict_tools": strict})
         body = json_of(provider.preview(ask(model="claude-opus-5-5", tools=tools)).body)
@@ -303,8 +298,7 @@ async def test_setting_turns_strict_tools_off() -> None:
 def list_strict(schemas: Sequence[dict[str, Any]]) -> list[int]:
     """Return the numbers of the strict tools among those with these `schemas`."""
     tools = tuple(
-        request_value("tool_definition", f"f{number}", "F.", schema)
-        for number, schema in enumerate(schemas)
+        make("tool_definition", f"f{number}", "F.", schema) for number, schema in enumerate(schemas)
     )
     sent = preview_body("anthropic", ask(model="claude-opus-5-5", tools=tools))["tools"]
     return [number for number, tool in enumerate(sent) if "strict" in tool]

@@ -20,8 +20,7 @@ from typing import (
 import pytest
 from typing_extensions import get_type_hints, is_typeddict
 
-from tests.kit.kinds import is_kind, kind_of
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, kind_of, make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     FIXTURES,
@@ -112,21 +111,21 @@ def requests() -> Iterable[Any]:
         user("And now?"),
     ]
     attachments = (
-        request_value("attachment", "a.md", "text/plain", "A"),
-        request_value("attachment", "b.png", "image/png", png()),
-        request_value("attachment", "c.pdf", "application/pdf", b"%PDF-1.4"),
+        make("attachment", "a.md", "text/plain", "A"),
+        make("attachment", "b.png", "image/png", png()),
+        make("attachment", "c.pdf", "application/pdf", b"%PDF-1.4"),
     )
     shared: dict[str, Any] = {"tools": (WEATHER, TODAY), "system": ("Be brief.",)}
     schema = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 1}}}
     for model in ("claude-fable-5-2", "claude-opus-5-5", "claude-opus-4-6", "claude-sonnet-4-5"):
         for reasoning in REASONING:
-            parameters = request_value("parameters", reasoning=reasoning)
+            parameters = make("parameters", reasoning=reasoning)
             yield ask(*entries, model=model, parameters=parameters, **shared)
     for choice in ("none", "required", "tool:weather"):
         yield ask(*entries, model="claude-haiku-5-5", tool_choice=choice, **shared)
     yield ask(model="claude-haiku-5-5", schema=schema, attachments=attachments)
     # The types no longer have `temperature`, `top_p`, and `top_k`, which older models accept.
-    limits = request_value("parameters", stop_words=("END",), max_tokens=99)
+    limits = make("parameters", stop_words=("END",), max_tokens=99)
     yield ask(user("a"), answer("cut"), model="claude-opus-4-6", parameters=limits)
 
 
@@ -291,13 +290,13 @@ async def test_abilities_of_a_model_that_the_client_describes() -> None:
         bodies = [
             json.loads(provider.preview(ask(model=model.id, tools=(TODAY,), parameters=each)).body)
             for each in (
-                request_value("parameters", reasoning="xhigh"),
-                request_value("parameters", reasoning="off"),
+                make("parameters", reasoning="xhigh"),
+                make("parameters", reasoning="off"),
             )
         ]
         await provider.aclose()
 
-    assert model == request_value(
+    assert model == make(
         "model_info",
         "claude-opus-5-5",
         "Claude Opus 5.5",

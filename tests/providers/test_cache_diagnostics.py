@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, collect, user
 from tests.support.loopback import LoopbackServer, Received, Reply
@@ -96,7 +95,7 @@ async def test_comparison_keeps_the_cache_options_of_the_user(
 ) -> None:
     caplog.set_level("DEBUG", "jp_nb.providers.openai_responses")
     options: dict[str, JsonValue] = {"prompt_cache_options": {"ttl": "12h"}}
-    request = ask(parameters=request_value("parameters", other=options), provider="openai")
+    request = ask(parameters=make("parameters", other=options), provider="openai")
     with LoopbackServer(["A.", "B."]) as server:
         provider = new_provider("openai", {"base_url": server.url, "dialect": "responses"})
         for _ in range(2):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.providers.call_groupings import (
     CALLS,
     CHAT_GROUPINGS,
@@ -30,7 +30,7 @@ DONE = b"data: [DONE]\n\n"
 CALLS_END: Wire = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
 
 
-OFFERED = [request_value("tool_definition", name, "", {}) for name in TOOLS]
+OFFERED = [make("tool_definition", name, "", {}) for name in TOOLS]
 
 
 def run_chat(messages: list[Wire], *, end: bytes = DONE) -> Outcome:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, record_response, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import model_event, record_response
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
@@ -219,11 +219,9 @@ async def test_context_rendered_in_steps_gives_the_same_bytes(dialect: str) -> N
 def test_images_in_requests_and_results() -> None:
     image = jp.Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1")
     items = [
-        request_value(
-            "context_item", new_event("chat_request", content="See:"), "google", (image,)
-        ),
-        request_value("context_item", called("c"), "google"),
-        request_value(
+        make("context_item", new_event("chat_request", content="See:"), "google", (image,)),
+        make("context_item", called("c"), "google"),
+        make(
             "context_item",
             new_event("tool_call_response", id="c", content="done", is_error=False),
             "google",
@@ -233,10 +231,10 @@ def test_images_in_requests_and_results() -> None:
     label = text("[image: figure 1, image/gif 3×2]")
     data = "R0lGODlhAwACAA=="
     content = {"type": "image", "mime_type": "image/gif", "data": data}
-    steps = steps_of(request_value("request_context", items))
+    steps = steps_of(make("request_context", items))
     assert steps[0]["content"] == [text("See:"), label, content]
     assert steps[2]["result"] == [text("done"), label, content]
-    request, _, results = contents_of(request_value("request_context", items))
+    request, _, results = contents_of(make("request_context", items))
     inline = {"inlineData": {"mimeType": "image/gif", "data": data}}
     assert request["parts"][1:] == [{"text": label["text"]}, inline]
     assert results["parts"][0]["functionResponse"]["parts"] == [inline]
@@ -246,10 +244,10 @@ def test_images_in_requests_and_results() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_attachments_precede_the_conversation_and_others_are_a_notice(dialect: str) -> None:
     attachments = (
-        request_value("attachment", "a.md", "text/plain", "A < B"),
-        request_value("attachment", "b.png", "image/png", b"png"),
-        request_value("attachment", "c.pdf", "application/pdf", b"pdf"),
-        request_value("attachment", "d.wav", "audio/wav", b"wav"),
+        make("attachment", "a.md", "text/plain", "A < B"),
+        make("attachment", "b.png", "image/png", b"png"),
+        make("attachment", "c.pdf", "application/pdf", b"pdf"),
+        make("attachment", "d.wav", "audio/wav", b"wav"),
     )
     provider = new_provider("google", {"dialect": dialect})
     shown = provider.preview(ask(attachments=attachments))
@@ -340,7 +338,7 @@ async def test_efforts(subtests: pytest.Subtests) -> None:
     provider = new_provider("google")
     for reasoning, sent in rows:
         with subtests.test(reasoning=reasoning):
-            request = ask(parameters=request_value("parameters", reasoning=reasoning))
+            request = ask(parameters=make("parameters", reasoning=reasoning))
             body = json.loads(provider.preview(request).body)
             assert body.get("generation_config", {}) == sent
 
@@ -357,7 +355,7 @@ def test_efforts_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
     provider = new_provider("google", {"dialect": "generate"})
     for model, reasoning, sent in rows:
         with subtests.test(model=model, reasoning=reasoning):
-            request = ask(model=model, parameters=request_value("parameters", reasoning=reasoning))
+            request = ask(model=model, parameters=make("parameters", reasoning=reasoning))
             body = json.loads(provider.preview(request).body)
             assert body.get("generationConfig", {}).get("thinkingConfig") == sent
 
@@ -367,7 +365,7 @@ async def test_level_that_a_model_does_not_have_is_replaced_once() -> None:
     refused = Reply(status=400, message="Thinking level XHIGH is not supported for this model.")
     with LoopbackServer([refused, "a", "b"]) as server:
         provider = google(server)
-        request = ask(parameters=request_value("parameters", reasoning="max"))
+        request = ask(parameters=make("parameters", reasoning="max"))
         assert is_kind((await collect(provider, request))[-1], "retry")
         for said in "ab":
             assert text_of(await collect(provider, request)) == said
@@ -378,7 +376,7 @@ async def test_level_that_a_model_does_not_have_is_replaced_once() -> None:
 
 @pytest.mark.req("GEM-9")
 def test_sampling_parameters() -> None:
-    parameters = request_value("parameters", 
+    parameters = make("parameters", 
         max_tokens=9, temperature=0.5, top_p=0.9, top_k=4, stop_words=("END",),
         other={"seed": 7, "service_tier": "flex", "logit_bias": {}},
     )  # fmt: skip
@@ -401,7 +399,7 @@ async def test_deprecated_parameters_are_a_warning_once(caplog: pytest.LogCaptur
     with LoopbackServer(["a", "b"]) as server:
         provider = google(server)
         for _ in "ab":
-            await collect(provider, ask(parameters=request_value("parameters", temperature=0.5)))
+            await collect(provider, ask(parameters=make("parameters", temperature=0.5)))
         await provider.aclose()
     assert caplog.messages == [
         "google: assistant.model.parameters.temperature is sent, but Google has deprecated it"
@@ -485,7 +483,7 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last(
         provider = google(server, dialect)
         context = make_context(user("Go."), provider="google")
         for _ in range(5):
-            request = request_value("model_request", "m", context, system=("s",), tools=(WEATHER,))
+            request = make("model_request", "m", context, system=("s",), tools=(WEATHER,))
             events = await collect(provider, request)
             entries = record_response(request, "google", events)
             context.add(result(entries[-1].id, "sun"), "google")
@@ -509,12 +507,12 @@ async def test_conversation_continues_after_the_dialect_has_changed() -> None:
     with LoopbackServer(lambda _: LOOK) as server:
         for dialect in (*DIALECTS, *DIALECTS):
             provider = google(server, dialect)
-            request = request_value("model_request", "m", context, tools=(WEATHER,))
+            request = make("model_request", "m", context, tools=(WEATHER,))
             entries = record_response(request, "google", await collect(provider, request))
             context.add(result(entries[-1].id, "sun"), "google")
             await provider.aclose()
         anthropic = new_provider("anthropic", {"base_url": server.url})
-        await collect(anthropic, request_value("model_request", "m", context, tools=(WEATHER,)))
+        await collect(anthropic, make("model_request", "m", context, tools=(WEATHER,)))
         await anthropic.aclose()
     assert "c2lnbmF0dXJl" not in json.dumps(server.requests[-1].body)
 
@@ -719,7 +717,7 @@ async def test_rejected_signatures_are_not_sent_again(dialect: str) -> None:
         context = make_context(
             user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"), provider="google"
         )
-        request = request_value("model_request", "m", context, tools=(WEATHER,))
+        request = make("model_request", "m", context, tools=(WEATHER,))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
         entries = record_response(request, "google", await collect(provider, request))
@@ -739,7 +737,7 @@ async def test_calls_are_sent_as_text_if_the_api_misses_their_thought() -> None:
             user("a"), called("c1"), result("c1", "1"), answer("b"),
             user("c"), called("c2", city="Delft"), result("c2", "sun"),
         )  # fmt: skip
-        request = request_value("model_request", "m", context, tools=(WEATHER,))
+        request = make("model_request", "m", context, tools=(WEATHER,))
         (retry,) = await collect(provider, request)
         assert is_kind(retry, "retry")
         assert text_of(await collect(provider, request)) == "Fine."
@@ -763,7 +761,7 @@ def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None
     ]
     for entries, kinds in rows:
         context = make_context(user("a"), *entries, provider="google")
-        request = request_value("model_request", "m", context)
+        request = make("model_request", "m", context)
         first, *rest = preview_body("google", request, dialect="interactions")["input"]
         assert first == asked
         assert [step["type"] for step in rest] == kinds
@@ -847,9 +845,7 @@ async def test_status_updates_do_not_extend_the_idle_timeout() -> None:
 
 def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(jp.ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        new_provider("google").preview(
-            ask(parameters=request_value("parameters", reasoning="hard"))
-        )
+        new_provider("google").preview(ask(parameters=make("parameters", reasoning="hard")))
 
 
 def test_answer_of_only_a_thought_is_not_sent() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.kit.streams import StreamReader
 from tests.providers.helpers import make_context
@@ -46,7 +45,7 @@ def decode(
     assert all(entry.model_dump_json() for entry in entries)
     for provider in PROVIDERS.values():
         context = make_context(*entries, provider="google")
-        provider.preview(request_value("model_request", "m", context))
+        provider.preview(make("model_request", "m", context))
     return entries, response.error
 
 

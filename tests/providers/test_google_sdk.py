@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.records import new_event
 from tests.kit.streams import StreamReader
 from tests.providers.helpers import (
@@ -57,17 +57,17 @@ def make_request(**fields: Any) -> Any:
         provider="google",
     )  # fmt: skip
     shown = new_event("tool_call_response", id="fc_2", content="", is_error=False)
-    context.items.append(request_value("context_item", shown, "google", (figure(), pdf())))
-    return request_value("model_request", 
+    context.items.append(make("context_item", shown, "google", (figure(), pdf())))
+    return make("model_request", 
         "gemini-3.8-flash",
         context,
         system=("Be brief.",),
         attachments=(
-            request_value("attachment", "a.png", "image/png", b"png"),
-            request_value("attachment", "b.pdf", "application/pdf", b"pdf"),
+            make("attachment", "a.png", "image/png", b"png"),
+            make("attachment", "b.pdf", "application/pdf", b"pdf"),
         ),
         tools=(WEATHER, TODAY),
-        parameters=request_value("parameters", 
+        parameters=make("parameters", 
             max_tokens=100, reasoning="max", temperature=0.5, top_p=0.5, stop_words=("END",),
             other={"seed": 1},
         ),
@@ -238,7 +238,7 @@ async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
     assert len(response.entries) == sum(whole is not None for *_, whole in STEPS)
     context = make_context(user("Hi."), *response.entries, provider="google")
     context.add(result("fc_1", "sun"), "google")
-    body = preview_body("google", request_value("model_request", "gemini-3.8-flash", context))
+    body = preview_body("google", make("model_request", "gemini-3.8-flash", context))
     sent = body["input"][1:-1]
     assert {step["type"] for step in sent} == {"thought", "model_output", "function_call"}
     assert IMAGE["data"] not in json.dumps(sent)

@@ -15,8 +15,8 @@ from jp_nb.json_values import make_storable
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
 from jp_nb.record.stream import ConversationStream
-from tests.kit.kinds import select_kind
-from tests.kit.models import model_event, record_response, request_value
+from tests.kit.kinds import make, select_kind
+from tests.kit.models import model_event, record_response
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS, called, list_sent_messages, make_context, result, user
@@ -89,7 +89,7 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
 
     def check_request() -> Any:
         nonlocal earlier
-        request = request_value("model_request", model, record.context, is_turn=True)
+        request = make("model_request", model, record.context, is_turn=True)
         sent = provider.preview(request)
         check_body(sent)
         if dialect != "deepseek":  # it refuses reasoning of earlier turns
@@ -117,7 +117,7 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
     raw: Any = json.loads(json.dumps(make_storable([*stream.raw]), sort_keys=True))
     again = ConversationStream(stream.properties, clock=utc_now, raw=raw)
     thread = build_context(again, [name], in_turn=True)
-    assert [*provider.preview(request_value("model_request", model, thread)).parts] == earlier
+    assert [*provider.preview(make("model_request", model, thread)).parts] == earlier
 
 
 APIS: dict[str, tuple[str, dict[str, Any], int, int]] = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS
@@ -80,7 +80,7 @@ METADATA = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3)
 
 def make_context(name: str, metadata: list[dict[str, Any]]) -> Any:
     thought, said, call = metadata
-    context = request_value("request_context")
+    context = make("request_context")
     entries: list[Any] = [
         new_event("chat_request", content="Go."),
         new_event("chat_response", reasoning="Hm.", metadata=thought),
@@ -102,7 +102,7 @@ def test_own_metadata_is_rebuilt_from_known_fields(
 ) -> None:
     name, model, settings = DIALECTS[dialect]
     provider = new_provider(name, settings)
-    sent = provider.preview(request_value("model_request", model, make_context(name, metadata)))
+    sent = provider.preview(make("model_request", model, make_context(name, metadata)))
     check_body(sent)
     assert b"EVIL" not in sent.body
     assert b"evil.example" not in sent.body
@@ -138,7 +138,7 @@ def test_metadata_goes_only_to_the_server_that_sent_it(dialect: str) -> None:
         marks = {HOST: host} if host else {}
         context = make_context(origin, [FULL | marks, {}, {}])
         context.items[:] = [replace(item, is_vouched=is_vouched) for item in context.items]
-        body = provider.preview(request_value("model_request", model, context)).body
+        body = provider.preview(make("model_request", model, context)).body
         assert b"Hm." in body
         return TOKEN.encode() in body
 
@@ -153,7 +153,5 @@ def test_metadata_goes_only_to_the_server_that_sent_it(dialect: str) -> None:
 def test_example_of_metadata_is_valid(dialect: str) -> None:
     name, model, settings = DIALECTS[dialect]
     context = make_context(name, [FULL, {}, {}])
-    body = check_body(
-        new_provider(name, settings).preview(request_value("model_request", model, context))
-    )
+    body = check_body(new_provider(name, settings).preview(make("model_request", model, context)))
     assert json.dumps(body).count(TOKEN) >= 1

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb import UsageError
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     CHAT_PROVIDERS,
@@ -48,9 +47,9 @@ TALK = (
     user("And \u202e now?"),
 )
 FILES = (
-    request_value("attachment", "notes.md", "text/plain", "a < b"),
-    request_value("attachment", "pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
-    request_value("attachment", "old.bmp", "image/bmp", b"BM"),
+    make("attachment", "notes.md", "text/plain", "a < b"),
+    make("attachment", "pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
+    make("attachment", "old.bmp", "image/bmp", b"BM"),
 )
 EVERYTHING: dict[str, Any] = {
     "system": ("Be brief.", "Be kind."),
@@ -58,7 +57,7 @@ EVERYTHING: dict[str, Any] = {
     "tool_choice": "tool:weather",
     "attachments": FILES,
     "schema": SCHEMA,
-    "parameters": request_value(
+    "parameters": make(
         "parameters",
         max_tokens=500,
         reasoning="high",
@@ -126,7 +125,7 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
 
 
 def prefix(request: Any, items: int) -> Any:
-    return replace(request, context=request_value("request_context", request.context.items[:items]))
+    return replace(request, context=make("request_context", request.context.items[:items]))
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
@@ -149,7 +148,7 @@ async def test_preview_does_not_disable_thinking_that_cannot_be_disabled() -> No
     refused = Reply(status=400, message="thinking: cannot be disabled for this model")
     with LoopbackServer([refused, "Sun."]) as server:
         provider = new_provider("anthropic", {"base_url": server.url})
-        request = ask(user("Hi"), parameters=request_value("parameters", reasoning="off"))
+        request = ask(user("Hi"), parameters=make("parameters", reasoning="off"))
         await collect(provider, request)
         await collect(provider, request)
         assert provider.preview(request).body == server.requests[1].raw != server.requests[0].raw
@@ -245,12 +244,12 @@ def test_schema_that_is_nested_too_deeply_is_a_clear_error(
     for keyword in ("properties", "items", "anyOf"):
         for levels in (100, 300, 5000):
             schema = {"type": "object", "properties": {"x": nest(levels, keyword)}}
-            tool = request_value("tool_definition", "deep", "Go down.", schema)
+            tool = make("tool_definition", "deep", "Go down.", schema)
             with pytest.raises(UsageError, match="the tool 'deep' cannot be sent"):
                 provider.preview(ask(tools=(tool,)))
             with pytest.raises(UsageError, match="the schema of the answer cannot be sent"):
                 provider.preview(ask(schema=schema))
 
     shallow = {"type": "object", "properties": {"x": nest(20, "properties")}}
-    tool = request_value("tool_definition", "deep", "Go down.", shallow)
+    tool = make("tool_definition", "deep", "Go down.", shallow)
     provider.preview(ask(tools=(tool,), schema=shallow))

@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import ask, called, collect, result, text_of, user
 
@@ -29,8 +28,8 @@ CITY: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-WEATHER = request_value("tool_definition", "weather", "Forecast of a city.", CITY)
-FEW = request_value("parameters", max_tokens=40, temperature=0.0, reasoning="off")
+WEATHER = make("tool_definition", "weather", "Forecast of a city.", CITY)
+FEW = make("parameters", max_tokens=40, temperature=0.0, reasoning="off")
 PROTOCOLS = {
     "chat": ("llamacpp", {}),
     "responses": ("llamacpp", {"dialect": "responses"}),

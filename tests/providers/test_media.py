@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import called, list_providers, result, user
 from tests.support.images import figure, pdf, png
@@ -28,8 +28,8 @@ ASKED = figure("mine", shade=1)
 SHOWN = figure("figure 1", shade=2)
 ASKED_PDF = pdf("draft", title="a")
 SHOWN_PDF = pdf("report", title="b")
-PLAN = request_value("attachment", "plan.png", "image/png", png(shade=3))
-PAPER = request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7")
+PLAN = make("attachment", "plan.png", "image/png", png(shade=3))
+PAPER = make("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7")
 RESULTS = {"tool_result", "function_call_output", "function_result", "functionResponse"}
 
 
@@ -51,9 +51,9 @@ def make_request(name: str) -> Any:
         (called("c1", "plot"), ()),
         (result("c1", "Done."), (SHOWN, SHOWN_PDF)),
     )
-    items = [request_value("context_item", entry, name, shown) for entry, shown in entries]
-    context = request_value("request_context", items)
-    return request_value("model_request", "m", context, attachments=(PLAN, PAPER))
+    items = [make("context_item", entry, name, shown) for entry, shown in entries]
+    context = make("request_context", items)
+    return make("model_request", "m", context, attachments=(PLAN, PAPER))
 
 
 def has_key(value: Any, keys: set[str], data: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider, substitute
 from tests.providers.helpers import (
     CHAT_PROVIDERS,
@@ -27,11 +27,11 @@ from tests.providers.helpers import (
 )
 from tests.support.loopback import LoopbackServer
 
-NOTES = request_value("attachment", "notes.md", "text/plain", "a < b")
-PLAIN = request_value("attachment", "R&D.txt", "text/plain", "Plain.")
-PNG = request_value("attachment", "pic.png", "image/png", b"\x89PNG")
-PDF = request_value("attachment", "docs/paper.pdf", "application/pdf", b"%PDF-1.7")
-BMP = request_value("attachment", "old.bmp", "image/bmp", b"BM")
+NOTES = make("attachment", "notes.md", "text/plain", "a < b")
+PLAIN = make("attachment", "R&D.txt", "text/plain", "Plain.")
+PNG = make("attachment", "pic.png", "image/png", b"\x89PNG")
+PDF = make("attachment", "docs/paper.pdf", "application/pdf", b"%PDF-1.7")
+BMP = make("attachment", "old.bmp", "image/bmp", b"BM")
 ALL = (NOTES, PNG, BMP, PLAIN, PDF)
 XML = """<documents>
 <document>
@@ -118,7 +118,7 @@ any_text = st.one_of(st.sampled_from(HOSTILE), st.text(), st.text("<>]&[!CDAT\r\
 @example([(text, text) for text in HOSTILE])
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> None:
-    attachments = [request_value("attachment", name, "text/plain", text) for name, text in texts]
+    attachments = [make("attachment", name, "text/plain", text) for name, text in texts]
     documents = read_back(format_documents(*attachments))
     assert documents == [
         (str(index), as_xml(source), as_xml(text))
@@ -224,15 +224,13 @@ async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
 ) -> None:
     for name in PROVIDERS:
         with subtests.test(name=name):
-            strange = tuple(
-                request_value("attachment", text, "text/plain", text) for text in HOSTILE
-            )
+            strange = tuple(make("attachment", text, "text/plain", text) for text in HOSTILE)
             binaries = (
-                request_value("attachment", "", "image/png", b"x"),
-                request_value("attachment", " ", "application/pdf", b"x"),
+                make("attachment", "", "image/png", b"x"),
+                make("attachment", " ", "application/pdf", b"x"),
             )
-            long = request_value("attachment", "x/" * 400 + "end.md", "text/plain", "")
-            empty = request_value("attachment", "none.png", "image/png", b"")
+            long = make("attachment", "x/" * 400 + "end.md", "text/plain", "")
+            empty = make("attachment", "none.png", "image/png", b"")
             (body,) = await collect_bodies(
                 name, ask(attachments=(*binaries, *strange, empty, long))
             )
@@ -263,7 +261,7 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
         provider = new_provider(name, {"base_url": server.url})
         context = make_context(user("Go."))
         for cycle in range(4):
-            request = request_value("model_request", "m", context, system=("s",), attachments=ALL)
+            request = make("model_request", "m", context, system=("s",), attachments=ALL)
             await collect(provider, request)
             context.add(answer("Look:"), name)
             context.add(called(f"c{cycle}", city="x"), name)
@@ -283,9 +281,9 @@ async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name
     context = make_context(user("Go."))
 
     def having(*attachments: Any) -> Any:
-        return request_value("model_request", "m", context, attachments=attachments)
+        return make("model_request", "m", context, attachments=attachments)
 
-    again = request_value("attachment", "notes.md", "text/plain", "".join(["a <", " b"]))
+    again = make("attachment", "notes.md", "text/plain", "".join(["a <", " b"]))
     first, other, less, equal = await collect_bodies(
         name, having(NOTES, PLAIN), having(PLAIN, NOTES), having(PLAIN), having(again, PLAIN)
     )
@@ -300,7 +298,7 @@ async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name
 async def test_omitted_attachment_is_logged_once_in_a_conversation(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    empty = request_value("attachment", "none\n.png", "image/png", b"")
+    empty = make("attachment", "none\n.png", "image/png", b"")
     requests = [
         ask(attachments=attachments, conversation_id=conversation)
         for conversation in ("a", "a", "b")

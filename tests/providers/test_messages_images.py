@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import WEATHER, answer, called, collect, result, user
 from tests.support.images import figure, pdf
@@ -24,8 +24,8 @@ PAPER = pdf("paper")
 
 
 def make_context(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
-    items = [request_value("context_item", entry, "openai", shown) for entry, shown in entries]
-    return request_value("request_context", items)
+    items = [make("context_item", entry, "openai", shown) for entry, shown in entries]
+    return make("request_context", items)
 
 
 PLOTS = (
@@ -39,9 +39,7 @@ PLOTS = (
 
 
 def request(*entries: tuple[Any, tuple[jp.Image, ...]]) -> Any:
-    return request_value(
-        "model_request", model="m", context=make_context(*entries), tools=(WEATHER,)
-    )
+    return make("model_request", model="m", context=make_context(*entries), tools=(WEATHER,))
 
 
 async def sent(provider: str, asked: Any, **settings: object) -> Any:
@@ -104,7 +102,7 @@ async def test_provider_without_images_is_sent_a_description() -> None:
 
 @pytest.mark.parametrize(("provider", "images"), [("ollama", True), ("openai", False)])
 async def test_setting_images_overrides_the_profile(provider: str, images: bool) -> None:
-    attached = (request_value("attachment", "plan.png", "image/png", FIRST.content),)
+    attached = (make("attachment", "plan.png", "image/png", FIRST.content),)
     asked = replace(request(*PLOTS), attachments=attached)
     asked.context.items.append(make_context((user("Read."), (PAPER,))).items[0])
     messages = json.dumps(await sent(provider, asked, images=images))
@@ -129,12 +127,12 @@ async def test_results_that_come_one_by_one_keep_their_images_behind_the_batch(n
 async def send_parts(name: str, counts: Iterable[int]) -> list[bytes]:
     """Return the bodies of requests with the first `counts` items of one conversation."""
     whole = make_context(*PLOTS)
-    growing = request_value("request_context")
+    growing = make("request_context")
     with LoopbackServer(lambda _: "Good.", strict=False) as server:
         provider = new_provider(name, {"base_url": server.url})
         for count in counts:
             growing.items[:] = whole.items[:count]
-            await collect(provider, request_value("model_request", "m", growing))
+            await collect(provider, make("model_request", "m", growing))
         await provider.aclose()
         return [received.raw for received in server.requests]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider, substitute
 from tests.providers.listed_models import (
     CLAUDE,
@@ -60,7 +60,7 @@ async def test_anthropic_lists_limits_abilities_and_retirement_page_by_page() ->
     with LoopbackServer(paths={"/v1/models": paged}) as server:
         found = await listed("anthropic", server.url)
     new, old = found.models
-    assert new == request_value("model_info", 
+    assert new == make("model_info", 
         "claude-opus-4-5", "Claude Opus 4.5", context_window=200_000, max_output=64_000,
         inputs=("image", "pdf"), reasoning=True, created=new.created,
     )  # fmt: skip
@@ -105,7 +105,7 @@ async def test_openrouter_lists_prices_and_abilities() -> None:
     ends = {**ROUTED, "id": "x/old", "expiration_date": "2026-12-24"}
     with LoopbackServer(paths={"/api/v1/models": {"data": [ROUTED, ends]}}) as server:
         found = await listed("openrouter", server.url)
-    assert found.models[0] == request_value("model_info", 
+    assert found.models[0] == make("model_info", 
         "anthropic/claude-opus-4.5", "Anthropic: Claude Opus 4.5", context_window=200_000,
         max_output=32_000, inputs=("image", "file"), tools=True, reasoning=True,
         input_price=5.0, output_price=25.0, created=1_764_010_580.0,
@@ -137,7 +137,7 @@ async def test_llamacpp_lists_the_context_it_runs_with() -> None:
     with LoopbackServer(paths=paths) as server:
         found = await listed("llamacpp", server.url)
     [model] = found.models
-    assert model == request_value(
+    assert model == make(
         "model_info",
         "qwen.gguf",
         context_window=8192,
@@ -171,7 +171,7 @@ async def test_ollama_lists_sizes_and_abilities() -> None:
     ) as server:
         found = await listed("ollama", f"{server.url}/v1")
     whole, broken = found.models
-    assert whole == request_value("model_info", 
+    assert whole == make("model_info", 
         "qwen3:8b", context_window=40_960, inputs=("image",), tools=True, reasoning=True,
         parameters="8.0B", quantization="Q4_K_M", size_bytes=5 * 10**9,
     )  # fmt: skip
@@ -180,9 +180,7 @@ async def test_ollama_lists_sizes_and_abilities() -> None:
 
 async def test_older_ollama_lists_names_alone() -> None:
     with LoopbackServer(paths={"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
-        assert (await listed("ollama", server.url)).models == (
-            request_value("model_info", "llama2"),
-        )
+        assert (await listed("ollama", server.url)).models == (make("model_info", "llama2"),)
 
 
 async def test_ollama_is_asked_for_details_of_a_limited_number_of_models() -> None:
@@ -198,7 +196,7 @@ async def test_deepseek_and_cerebras_list_as_openai_does() -> None:
     for name, path in (("deepseek", "/models"), ("cerebras", "/v1/models")):
         with LoopbackServer(paths={path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
             found = await listed(name, server.url)
-        assert found.models == (request_value("model_info", "m", context_window=4096),)
+        assert found.models == (make("model_info", "m", context_window=4096),)
 
 
 async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
@@ -293,9 +291,7 @@ async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
     with LoopbackServer(paths={"/v1/models": circle}) as server:
         found = await listed("anthropic", server.url)
         assert len(server.requests) == 2
-    assert found == request_value(
-        "model_list", (request_value("model_info", "a"), request_value("model_info", "b"))
-    )
+    assert found == make("model_list", (make("model_info", "a"), make("model_info", "b")))
 
 
 async def test_long_list_is_cut() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.models import model_event, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import model_event
 from tests.kit.providers import new_provider
 from tests.providers.helpers import (
     CHAT_PROVIDERS,
@@ -240,13 +240,13 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     for profile, reasoning, sent in rows:
         with subtests.test(profile=profile):
             plain = head_of(profile)
-            head = head_of(profile, parameters=request_value("parameters", reasoning=reasoning))
+            head = head_of(profile, parameters=make("parameters", reasoning=reasoning))
             got = {key: value for key, value in head.items() if key not in plain}
             assert got == sent
 
 
 def test_sampling_in_each_dialect() -> None:
-    parameters = request_value(
+    parameters = make(
         "parameters",
         max_tokens=9,
         temperature=0.0,
@@ -343,7 +343,7 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
                     provider=name,
                     tools=(WEATHER,),
                     system=("s",),
-                    parameters=request_value(
+                    parameters=make(
                         "parameters", reasoning="high", max_tokens=100, temperature=0.1
                     ),
                 )

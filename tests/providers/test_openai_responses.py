@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.kinds import is_kind, list_kinds, select_kind
-from tests.kit.models import model_event, record_response, request_value
+from tests.kit.kinds import is_kind, list_kinds, make, select_kind
+from tests.kit.models import model_event, record_response
 from tests.kit.providers import new_provider, substitute
 from tests.kit.records import new_event
 from tests.providers.helpers import (
@@ -199,7 +199,7 @@ def test_reasoning_without_its_result_is_not_sent() -> None:
 
 def test_cut_answer_is_continued_on_request() -> None:
     context = own(user("a"), answer("b"), reasoned("Hm."))
-    sent = body_of(request_value("model_request", "m", context))["input"]
+    sent = body_of(make("model_request", "m", context))["input"]
     assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE_PROMPT)]
 
 
@@ -225,33 +225,25 @@ def test_options(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"tools": (WEATHER, TODAY), "tool_choice": "tool:weather"}, {"tool_choice": allowed}),
         ({"tools": (WEATHER,), "tool_choice": "none"}, {"tool_choice": "none"}),
-        ({"parameters": request_value("parameters", max_tokens=9)}, {"max_output_tokens": 9}),
+        ({"parameters": make("parameters", max_tokens=9)}, {"max_output_tokens": 9}),
         (
-            {"parameters": request_value("parameters", reasoning="xlow")},
+            {"parameters": make("parameters", reasoning="xlow")},
             {"reasoning": {"effort": "minimal", "summary": "auto"}},
         ),
         (
-            {"parameters": request_value("parameters", reasoning="off")},
+            {"parameters": make("parameters", reasoning="off")},
             {"reasoning": {"effort": "none"}},
         ),
         (
-            {
-                "parameters": request_value(
-                    "parameters", reasoning={"effort": "max", "exclude": True}
-                )
-            },
+            {"parameters": make("parameters", reasoning={"effort": "max", "exclude": True})},
             {"reasoning": {"effort": "max"}},
         ),
         (
-            {
-                "parameters": request_value(
-                    "parameters", other={"verbosity": "low", "reasoning_mode": "pro"}
-                )
-            },
+            {"parameters": make("parameters", other={"verbosity": "low", "reasoning_mode": "pro"})},
             {"text": {"verbosity": "low"}, "reasoning": {"mode": "pro"}},
         ),
         (
-            {"parameters": request_value("parameters", other={"service_tier": "flex"})},
+            {"parameters": make("parameters", other={"service_tier": "flex"})},
             {"service_tier": "flex"},
         ),
     ]
@@ -274,7 +266,7 @@ def test_llamacpp_gets_the_members_that_it_reads() -> None:
 
 
 def test_parameters_that_the_api_does_not_have_are_named() -> None:
-    parameters = request_value("parameters", top_k=3, stop_words=("X",), other={"seed": 1})
+    parameters = make("parameters", top_k=3, stop_words=("X",), other={"seed": 1})
     shown = new_provider(OWN, AT_OPENAI).preview(ask(parameters=parameters))
     omitted = {line.partition(":")[0].rpartition(".")[2] for line in shown.omitted}
     assert omitted == {"top_k", "stop_words", "seed"}
@@ -314,9 +306,7 @@ async def test_tool_loop_over_http(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name), LoopbackServer(replies) as server:
             provider = connect(server, name)
             context = make_context(user("Weather?"), provider=name)
-            request = request_value(
-                "model_request", "m", context, system=("s", "t"), tools=(WEATHER,)
-            )
+            request = make("model_request", "m", context, system=("s", "t"), tools=(WEATHER,))
             record_response(request, name, await collect(provider, request))
             for call_id in ("call_1_0", "call_1_1"):
                 context.add(result(call_id, "sun"), name)
@@ -346,9 +336,9 @@ async def test_attachments_are_one_message_before_the_context() -> None:
 
 
 ATTACHMENTS = (
-    request_value("attachment", "notes.md", "text/plain", "a < b"),
-    request_value("attachment", "plot.png", "image/png", png()),
-    request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
+    make("attachment", "notes.md", "text/plain", "a < b"),
+    make("attachment", "plot.png", "image/png", png()),
+    make("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
 )
 
 
@@ -448,7 +438,7 @@ async def test_refused_part_of_a_request_is_omitted_from_then_on(
     for reasoning, message, is_accepted, count in rows:
         with subtests.test(message=message), LoopbackServer(unless(is_accepted, message)) as server:
             provider = connect(server)
-            parameters = request_value("parameters", reasoning=reasoning, temperature=0.5)
+            parameters = make("parameters", reasoning=reasoning, temperature=0.5)
             request = ask(parameters=parameters, provider=OWN)
             assert len(await attempts(provider, request)) == count
             assert text_of((await attempts(provider, request))[0]) == "A."
@@ -512,13 +502,11 @@ OTHER_SERVERS: dict[str, tuple[str, PickyServer]] = {
 @pytest.mark.parametrize("server_name", OTHER_SERVERS)
 async def test_other_servers_get_no_part_twice_that_they_refuse(server_name: str) -> None:
     name, picky = OTHER_SERVERS[server_name]
-    parameters = request_value("parameters", reasoning="high", temperature=0.5, top_p=0.5)
+    parameters = make("parameters", reasoning="high", temperature=0.5, top_p=0.5)
     with LoopbackServer(picky) as server:
         provider = connect(server, name)
         context = make_context(user("a"), provider=name)
-        request = request_value(
-            "model_request", "m", context, parameters=parameters, conversation_id="c"
-        )
+        request = make("model_request", "m", context, parameters=parameters, conversation_id="c")
         assert len(await attempts(provider, request)) == len(picky.refused) + 1
         record_response(request, name, await collect(provider, request))
         context.add(user("b"), name)
@@ -593,9 +581,9 @@ async def test_rejected_encrypted_content_is_sent_as_text_from_there_on() -> Non
     )  # fmt: skip
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
-        first, second = await attempts(provider, request_value("model_request", "m", context))
+        first, second = await attempts(provider, make("model_request", "m", context))
         context.add(user("f"), OWN)
-        (third,) = await attempts(provider, request_value("model_request", "m", context))
+        (third,) = await attempts(provider, make("model_request", "m", context))
         await provider.aclose()
     (retry,) = first
     assert is_kind(retry, "retry")
@@ -617,14 +605,12 @@ async def test_media_of_results_move_behind_if_the_model_refuses_them(refused: s
 
     context = own(user("a"), called("c1"), called("c2"))
     image_result = new_event("tool_call_response", id="c1", content="x", is_error=False)
-    context.items.append(
-        request_value("context_item", image_result, OWN, (figure("plot"), pdf("paper")))
-    )
+    context.items.append(make("context_item", image_result, OWN, (figure("plot"), pdf("paper"))))
     context.add(result("c2", "y"), OWN)
     message = f"Invalid value: '{refused}'. Supported values are: 'input_text'."
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
-        await attempts(provider, request_value("model_request", "m", context))
+        await attempts(provider, make("model_request", "m", context))
         await provider.aclose()
     within, behind = (request.body["input"] for request in server.requests)
     assert [part["type"] for part in within[3]["output"]] == [
@@ -672,7 +658,7 @@ async def test_conversation_continues_in_another_dialect() -> None:
         context = own(user("a"))
         for dialect, text in (("responses", "sun"), ("chat", ""), ("responses", "")):
             provider = connect(server, dialect=dialect)
-            request = request_value("model_request", "m", context, tools=(WEATHER,))
+            request = make("model_request", "m", context, tools=(WEATHER,))
             record_response(request, OWN, await collect(provider, request))
             context.add(result("call_1_0", text) if text else user("more"), OWN)
             await provider.aclose()
@@ -690,17 +676,15 @@ def _as_openai(monkeypatch: pytest.MonkeyPatch) -> None:
 def changed_requests() -> list[Any]:
     """Return requests of one conversation, each with one change of its head."""
     context = own(user("a"))
-    notes, more = (
-        request_value("attachment", "notes.md", "text/plain", text) for text in ("old", "new")
-    )
-    first = request_value("model_request", 
+    notes, more = (make("attachment", "notes.md", "text/plain", text) for text in ("old", "new"))
+    first = make("model_request", 
         "m", context, system=("s",), tools=(WEATHER,), attachments=(notes,),
-        parameters=request_value("parameters", reasoning="low"),
+        parameters=make("parameters", reasoning="low"),
     )  # fmt: skip
     second = replace(first, system=("s", "t"))
     third = replace(second, tools=(WEATHER, TODAY))
     fourth = replace(third, tools=(TODAY,))
-    fifth = replace(fourth, parameters=request_value("parameters", reasoning="high"))
+    fifth = replace(fourth, parameters=make("parameters", reasoning="high"))
     sixth = replace(fifth, schema={"type": "object", "properties": {}})
     return [first, second, third, fourth, fifth, sixth, replace(fifth, attachments=(more,))]
 

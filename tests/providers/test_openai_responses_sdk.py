@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.kit.kinds import is_kind
-from tests.kit.models import record_response, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import record_response
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.kit.streams import StreamReader
@@ -44,14 +44,14 @@ def check_body(body: dict[str, Any]) -> None:
 @pytest.mark.req("RESP-2", "RESP-8")
 async def test_request_fits_the_types_of_the_client() -> None:
     attachments = (
-        request_value("attachment", "notes.md", "text/plain", "a"),
-        request_value("attachment", "plot.png", "image/png", png()),
-        request_value("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
+        make("attachment", "notes.md", "text/plain", "a"),
+        make("attachment", "plot.png", "image/png", png()),
+        make("attachment", "paper.pdf", "application/pdf", b"%PDF-1.7"),
     )
     with LoopbackServer([REPLY, "Sun."]) as server:
         provider = new_provider("openai", {"base_url": server.url, "dialect": "responses"})
         context = ask(user("Weather?"), provider="openai").context
-        request = request_value(
+        request = make(
             "model_request",
             "m",
             context,
@@ -59,7 +59,7 @@ async def test_request_fits_the_types_of_the_client() -> None:
             attachments=attachments,
             tools=(WEATHER,),
             tool_choice="tool:weather",
-            parameters=request_value(
+            parameters=make(
                 "parameters", reasoning="high", max_tokens=9, other={"verbosity": "low"}
             ),
             schema={"type": "object", "properties": {"a": {"type": "integer"}}},
@@ -68,7 +68,7 @@ async def test_request_fits_the_types_of_the_client() -> None:
         record_response(request, "openai", await collect(provider, request))
         context.add(result("call_1_0", "sun"), "openai")
         second = new_event("tool_call_response", id="call_1_1", content="rain", is_error=False)
-        context.items.append(request_value("context_item", second, "openai", (figure(),)))
+        context.items.append(make("context_item", second, "openai", (figure(),)))
         await collect(provider, request)
         await provider.aclose()
     for sent in server.requests:

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.agent.over_http import sent_calls, use_http_provider
-from tests.kit.kinds import select_kind
-from tests.kit.models import model_event, record_response, request_value
+from tests.kit.kinds import make, select_kind
+from tests.kit.models import model_event, record_response
 from tests.kit.providers import new_provider
 from tests.kit.streams import StreamReader
 from tests.kit.tools import new_tool
@@ -32,7 +32,7 @@ NAMES = st.lists(
 
 
 def make_tool(properties: dict[str, Any], **fields: Any) -> Any:
-    return request_value(
+    return make(
         "tool_definition", "f", "F.", {"type": "object", "properties": properties, **fields}
     )
 

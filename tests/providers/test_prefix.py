@@ -15,8 +15,8 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import build_context
 from jp_nb.record.stream import ConversationStream
-from tests.kit.kinds import is_kind
-from tests.kit.models import record_response, request_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.models import record_response
 from tests.kit.providers import new_provider, prepare_request
 from tests.kit.records import new_event
 from tests.providers.helpers import DIALECTS, ask, make_context
@@ -40,7 +40,7 @@ def make_tool(name: str, version: int) -> Any:
         "z": {"type": "string"},
         "a": {"type": "integer", "minimum": version},
     }
-    return request_value(
+    return make(
         "tool_definition", name, f"Tool {name}.", {"type": "object", "properties": parameters}
     )
 
@@ -55,7 +55,7 @@ heads = st.fixed_dictionaries(
         ).map(tuple),
         "attachments": st.lists(
             st.builds(
-                request_value,
+                make,
                 st.just("attachment"),
                 st.sampled_from(["x.md", "y.md"]),
                 st.just("text/plain"),
@@ -106,10 +106,10 @@ class History:
 
     def make_request(self) -> Any:
         parts = dict(self.head)
-        parameters = request_value("parameters", reasoning=parts.pop("reasoning", None))
+        parameters = make("parameters", reasoning=parts.pop("reasoning", None))
         self.record.context.note_contents(parts.get("attachments", ()))
         self.contents |= self.record.context.contents
-        return request_value(
+        return make(
             "model_request",
             self.model,
             self.record.context,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
 from tests.kit.tools import new_tool
 from tests.providers.helpers import DIALECTS, answer, ask, called, result, user
@@ -51,7 +51,7 @@ def test_request_is_json_whatever_a_tool_or_a_record_holds(dialect: str) -> None
     name, model, settings = DIALECTS[dialect]
     provider = new_provider(name, settings)
     tool = new_tool(search)
-    definition = request_value("tool_definition", "search", "Search.", tool.schema)
+    definition = make("tool_definition", "search", "Search.", tool.schema)
     history = (
         user("Go."),
         called("c1", "search", text="x", limit=math.inf, weights={"a": [math.nan, 1.5]}),
@@ -84,7 +84,7 @@ def test_infinite_number_is_encoded_as_a_record_stores_it(dialect: str, value: f
         result("c1", "done"),
         provider=name,
         model=model,
-        parameters=request_value("parameters", temperature=value),
+        parameters=make("parameters", temperature=value),
     )
     body = parse(new_provider(name, settings).preview(request).body)
 

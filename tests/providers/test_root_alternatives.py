@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.providers.helpers import ask, preview_body
 
 TEXT = {"type": "string"}
@@ -17,7 +17,7 @@ REFUSED = {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "els
 
 def send(**schema: Any) -> dict[str, Any]:
     """Return the schema of a tool in a request."""
-    tool = request_value("tool_definition", "find", "Find it.", schema)
+    tool = make("tool_definition", "find", "Find it.", schema)
     (sent,) = preview_body("openai", ask(tools=(tool,)), dialect="responses")["tools"]
     parameters: dict[str, Any] = sent["parameters"]
     return parameters

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind, list_kinds
-from tests.kit.models import model_event, request_value
+from tests.kit.kinds import is_kind, list_kinds, make
+from tests.kit.models import model_event
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.providers.helpers import (
@@ -61,14 +61,14 @@ ProviderOf = Callable[[str | Sequence[Mapping[str, Any] | str]], Any]
 def provider_of(tmp_path: Path) -> ProviderOf:
     """A function that returns the provider of a script, in TOML or as its replies."""
 
-    def make(script: str | Sequence[Mapping[str, Any] | str]) -> Any:
+    def open_script(script: str | Sequence[Mapping[str, Any] | str]) -> Any:
         if not isinstance(script, str):
             replies = [{"text": reply} if isinstance(reply, str) else reply for reply in script]
             script = f"replies = {to_toml(replies)}"
         (tmp_path / "test-model.toml").write_text(script, encoding="utf-8")
         return new_provider("scripted", {"folders": [str(tmp_path)]})
 
-    return make
+    return open_script
 
 
 def to_toml(value: Any) -> str:
@@ -145,8 +145,8 @@ async def test_expectations_are_searched_in_attachments_but_not_in_binaries(
     provider_of: ProviderOf,
 ) -> None:
     attachments = (
-        request_value("attachment", "notes.md", "text/plain", "Bring an umbrella."),
-        request_value("attachment", "pic.png", "image/png", b"PNG bytes"),
+        make("attachment", "notes.md", "text/plain", "Bring an umbrella."),
+        make("attachment", "pic.png", "image/png", b"PNG bytes"),
     )
     reply = {"expect": ["notes.md", "an umbrella", "pic.png"], "text": "ok"}
     provider = provider_of([reply, {"expect": "PNG bytes", "text": "x"}])
@@ -172,7 +172,7 @@ async def test_conversation_continues_in_another_kernel(provider_of: ProviderOf)
     said_so_far = []
     for _ in range(4):
         provider = provider_of(script)  # as if the kernel had just started
-        request = request_value("model_request", "test-model", context)
+        request = make("model_request", "test-model", context)
         try:
             events = await collect(provider, request)
         except jp.ProviderError:
@@ -189,7 +189,7 @@ async def test_position_in_a_thread(provider_of: ProviderOf) -> None:
 
     async def count_used_replies() -> int:
         provider = provider_of(replies)  # as if the kernel had just started
-        request = request_value("model_request", "test-model", context)
+        request = make("model_request", "test-model", context)
         return int(text_of(await collect(provider, request)))
 
     assert await count_used_replies() == 0
@@ -399,6 +399,6 @@ async def test_only_a_thread_that_ends_in_the_question_asks_it(provider_of: Prov
     context = make_question_request().context
     context.add(answer("x"), "scripted")
     assert (
-        text_of(await collect(provider, request_value("model_request", "test-model", context)))
+        text_of(await collect(provider, make("model_request", "test-model", context)))
         == "Provenance."
     )

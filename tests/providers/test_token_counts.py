@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.providers import new_provider
 from tests.providers.helpers import WEATHER, answer, ask, list_details, user
 from tests.support.loopback import LoopbackServer, Reply
@@ -28,8 +28,8 @@ def full_request(provider: str) -> Any:
         provider=provider,
         system=("Be brief.",),
         tools=(WEATHER,),
-        attachments=(request_value("attachment", "n.md", "text/plain", "N"),),
-        parameters=request_value("parameters", max_tokens=9, reasoning="high", temperature=0.5),
+        attachments=(make("attachment", "n.md", "text/plain", "N"),),
+        parameters=make("parameters", max_tokens=9, reasoning="high", temperature=0.5),
     )
 
 

@@ -11,8 +11,7 @@ import pytest
 
 import jp_nb as jp
 from tests.interop.jp_directories import imported
-from tests.kit.kinds import select_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import make, select_kind
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.providers import new_provider, prepare_request
 from tests.kit.record_view import RecordView
@@ -241,7 +240,7 @@ def b64(text: str) -> str:
 
 def rendered(stream: Any) -> str:
     """Return the body of the request that a provider is sent."""
-    request = request_value("model_request", "m", RecordView(stream).context())
+    request = make("model_request", "m", RecordView(stream).context())
     body, _ = prepare_request(new_provider("anthropic"), request)
     return body.decode()
 

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
+from tests.kit.kinds import make
 from tests.kit.question_log_lines import QuestionLogLines
-from tests.kit.questions import answer_type as kit_answer_type
 from tests.kit.record_view import RecordView
 from tests.support.entries import START, new_stream, raw
 
@@ -189,9 +189,7 @@ def test_signature_covers_all_fields_key_and_workspace() -> None:
 
 
 FIELDS = (jp.Question.text("to", "Town"), jp.Question.integer("days", "Days"))
-FORM = jp.Question(
-    id="trip", text="Which trip?", answer_type=kit_answer_type("form", fields=FIELDS)
-)
+FORM = jp.Question(id="trip", text="Which trip?", answer_type=make("form_answer", fields=FIELDS))
 
 
 @pytest.mark.req("RCP-37", "RCP-40")

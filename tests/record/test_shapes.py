@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.record.shapes import add_shape
 from tests.kit.cassettes import normalize_request
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.records import new_event, parse_event
 
 MAX_SHAPE_CHARS = 100_000
@@ -92,10 +92,10 @@ def test_shape_does_not_change_the_request_of_a_cassette() -> None:
         call = new_event(
             "tool_call_request", id="a", name="look", arguments={"b": 1}, metadata=metadata
         )
-        request = request_value(
+        request = make(
             "model_request",
             "model-a",
-            request_value("request_context", [request_value("context_item", call, "openai")]),
+            make("request_context", [make("context_item", call, "openai")]),
         )
         return str(normalize_request(request, "openai").id)
 

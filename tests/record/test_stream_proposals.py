@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.interop.jp_directories import imported
+from tests.kit.kinds import make
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.record_view import RecordView
 from tests.kit.recorded_settings import RecordedSettings
-from tests.kit.records import parse_event, record_value
+from tests.kit.records import parse_event
 from tests.support.entries import (
     ASKED,
     SAID,
@@ -104,10 +105,9 @@ def test_malformed_metadata_does_not_hide_the_change() -> None:
 def test_turn_lists_config_changes_of_tools() -> None:
     [turn] = RecordView(new_stream(*FIRST)).turns()
     proposed = tuple(
-        record_value("proposal", **{**each, "paths": tuple(each["paths"])})
-        for each in (PERSON, GRANT)
+        make("proposal", **{**each, "paths": tuple(each["paths"])}) for each in (PERSON, GRANT)
     )
-    change = record_value("config_change", MODEL, ("user.name",), proposed_by=proposed)
+    change = make("config_change", MODEL, ("user.name",), proposed_by=proposed)
     assert turn.config_changes == (change,)
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.kit.records import new_event, record_value
+from tests.kit.kinds import make
+from tests.kit.records import new_event
 from tests.support.entries import proposal_metadata
 from tests.support.sessions import Notebook
 
-FORM = record_value("proposal", "change_model", "call_1", ("user.name",), "person", "form")
-STDIN = record_value("proposal", "rename", "call_2", ("assistant.name",), "person", "stdin")
-GRANT = record_value("proposal", "tidy", "call_3", ("user.name",), "grant")
+FORM = make("proposal", "change_model", "call_1", ("user.name",), "person", "form")
+STDIN = make("proposal", "rename", "call_2", ("assistant.name",), "person", "stdin")
+GRANT = make("proposal", "tidy", "call_3", ("user.name",), "grant")
 
 
 def change_in_turn(notebook: Notebook, *calls: Any, **fields: Any) -> None:

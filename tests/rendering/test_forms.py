@@ -8,8 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type, form_end, new_prompt, unavailable
+from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered as kit_answered
 from tests.kit.questions import not_answered as kit_not_answered
 from tests.kit.renderings import render
@@ -23,11 +22,10 @@ ONE = jp.Question.select("store", "Which store?", STORES, other=True)
 MANY = jp.Question.select("extras", "Which extras?", STORES, multi=True, other=True)
 WHY = jp.Question.text("why", "Why?")
 COUNT = jp.Question.integer("count", "How many?", minimum=1)
-FORM = new_prompt(
+FORM = make(
     "form_prompt",
     tuple(
-        new_prompt("question_prompt", x, label="Assistant", tool="ask")
-        for x in (ONE, MANY, WHY, COUNT)
+        make("question_prompt", x, label="Assistant", tool="ask") for x in (ONE, MANY, WHY, COUNT)
     ),
 )
 
@@ -43,7 +41,7 @@ def not_answered(end: Any) -> Any:
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
 def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
     ends = (answered("rd"), answered({"selected": ["SQLite", "pg"], "custom": "files"}))
-    record = render("prompt", FORM, form_end((*ends, answered("because"), answered(3))))
+    record = render("prompt", FORM, make("form_end", (*ends, answered("because"), answered(3))))
     assert record.plain == (
         "Assistant (asked by tool ask)\n"
         "Which store? → Redis\n"
@@ -78,19 +76,19 @@ def test_every_outcome_has_its_own_text() -> None:
         "cancelled": not_answered("cancelled"),
         "timed out": not_answered("timed_out"),
         "interrupted": not_answered("interrupted"),
-        "not asked (the cell runs without input)": unavailable("the cell runs without input"),
+        "not asked (the cell runs without input)": make(
+            "unavailable", "the cell runs without input"
+        ),
     }
     found = {}
     for words, end in ends.items():
         if is_kind(end, "unavailable"):
-            record = render(
-                "prompt", new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)), end
-            )
+            record = render("prompt", make("form_prompt", (make("question_prompt", MANY),)), end)
         else:
             record = render(
                 "prompt",
-                new_prompt("form_prompt", (new_prompt("question_prompt", MANY),)),
-                form_end((end,)),
+                make("form_prompt", (make("question_prompt", MANY),)),
+                make("form_end", (end,)),
             )
         found[words] = record.plain.split("\n")[0].partition(" → ")[2]
     assert found == {w: w + (" (left blank on purpose)" if w == '""' else "") for w in ends}
@@ -114,21 +112,21 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
         "4. How many?\n"
         "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
-    assert render("prompt_without_form", new_prompt("question_prompt", ONE)).split("\n")[:2] == [
+    assert render("prompt_without_form", make("question_prompt", ONE)).split("\n")[:2] == [
         "Which store?",
         "    ○ Postgres",
     ]
 
 
 def test_single_choice_among_plain_values_is_one_line() -> None:
-    bare = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["a", "b"]))
+    bare = make("question_prompt", jp.Question.select("q", "Which?", ["a", "b"]))
     chosen = render("prompt", bare, answered("b"))
     assert (chosen.plain, chosen.markdown) == ("Which? → b", "Which? → **b**")
-    worded = new_prompt("question_prompt", jp.Question.select("q", "Which?", STORES))
+    worded = make("question_prompt", jp.Question.select("q", "Which?", STORES))
     assert "    ○ Postgres\n    ◉ Redis" in render("prompt", worded, answered("rd")).plain
     kept = render("prompt", worded, kit_answered("rd", "form", remember=True)).plain
     assert kept.startswith("Which? → Redis, for this turn\n")
-    labelled = render("prompt", new_prompt("question_prompt", ONE), answered("rd")).plain
+    labelled = render("prompt", make("question_prompt", ONE), answered("rd")).plain
     assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
 
 
@@ -136,25 +134,25 @@ def test_single_choice_among_plain_values_is_one_line() -> None:
 def test_custom_text_keeps_its_lines() -> None:
     own = "first\n  second\n\n- third"
     record = render(
-        "prompt", new_prompt("question_prompt", MANY), answered({"selected": ["pg"], "custom": own})
+        "prompt", make("question_prompt", MANY), answered({"selected": ["pg"], "custom": own})
     )
     assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
     assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
     assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
     prose = render(
         "prompt",
-        new_prompt("form_prompt", (new_prompt("question_prompt", WHY),)),
-        form_end((answered(own),)),
+        make("form_prompt", (make("question_prompt", WHY),)),
+        make("form_end", (answered(own),)),
     )
     assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
 
 
 def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
     fields = [COUNT, MANY, jp.Question.secret("key", "API key"), WHY.with_required(False)]
-    page = new_prompt(
+    page = make(
         "question_prompt",
         jp.Question(
-            id="all", text="Set it up", answer_type=answer_type("form", fields=tuple(fields))
+            id="all", text="Set it up", answer_type=make("form_answer", fields=tuple(fields))
         ),
     )
     answer: JsonValue = {"count": 3, "extras": ["rd"], "key": "hunter2"}
@@ -187,18 +185,18 @@ def test_choice_among_many_options_shows_the_picks_and_their_number(
     ]
     for question, answer, words in rows:
         with subtests.test(answer=answer):
-            record = render("prompt", new_prompt("question_prompt", question), answered(answer))
+            record = render("prompt", make("question_prompt", question), answered(answer))
             assert record.plain == f"Which? → {words}"
             assert record.markdown.count("column_") == record.plain.count("column_")
 
-    with_own = render("prompt", new_prompt("question_prompt", many), answered(own)).plain
+    with_own = render("prompt", make("question_prompt", many), answered(own)).plain
     assert with_own.split("\n") == ['Which? → column_3, "mine", 1 of 60', "    ✎ mine"]
 
 
 @pytest.mark.req("RPI-84", "RPI-89")
 def test_options_of_an_open_form_are_listed_up_to_a_number() -> None:
     many = jp.Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
-    lines = render("prompt_without_form", new_prompt("question_prompt", many)).split("\n")
+    lines = render("prompt_without_form", make("question_prompt", many)).split("\n")
     assert sum("☐" in line for line in lines) == 20
     assert lines[-2] == "    … 980 more options"
 
@@ -207,10 +205,10 @@ def test_question_without_an_answer_leaves_no_options(subtests: pytest.Subtests)
     for end in ("cancelled", "declined", "timed_out", "interrupted"):
         with subtests.test(end=end):
             for question in (ONE, MANY):
-                page = new_prompt("question_prompt", question)
+                page = make("question_prompt", question)
                 single = render("prompt", page, not_answered(end))
                 paged = render(
-                    "prompt", new_prompt("form_prompt", (page,)), form_end((not_answered(end),))
+                    "prompt", make("form_prompt", (page,)), make("form_end", (not_answered(end),))
                 )
                 assert "\n" not in single.plain + single.markdown
                 assert "\n" not in paged.plain + paged.markdown

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.questions import new_prompt
+from tests.kit.kinds import make
 from tests.kit.renderings import render
 
 PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
@@ -19,7 +19,7 @@ PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(3
 
 def of(now: object, proposed: object, **more: object) -> Any:
     texts = [None if value is None else json.dumps(value) for value in (now, proposed)]
-    found = render("change", new_prompt("proposed_change", "a.b", *texts, **more))
+    found = render("change", make("proposed_change", "a.b", *texts, **more))
     assert found is not None
     return found
 
@@ -29,10 +29,8 @@ def shown(found: Any) -> list[str]:
 
 
 def test_short_values_have_no_difference_of_their_own() -> None:
-    assert (
-        render("change", new_prompt("proposed_change", "a", '"x"', json.dumps("y\n" * 20))) is None
-    )
-    assert render("change", new_prompt("proposed_change", "a", None, None)) is None
+    assert render("change", make("proposed_change", "a", '"x"', json.dumps("y\n" * 20))) is None
+    assert render("change", make("proposed_change", "a", None, None)) is None
 
 
 def test_changed_lines_are_shown_with_their_context() -> None:
@@ -88,16 +86,14 @@ def test_new_or_removed_value_is_shown_whole() -> None:
     assert of("\n".join(PROMPT), None).sizes == "text, 30 lines → (unset)"
     item = render(
         "change",
-        new_prompt("proposed_change", "a", "3 items", json.dumps("\n".join(PROMPT)), added=True),
+        make("proposed_change", "a", "3 items", json.dumps("\n".join(PROMPT)), added=True),
     )
     assert item is not None
     assert item.sizes == "+ text, 30 lines"
     assert [line.sign for line in item.lines] == ["+"] * 30
     kept = render(
         "change",
-        new_prompt(
-            "proposed_change", "a", json.dumps("\n".join(PROMPT)), None, then=json.dumps("file")
-        ),
+        make("proposed_change", "a", json.dumps("\n".join(PROMPT)), None, then=json.dumps("file")),
     )
     assert kept is not None
     assert kept.sizes == "text, 30 lines → (unset), then text, 1 line"

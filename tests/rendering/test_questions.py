@@ -13,14 +13,13 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.rendering.transcript import Transcript
+from tests.kit.kinds import make
 from tests.kit.questions import answered as kit_answered
-from tests.kit.questions import new_prompt
-from tests.kit.records import record_value
 from tests.kit.renderings import render
 from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import dangers
 
-question_outcome = partial(record_value, "question_outcome")
+question_outcome = partial(make, "question_outcome")
 """The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 STORES = [
@@ -50,12 +49,12 @@ def test_labels_and_custom_texts_are_safe() -> None:
     )
     answer: JsonValue = {"selected": [1], "custom": evil}
     for markdown in (
-        render("prompt", new_prompt("question_prompt", question), answered(answer)).markdown,
+        render("prompt", make("question_prompt", question), answered(answer)).markdown,
         shown(question, question_outcome("answered"), answer)["text/markdown"],
     ):
         assert dangers(markdown) == []
         assert "\u202e" not in markdown
-    plain = render("prompt", new_prompt("question_prompt", question), answered(answer)).plain
+    plain = render("prompt", make("question_prompt", question), answered(answer)).plain
     assert [line[:5] for line in plain.split("\n")[1:]] == ["    ☑", "    │", "    │"]
 
 

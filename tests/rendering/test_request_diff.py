@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.models import request_value
+from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
 from tests.kit.renderings import render, trace_request
@@ -51,8 +50,8 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         answer("Rain."),
         model="other",
         system=(long.replace("Rule 7.", "Rule seven."),),
-        tools=(WEATHER, request_value("tool_definition", "later", "Later.", {})),
-        attachments=(request_value("attachment", "a.md", "text/plain", "A"),),
+        tools=(WEATHER, make("tool_definition", "later", "Later.", {})),
+        attachments=(make("attachment", "a.md", "text/plain", "A"),),
         tool_choice="none",
     )
     text = render("request_difference", traced(before), traced(after, "1.1")).text
@@ -93,16 +92,16 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_appended_changes_are_messages(dialect: str) -> None:
-    notes = request_value("attachment", "notes.md", "text/plain", "Notes.")
+    notes = make("attachment", "notes.md", "text/plain", "Notes.")
     talk = (user("Hello."), answer("Hi."), user("More."), answer("Yes."), user("Again."))
     first = ask(*talk, system=("Be short.",), tools=(WEATHER, TODAY))
     second = replace(first, system=("Be long.",), tools=(WEATHER,), attachments=(notes,))
     third = replace(second, system=("Be long.", "Be kind."))
     context = first.context
     context.note_contents([notes])
-    context.heads.append(request_value("head_position", 1, first.head))
+    context.heads.append(make("head_position", 1, first.head))
     before = traced(replace(second, context=context.until(3)), dialect=dialect)
-    context.heads.append(request_value("head_position", 3, second.head))
+    context.heads.append(make("head_position", 3, second.head))
     after = traced(third, "1.1", dialect)
     assert [message.role for message in after.messages] == [
         *("user", "assistant", "user"),
@@ -139,9 +138,7 @@ def test_content_of_requests_in_different_forms_is_compared() -> None:
 
 def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None:
     request = ask(user("Hello."), answer("Hi."), user("More."), tools=(WEATHER, TODAY))
-    request.context.heads.append(
-        request_value("head_position", 1, replace(request.head, tools=(WEATHER,)))
-    )
+    request.context.heads.append(make("head_position", 1, replace(request.head, tools=(WEATHER,))))
     one = traced(request)
     other = traced(request, "1.1", "anthropic")
     assert "today" in str(one.shown.tools)
@@ -176,13 +173,13 @@ async def test_line_about_the_shared_beginning_agrees_with_the_notice(
 
 def test_messages_with_different_images_differ() -> None:
     def with_image(content: bytes) -> Any:
-        item = request_value(
+        item = make(
             "context_item",
             new_event("tool_call_response", id="c", content="", is_error=False),
             "openai",
             (jp.Image("image/png", content),),
         )
-        return traced(request_value("model_request", "m", request_value("request_context", [item])))
+        return traced(make("model_request", "m", make("request_context", [item])))
 
     same = render("request_difference", with_image(b"1"), with_image(b"1")).text
     other = render("request_difference", with_image(b"1"), with_image(b"2")).text

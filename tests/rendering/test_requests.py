@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.kit.renderings import render, trace_request
@@ -28,7 +28,7 @@ def png(width: int, height: int) -> bytes:
 
 
 PNG = png(640, 480) + b"\0" * 31_000
-NOT_SENT = request_value("sent_request", "POST", "http://h", {}, b"{}")
+NOT_SENT = make("sent_request", "POST", "http://h", {}, b"{}")
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
@@ -39,14 +39,14 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         system=("Be brief.",),
         tools=(WEATHER,),
         attachments=(
-            request_value("attachment", "notes.md", "text/plain", "a" * 400),
-            request_value("attachment", "sky.png", "image/png", PNG),
-            request_value("attachment", "old.bmp", "image/bmp", b"BM"),
+            make("attachment", "notes.md", "text/plain", "a" * 400),
+            make("attachment", "sky.png", "image/png", PNG),
+            make("attachment", "old.bmp", "image/bmp", b"BM"),
         ),
         schema={"type": "object"},
     )
     request.context.items.append(
-        request_value(
+        make(
             "context_item",
             new_event("chat_request", content="See:"),
             "openai",
@@ -89,7 +89,7 @@ def test_tokens_are_estimated_from_bytes_and_pixels() -> None:
         (png(20_000, 20_000), 1_600),
         (b"of unknown size", 1_600),
     ]:
-        attached = request_value("attachment", "sky.png", "image/png", image)
+        attached = make("attachment", "sky.png", "image/png", image)
         shown = trace_request(ask(user("Hi"), attachments=(attached,)), sent=NOT_SENT)
         assert shown.estimated_tokens["attachments"] == name_tokens + tokens
 
@@ -107,15 +107,13 @@ def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_hostile_text_is_shown_as_text(full: bool) -> None:
-    tool = request_value(
-        "tool_definition", "weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}}
-    )
+    tool = make("tool_definition", "weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
     request = ask(
         *(user(HOSTILE), answer(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
         result("c", HOSTILE),
         system=(HOSTILE,),
         tools=(tool,),
-        attachments=(request_value("attachment", HOSTILE, "text/plain", HOSTILE),),
+        attachments=(make("attachment", HOSTILE, "text/plain", HOSTILE),),
         schema={"title": HOSTILE},
     )
     other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
@@ -137,9 +135,9 @@ def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> No
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
 def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
     context = RecordView(new_stream(*raw)).context(("openai",), in_turn=True)
-    tools = (request_value("tool_definition", "t", "", schema), TODAY)
-    request = request_value("model_request", "m", context, tools=tools, schema=schema)
-    sent = request_value("sent_request", "POST", "http://h", {}, json.dumps({"x": schema}).encode())
+    tools = (make("tool_definition", "t", "", schema), TODAY)
+    request = make("model_request", "m", context, tools=tools, schema=schema)
+    sent = make("sent_request", "POST", "http://h", {}, json.dumps({"x": schema}).encode())
     shown = trace_request(request, sent=sent)
     before = trace_request(ask(user("Hi")))
     assert render("request", shown, full=full).text
@@ -168,10 +166,8 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
     request = ask(
         *(user(key), answer(key), called("c", key, x=key), result("c", key)),
         system=(key,),
-        tools=(
-            request_value("tool_definition", key, key, {"properties": {key: {"description": key}}}),
-        ),
-        attachments=(request_value("attachment", key, "text/plain", key),),
+        tools=(make("tool_definition", key, key, {"properties": {key: {"description": key}}}),),
+        attachments=(make("attachment", key, "text/plain", key),),
         schema={"title": key},
         tool_choice=f"tool:{key}",
     )
@@ -188,7 +184,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
-    sent = request_value("sent_request", "POST", "http://h", {}, json.dumps(body).encode())
+    sent = make("sent_request", "POST", "http://h", {}, json.dumps(body).encode())
     shown = trace_request(ask(user("Hi")), "x", sent=sent)
     assert "hush" not in render("request", shown).text
     assert shown.body["password"] == "(set, not shown)"

@@ -11,15 +11,14 @@ import pytest
 import jp_nb as jp
 from jp_nb.mcp.elicitations import make_question
 from jp_nb.rendering.transcript import Transcript
+from tests.kit.kinds import make
 from tests.kit.questions import answered as kit_answered
-from tests.kit.questions import form_end, new_prompt
-from tests.kit.records import record_value
 from tests.kit.renderings import render
 from tests.kit.screens import display_event
-from tests.kit.servers import read_server_result, server_value
+from tests.kit.servers import read_server_result
 from tests.rendering.markdown_readers import dangers, renderings
 
-question_outcome = partial(record_value, "question_outcome")
+question_outcome = partial(make, "question_outcome")
 """The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 HOSTILE = (
@@ -39,7 +38,7 @@ def question() -> Any:
             "b": {"type": "string", "enum": [HOSTILE, "x"]},
         },
     }
-    asked = server_value("server_question", "q", "form", f"{HOSTILE}\n{HOSTILE}", schema)
+    asked = make("server_question", "q", "form", f"{HOSTILE}\n{HOSTILE}", schema)
     return make_question("books", asked, "q")
 
 
@@ -72,12 +71,14 @@ def test_question_and_answer_are_text() -> None:
     assert_not_live(
         shown(replace(ends, outcome=question_outcome("cancelled", "form"), answer=None))
     )
-    prompt = new_prompt(
+    prompt = make(
         "form_prompt",
-        (new_prompt("question_prompt", question(), label="books asks"),),
+        (make("question_prompt", question(), label="books asks"),),
         declines=True,
     )
-    assert_not_live(render("prompt", prompt, form_end((kit_answered(answer, "form"),))).markdown)
+    assert_not_live(
+        render("prompt", prompt, make("form_end", (kit_answered(answer, "form"),))).markdown
+    )
 
 
 @pytest.mark.req("R-MCP-62")

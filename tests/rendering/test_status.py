@@ -9,10 +9,10 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.rendering.status import Waiting
-from tests.kit.records import record_value
+from tests.kit.kinds import make
 from tests.kit.screens import display_event
 
-question_outcome = partial(record_value, "question_outcome")
+question_outcome = partial(make, "question_outcome")
 """The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 MODEL = display_event("waits", "model", "anthropic/opus")

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import jp_nb as jp
-from tests.kit.records import record_value
+from tests.kit.kinds import make
 from tests.kit.renderings import render
-from tests.kit.tools import tool_value
 from tests.support.images import figure
 
 
@@ -46,9 +45,9 @@ def test_failed_call_can_be_debugged() -> None:
 
 def test_end_of_each_process_is_shown() -> None:
     runs = (
-        tool_value("process_run", "{}", "text", "", 0, formats=True),
-        tool_value("process_run", "{}", "", "", 3),
-        tool_value("process_run", "{}", "out\n", "err\n", -9),
+        make("process_run", "{}", "text", "", 0, formats=True),
+        make("process_run", "{}", "", "", 3),
+        make("process_run", "{}", "out\n", "err\n", -9),
     )
     lines = report_text(processes=runs).split("\n")
     heads = [line for line in lines if not line.startswith("    ")][:-1]
@@ -78,10 +77,8 @@ def test_escape_sequences_of_a_tool_are_removed() -> None:
 
 
 def test_call_without_images_names_none() -> None:
-    assert "images" not in repr(record_value("tool_call", "c", "plot", {}))
-    assert "figure 1, image/png 4×3" in repr(
-        record_value("tool_call", "c", "plot", {}, images=(figure(),))
-    )
+    assert "images" not in repr(make("tool_call", "c", "plot", {}))
+    assert "figure 1, image/png 4×3" in repr(make("tool_call", "c", "plot", {}, images=(figure(),)))
 
 
 def test_image_has_the_same_name_in_every_report() -> None:

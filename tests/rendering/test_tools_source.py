@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 import jp_nb as jp
-from tests.kit.records import record_value
+from tests.kit.kinds import make
 from tests.kit.renderings import render
 from tests.kit.tools import new_tool
 
@@ -45,7 +45,7 @@ TOOLS = {f.__name__: new_tool(f) for f in (weather, dated, greet, later)}
 
 def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | None = None) -> str:
     known = {"jp": jp, **TOOLS} if namespace is None else namespace
-    call = record_value("tool_call", "c1", name, arguments)
+    call = make("tool_call", "c1", name, arguments)
     written: str = render("call_source", call, TOOLS.get(name), known)
     return written
 
@@ -92,6 +92,6 @@ def test_long_call_has_one_line_for_each_argument() -> None:
 
 def test_failed_call_has_a_comment_with_the_error() -> None:
     error = "KeyError: '\x1b[31mx\u202e'\nmore"
-    failed = record_value("tool_call", "c", "weather", {"city": "x"}, error, True)
+    failed = make("tool_call", "c", "weather", {"city": "x"}, error, True)
     written = render("call_source", failed, TOOLS["weather"], TOOLS)
     assert written == "# failed: KeyError: 'x⟨U+202E⟩'\nweather(city='x')"

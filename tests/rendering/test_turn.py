@@ -13,12 +13,11 @@ from hypothesis import given
 
 import jp_nb as jp
 from jp_nb.rendering.transcript import Transcript
-from tests.kit.questions import new_prompt
-from tests.kit.records import record_value
+from tests.kit.kinds import make
 from tests.kit.screens import display_event
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
-question_outcome = partial(record_value, "question_outcome")
+question_outcome = partial(make, "question_outcome")
 """The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 MAX_FOLDED_CHARS = 10_000
@@ -230,11 +229,9 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
 
 # --- a configuration change ------------------------------------------------------------------
 
-CHANGE = new_prompt(
-    "proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'
-)
-ADDED = new_prompt("proposed_change", "conversation.attachments", "[]", '"a.txt"', added=True)
-UNSET = new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None)
+CHANGE = make("proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"')
+ADDED = make("proposed_change", "conversation.attachments", "[]", '"a.txt"', added=True)
+UNSET = make("proposed_change", "assistant.model.parameters.temperature", "0.5", None)
 
 
 def change(*changes: Any, applied: bool = True, **fields: Any) -> Any:
@@ -299,7 +296,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
     now = lines
     proposed = [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
     texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
-    long = new_prompt("proposed_change", "a.prompt", texts[0], texts[1])
+    long = make("proposed_change", "a.prompt", texts[0], texts[1])
     differs = [
         "⟨… 11 unchanged lines⟩",
         *(f"  {line}" for line in lines[11:14]),
@@ -330,7 +327,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
 
 
 def test_size_of_a_shown_difference_is_limited() -> None:
-    long = new_prompt("proposed_change", "assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
+    long = make("proposed_change", "assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
     a = "a" * 198
     b = "b" * 198
@@ -338,9 +335,7 @@ def test_size_of_a_shown_difference_is_limited() -> None:
         f"    - {a}{left}",
         f"    + {b}{left}",
     ]
-    many = new_prompt(
-        "proposed_change", "assistant.name", None, json.dumps("\n".join(["x"] * 5000))
-    )
+    many = make("proposed_change", "assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
     for shown in folded(change(many, many)).parts[-1].bundle().values():
         assert shown.count("+ x\n") == 100
         assert "… 4900 more lines that differ" in shown
@@ -366,7 +361,7 @@ def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
 
 
 def test_number_of_shown_changes_is_limited() -> None:
-    many = [new_prompt("proposed_change", f"options.k{n}", None, "1") for n in range(60)]
+    many = [make("proposed_change", f"options.k{n}", None, "1") for n in range(60)]
     for shown in folded(change(*many)).parts[-1].bundle().values():
         assert "60 configuration changes" in shown
         assert "options.k49: " in shown
@@ -377,7 +372,7 @@ def test_number_of_shown_changes_is_limited() -> None:
 def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
     path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
     for shown in (
-        folded(change(new_prompt("proposed_change", path, None, "1"), applied=False))
+        folded(change(make("proposed_change", path, None, "1"), applied=False))
         .parts[-1]
         .bundle()
         .values()
@@ -449,7 +444,7 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
             "change_ends",
             "h",
             evil,
-            (CHANGE, new_prompt("proposed_change", evil, evil, evil)),
+            (CHANGE, make("proposed_change", evil, evil, evil)),
             True,
             "grant",
         ),

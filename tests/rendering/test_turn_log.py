@@ -13,8 +13,9 @@ import pytest
 import jp_nb
 from jp_nb.cli import main
 from tests.kit.hosts import open_document
+from tests.kit.kinds import make
 from tests.kit.record_view import RecordView
-from tests.kit.records import new_event, record_value
+from tests.kit.records import new_event
 from tests.kit.renderings import render
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
@@ -32,26 +33,26 @@ from tests.support.entries import (
 )
 from tests.support.images import figure
 
-question_outcome = partial(record_value, "question_outcome")
+question_outcome = partial(make, "question_outcome")
 """The end of a question: `answered`, `declined`, `cancelled` …, and its channel."""
 
 MAX_FEW_NAMES = 5
 
 
-GO = record_value("turn_text", "Go.", by_person=True)
-proposed_by = partial(record_value, "proposal")
+GO = make("turn_text", "Go.", by_person=True)
+proposed_by = partial(make, "proposal")
 """A call that proposed a change: its tool, its id, the paths, `person` or `grant`, the channel."""
 
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
-    question = record_value(
+    question = make(
         "inquiry",
         "i",
         HOSTILE,
         question_outcome("answered", HOSTILE, by=HOSTILE),
         HOSTILE,
     )
-    turn = jp_nb.Turn(0, (GO, question, record_value("config_change", {"a": HOSTILE}, (HOSTILE,))))
+    turn = jp_nb.Turn(0, (GO, question, make("config_change", {"a": HOSTILE}, (HOSTILE,))))
     shown = render_log(turn)
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
@@ -181,7 +182,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 
 def test_log_counts_the_hidden_turns() -> None:
-    turn = jp_nb.Turn(7, (GO, record_value("turn_text", "Gone.")))
+    turn = jp_nb.Turn(7, (GO, make("turn_text", "Gone.")))
     shown = render_log(turn, total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
@@ -203,7 +204,7 @@ def test_call_that_the_user_stopped_is_marked_by_its_metadata() -> None:
 
 
 def test_log_names_the_images_of_requests_and_results() -> None:
-    call = record_value("tool_call", "c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
+    call = make("tool_call", "c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
     turn = jp_nb.Turn(0, (GO, call), images=(figure("asked"),))
     text = render_log(turn).text
     assert "[image: asked, image/png 4×3]" in text
@@ -222,7 +223,7 @@ def line(*calls: Any, delta: Any = None, **fields: Any) -> str:
     if delta is None:
         delta = {"a": 1}
 
-    change = record_value("config_change", delta, proposed_by=calls, **fields)
+    change = make("config_change", delta, proposed_by=calls, **fields)
     turn = jp_nb.Turn(0, (GO, change))
     shown = render_log(turn)
     assert "\x1b" not in shown.text + shown.markdown
@@ -294,7 +295,7 @@ SWITCHED: dict[str, Any] = {
 def test_log_names_tools_that_were_switched_without_paths(
     toolsets: dict[str, list[str]], says: str
 ) -> None:
-    change = record_value("config_change", {"conversation": {"tools": SWITCHED}})
+    change = make("config_change", {"conversation": {"tools": SWITCHED}})
     turn = jp_nb.Turn(0, (GO, change))
     shown = render_log(turn, toolsets=toolsets)
     assert shown.text.splitlines()[-1] == f"  ⟳ {says}"
@@ -369,9 +370,7 @@ def test_name_of_a_tool_cannot_imitate_the_text_of_the_log() -> None:
 
 def test_hostile_change_is_one_short_line() -> None:
     calls = [
-        record_value(
-            "proposal", f"{n}{HOSTILE}" * 50, HOSTILE, (HOSTILE,), "person", f"{HOSTILE}{n}" * 50
-        )
+        make("proposal", f"{n}{HOSTILE}" * 50, HOSTILE, (HOSTILE,), "person", f"{HOSTILE}{n}" * 50)
         for n in range(100)
     ]
     logged = line(*calls, delta={HOSTILE: HOSTILE * 100}, unsets=(HOSTILE,) * 1000)

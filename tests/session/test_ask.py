@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 
 import jp_nb
 from jp_nb.session.session import Session
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, not_answered
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
@@ -61,7 +61,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
     (bare_folder / "tools.toml").write_text(TOOL_TURN)
     made = list[Session]()
 
-    def make(person: FakePrompter, **answers: str) -> Session:
+    def make_session(person: FakePrompter, **answers: str) -> Session:
         session = Session(FakeHost(person))
         for name, json in answers.items():
             session.configure(directive("cfg", f"{ANSWER.format(name)}:={json}"))
@@ -69,7 +69,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
         made.append(session)
         return session
 
-    yield make
+    yield make_session
     for session in made:
         session.close()
 
@@ -77,7 +77,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 def form_answers(*answers: Any) -> FakePrompter:
     """A user who submits one form with `answers`."""
     ends = [x if is_kind(x, "not_answered") else answered(x, "form") for x in answers]
-    return FakePrompter(form_end(tuple(ends)))
+    return FakePrompter(make("form_end", tuple(ends)))
 
 
 def away() -> FakePrompter:
@@ -237,7 +237,7 @@ def test_unanswered_form_is_an_error(session_of: Ask, subtests: pytest.Subtests)
     rows: list[Any] = ["cancelled", "timed_out", "interrupted"]
     for how in rows:
         with subtests.test(how=how):
-            session_of(FakePrompter(form_end((not_answered(how, "form"),))))
+            session_of(FakePrompter(make("form_end", (not_answered(how, "form"),))))
             with pytest.raises(jp_nb.PromptCancelled, match="'Trip' was not answered") as caught:
                 jp_nb.ask(Trip)
             assert caught.value.end == how
@@ -260,8 +260,8 @@ def test_secret_answer_is_hidden_in_later_questions(session_of: Ask) -> None:
         user: str = "hunter2"
 
     person = FakePrompter(
-        form_end((answered({"password": "hunter2", "user": "ada"}, "form"),)),
-        form_end((answered({"password": "hunter3", "user": "ada"}, "form"),)),
+        make("form_end", (answered({"password": "hunter2", "user": "ada"}, "form"),)),
+        make("form_end", (answered({"password": "hunter3", "user": "ada"}, "form"),)),
         answered(True, "form"),
     )
     session_of(person)

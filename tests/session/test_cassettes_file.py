@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from tests.kit.cassettes import exchange_value, open_cassette, read_exchanges
+from tests.kit.cassettes import open_cassette, read_exchanges
+from tests.kit.kinds import make
 from tests.support.asked_requests import exchanges, requests, write_cassette
 
 
@@ -49,11 +50,11 @@ def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
-    error = exchange_value("failed_response", "busy", "rate_limit", 429, 20.0).error()
+    error = make("failed_response", "busy", "rate_limit", 429, 20.0).error()
     assert (error.kind, error.status, error.retryable, error.retry_after) == (
         "rate_limit", 429, True, 0.0
     )  # fmt: skip
-    final = exchange_value("failed_response", "no", "quota", 402).error()
+    final = make("failed_response", "no", "quota", 402).error()
     assert (final.retryable, final.retry_after) == (False, None)
 
 

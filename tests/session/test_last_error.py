@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jp_nb.session.session import Session
-from tests.kit.hosts import host_value
+from tests.kit.kinds import make
 from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.sessions import run_line
@@ -47,7 +47,7 @@ def ask_why(
     The error comes from `Cell In[1]`, whose code is in `file`. The user wrote `cell`.
     """
     host = FakeHost()
-    host.failed = host_value("last_error", error, {file: "Cell In[1]"}.get, cell)
+    host.failed = make("last_error", error, {file: "Cell In[1]"}.get, cell)
     host.namespace.update(names or {})
     session = Session(host)
     settings = directive("cfg", f"interpolation.max_chars={room}")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.questions import answered, form_end
+from tests.kit.kinds import make
+from tests.kit.questions import answered
 from tests.session.servers import configure, remove_configuration, turn_on
 from tests.support.sessions import SCRIPT, AskedNotebook
 
@@ -46,7 +47,7 @@ def start(notebook: AskedNotebook, server: str) -> list[str]:
 
 def give(notebook: AskedNotebook, answer: str) -> None:
     """Prepare the user's answer to the next form of inputs."""
-    notebook.ends.append(form_end([answered(answer)]))
+    notebook.ends.append(make("form_end", [answered(answer)]))
 
 
 @pytest.mark.req("R-MCP-66")

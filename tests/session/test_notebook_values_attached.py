@@ -10,7 +10,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.session import Session
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 from tests.kit.sessions import directive
 from tests.support.fake_host import FakeHost
 from tests.support.images import pdf_bytes
@@ -55,7 +55,7 @@ def test_path_figure_and_pdf_are_attached(host: FakeHost) -> None:
     assert words.source == "fig"
     assert (picture.source, picture.media_type) == ("fig, image 1", "image/png")
     assert isinstance(picture.content, bytes)
-    assert paper == request_value("attachment", "report, PDF 1", "application/pdf", pdf_bytes())
+    assert paper == make("attachment", "report, PDF 1", "application/pdf", pdf_bytes())
 
 
 def test_file_precedes_a_variable_of_its_name_with_a_notice(
@@ -63,9 +63,7 @@ def test_file_precedes_a_variable_of_its_name_with_a_notice(
 ) -> None:
     (bare_folder / "table").write_text("the file", encoding="utf-8")
     session = Session(host)
-    assert ask(session, "table") == (
-        request_value("attachment", "table", "text/plain", "the file"),
-    )
+    assert ask(session, "table") == (make("attachment", "table", "text/plain", "the file"),)
     assert any(
         "attaches the file of that name. To attach the variable" in x for x in session.notices
     )

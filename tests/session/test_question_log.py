@@ -20,7 +20,8 @@ import pytest
 import jp_nb
 from jp_nb.session import question_log
 from jp_nb.storage import question_log_file as log_files
-from tests.kit.questions import answer_type, answered, form_end, not_answered
+from tests.kit.kinds import make
+from tests.kit.questions import answered, not_answered
 from tests.kit.records import new_event
 from tests.support.fakes import CANCELLED
 from tests.support.sessions import AskedNotebook
@@ -100,7 +101,7 @@ def test_each_question_of_a_form_is_one_entry(notebook: AskedNotebook) -> None:
         not_answered("declined", "form"),
         answered("Ours\nand theirs", "form"),
     )
-    notebook.ends.append(form_end(pages))
+    notebook.ends.append(make("form_end", pages))
     call = notebook.call(
         "ask",
         questions=[
@@ -124,7 +125,7 @@ SECRET = jp_nb.Question.secret("key", "Which key?")
 SIGN_IN = jp_nb.Question(
     id="key",
     text="Who?",
-    answer_type=answer_type("form", fields=(jp_nb.Question.text("user", "User"), SECRET)),
+    answer_type=make("form_answer", fields=(jp_nb.Question.text("user", "User"), SECRET)),
 )
 
 

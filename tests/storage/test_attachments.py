@@ -12,7 +12,7 @@ import jp_nb as jp
 from jp_nb.config.tree.attachment_urls import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
 from jp_nb.storage.attachments import Attachments
-from tests.kit.models import request_value
+from tests.kit.kinds import make
 
 PNG = b"\x89PNG\r\n\x1a\n\0rest"
 
@@ -61,7 +61,7 @@ def test_images_and_pdfs_are_recognized_by_content(folder: Path, subtests: pytes
         with subtests.test(data=data):
             (folder / "figure.txt").write_bytes(data)
             assert read(folder, "file:figure.txt") == (
-                request_value("attachment", "figure.txt", media_type, data),
+                make("attachment", "figure.txt", media_type, data),
             )
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.storage import cassette_file as cassette
-from tests.kit.cassettes import cassette_writer, exchange_value, open_cassette, read_exchanges
+from tests.kit.cassettes import cassette_writer, open_cassette, read_exchanges
+from tests.kit.kinds import make
 from tests.kit.models import model_event
 from tests.support.asked_requests import (
     ANSWER,
@@ -133,7 +134,7 @@ def inquiries() -> list[Any]:
         for number in range(4)
     ]
     end = model_event("finished")
-    return [exchange_value("exchange", asked(spec), ANSWER, end) for spec in specs]
+    return [make("exchange", asked(spec), ANSWER, end) for spec in specs]
 
 
 def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
     many = []
     for number in range(40):
         request = asked(changed(spec, ("model",), f"m{number}"))
-        many.append(exchange_value("exchange", request, ANSWER, model_event("finished")))
+        many.append(make("exchange", request, ANSWER, model_event("finished")))
     lines: list[Any] = []
 
     block = cassette._block
@@ -223,7 +224,7 @@ def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
 
 
 def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
-    listening = exchange_value("recorder", requests()[0])
+    listening = make("exchange_recorder", requests()[0])
     for event in (
         model_event("text", 0, "message", "a"),
         model_event("keep_alive"),
@@ -251,8 +252,8 @@ def test_recorded_error_hides_the_address_of_the_server() -> None:
         kind="connect",
     )
     error.address = "http://intern.example:8080/v1/chat"
-    end = exchange_value("recorder", requests()[0]).failed(error).end
-    assert end == exchange_value(
+    end = make("exchange_recorder", requests()[0]).failed(error).end
+    assert end == make(
         "failed_response",
         "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
         "See https://docs.intern.example/",

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
-from tests.kit.cassettes import cassette_writer, exchange_value, normalize_request
-from tests.kit.models import model_event, request_value
+from tests.kit.cassettes import cassette_writer, normalize_request
+from tests.kit.kinds import make
+from tests.kit.models import model_event
 from tests.kit.records import new_event
 
 INQUIRY_KEY = "inquiry"
@@ -66,15 +67,15 @@ def model_request(spec: dict[str, Any]) -> Any:
     """Return the request to a model that `spec` describes."""
     parameters = deepcopy(spec["parameter"])
     parameters["stop_words"] = tuple(parameters["stop_words"])
-    return request_value(
+    return make(
         "model_request",
         model=spec["model"],
-        context=request_value("request_context", [_item(message) for message in spec["message"]]),
+        context=make("request_context", [_item(message) for message in spec["message"]]),
         system=tuple(spec["system text"]),
         attachments=tuple(map(_attachment, spec["attachment"])),
-        tools=tuple(request_value("tool_definition", **tool) for tool in spec["tool"]),
+        tools=tuple(make("tool_definition", **tool) for tool in spec["tool"]),
         tool_choice=spec["tool choice"],
-        parameters=request_value("parameters", **parameters),
+        parameters=make("parameters", **parameters),
         schema=spec["schema"],
         conversation_id="jp-c1",
     )
@@ -82,7 +83,7 @@ def model_request(spec: dict[str, Any]) -> Any:
 
 def _attachment(spec: dict[str, str]) -> Any:
     content = spec["bytes"].encode() if "bytes" in spec else spec["text"]
-    return request_value("attachment", spec["source"], spec["type"], content)
+    return make("attachment", spec["source"], spec["type"], content)
 
 
 def _item(spec: dict[str, Any]) -> Any:
@@ -92,36 +93,36 @@ def _item(spec: dict[str, Any]) -> Any:
         case {"user": text}:
             mark = {INQUIRY_KEY: spec["inquiry"]} if "inquiry" in spec else {}
             asked = new_event("chat_request", content=text, metadata={"cell_id": "c", **mark})
-            return request_value("context_item", asked, by, images)
+            return make("context_item", asked, by, images)
         case {"reasoning": text, "signature": signature}:
-            return request_value(
+            return make(
                 "context_item",
                 new_event("chat_response", reasoning=text, metadata={"signature": signature}),
                 by,
             )
         case {"said": text}:
-            return request_value("context_item", new_event("chat_response", message=text), by)
+            return make("context_item", new_event("chat_response", message=text), by)
         case {"call": name, "id": id_, "arguments": arguments}:
-            return request_value(
+            return make(
                 "context_item",
                 new_event("tool_call_request", id=id_, name=name, arguments=arguments),
                 by,
             )
         case {"result": text, "id": id_}:
-            return request_value(
+            return make(
                 "context_item",
                 new_event("tool_call_response", id=id_, content=text, is_error=False),
                 by,
                 images,
             )
         case {"error": text, "id": id_}:
-            return request_value(
+            return make(
                 "context_item",
                 new_event("tool_call_response", id=id_, content=text, is_error=True),
                 by,
                 images,
             )
-    return request_value("context_item", new_event("chat_response", data=spec["data"]), by)
+    return make("context_item", new_event("chat_response", data=spec["data"]), by)
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
@@ -173,15 +174,12 @@ def requests() -> list[Any]:
 def exchanges() -> list[Any]:
     """Return each request with a response: failed, finished, to be retried, incomplete."""
     ends: tuple[Any, ...] = (
-        exchange_value("failed_response", "busy", "rate_limit", 429, 20.0),
+        make("failed_response", "busy", "rate_limit", 429, 20.0),
         model_event("finished"),
         model_event("retry", "stale", drop_metadata="signature"),
-        exchange_value("incomplete_response"),
+        make("incomplete_response"),
     )
-    return [
-        exchange_value("exchange", each, ANSWER, end)
-        for each, end in zip(requests(), ends, strict=True)
-    ]
+    return [make("exchange", each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
 
 
 def write_cassette(path: Path, *given: Any) -> Path:

@@ -50,7 +50,7 @@ STRANGE = {"type": "hologram", "x": 1}
 
 
 def proposal_metadata(calls: Iterable[Any]) -> dict[str, Any]:
-    """Return the metadata of a change that these calls proposed: `record_value("proposal", …)`."""
+    """Return the metadata of a change that these calls proposed: `make("proposal", …)`."""
     stored = []
     for call in calls:
         fields = {name: value for name, value in asdict(call).items() if value is not None}

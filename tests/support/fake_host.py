@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.hosts import host_value, open_document
+from tests.kit.hosts import open_document
+from tests.kit.kinds import make
 from tests.support.fakes import FakePrompter
 
 
@@ -70,7 +71,7 @@ class FakeHome:
         is_stored = self.stored is not None
         options = {} if is_stored else {"base_config": base_config}
         document = open_document(self.stored, clock=clock, **options)
-        return host_value("opened_conversation", document, FakeStore(document), is_stored)
+        return make("opened_conversation", document, FakeStore(document), is_stored)
 
 
 @dataclass
@@ -128,11 +129,11 @@ class FakeNotebook:
     listed: tuple[Any, ...] = ()
 
     async def cells(self, whole: int | str | None = None) -> Any:
-        return host_value("notebook_cells", self.listed, "kernel")
+        return make("notebook_cells", self.listed, "kernel")
 
     def execute(self, code: str) -> Any:
         exec(code, self.namespace)
-        return host_value("code_run")
+        return make("code_run")
 
 
 class FakeHost:
@@ -151,7 +152,7 @@ class FakeHost:
         self.namespace: dict[str, Any] = {}
         self.home = home or FakeHome()
         self.person = FakeFrontEnd(prompter or FakePrompter(away="this is a test"))
-        self.cell = host_value("cell_run")
+        self.cell = make("cell_run")
         self.errors: list[BaseException] = []
         self.shown: list[str] = []
         self.kept: list[BaseException] = []
@@ -162,7 +163,7 @@ class FakeHost:
 
     def start_cell(self, cell_id: str | None, execution: str | None = None) -> None:
         """Let the next turns belong to this run of a cell."""
-        self.cell = host_value("cell_run", cell_id, execution)
+        self.cell = make("cell_run", cell_id, execution)
 
     def cell_run(self) -> Any:
         return self.cell

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, new_prompt, not_answered
-from tests.kit.questions import unavailable as kit_unavailable
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 
 T = TypeVar("T")
 
@@ -40,7 +39,7 @@ class FakePrompter:
         self._open: set[asyncio.Future[Any]] = set()
 
     def unavailable(self) -> Any | None:
-        return None if self.away is None else kit_unavailable(self.away)
+        return None if self.away is None else make("unavailable", self.away)
 
     async def ask(self, prompt: Any) -> Any:
         """End `prompt`: a form with one prepared end, or with one for each page."""
@@ -57,7 +56,7 @@ class FakePrompter:
             if not is_kind(end, "answered"):
                 return end
             ends.append(end)
-        return form_end(tuple(ends))
+        return make("form_end", tuple(ends))
 
     def ask_in_cell(self, prompt: Any, *, keeps_record: bool = True) -> Any:
         return self.unavailable() or asyncio.run(self.ask(prompt))
@@ -156,4 +155,4 @@ def model_inquiry(
         pass
 
     values = (inquiry_id, call_id, tool, question, number, ignore, ignore, idle)
-    return new_prompt("model_inquiry", *values)
+    return make("model_inquiry", *values)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type
+from tests.kit.kinds import is_kind, make
 
 TEXTS = st.sampled_from(["", "a", "b", "1", "true", "é", "none of these", "\u202e", "two words"])
 NUMBERS = st.one_of(
@@ -24,7 +23,7 @@ def _valid_instances(kind: str) -> Any:
 
     def build(fields: dict[str, Any]) -> Any:
         try:
-            return answer_type(kind, **fields)
+            return make(f"{kind}_answer", **fields)
         except ValidationError:
             return None
 
@@ -53,8 +52,8 @@ SELECTS: st.SearchStrategy[Any] = _valid_instances("select")(
 )
 BOUNDS = st.sampled_from([-2, 0, 1, 3, 0.5, 2.0, 10**20])
 PLAIN: st.SearchStrategy[Any] = st.one_of(
-    st.just(answer_type("boolean")),
-    st.just(answer_type("secret")),
+    st.just(make("boolean_answer")),
+    st.just(make("secret_answer")),
     SELECTS,
     _valid_instances("text")(min_length=st.integers(0, 4), max_length=st.integers(0, 6)),
     *(
@@ -72,7 +71,7 @@ FIELDS = st.builds(
 )
 FORMS: st.SearchStrategy[Any] = st.lists(
     FIELDS, min_size=1, max_size=3, unique_by=lambda field: field.id
-).map(lambda fields: answer_type("form", fields=tuple(fields)))
+).map(lambda fields: make("form_answer", fields=tuple(fields)))
 KINDS = st.one_of(PLAIN, FORMS)
 
 

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 import jp_nb as jp
-from tests.kit.questions import answer_type
+from tests.kit.kinds import make
 from tests.toolkit.question_strategies import KINDS, SELECTS, answers
 
 PAIRS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
@@ -95,23 +95,23 @@ def test_each_option_is_picked_once_and_own_text_only_if_offered(
     ]  # fmt: skip
     for fields, answer, misfit in rows:
         with subtests.test(fields=fields):
-            kind = answer_type(
-                "select", options=(jp.Option(value="a"), jp.Option(value="b")), **fields
+            kind = make(
+                "select_answer", options=(jp.Option(value="a"), jp.Option(value="b")), **fields
             )
             assert kind.misfit(answer) == misfit
             assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
 
 
 def test_invisible_characters_of_labels_and_own_text_are_shown() -> None:
-    kind = answer_type("select", options=(jp.Option(value="a", label="x\u200b"),), other=True)
+    kind = make("select_answer", options=(jp.Option(value="a", label="x\u200b"),), other=True)
     assert kind.format_answer("a") == "x⟨U+200B⟩"
     assert kind.format_answer({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
 
 
 def test_recommendation_out_of_range_is_not_recorded() -> None:
     for index, recorded in ((1, 1), (2, None), (-1, None)):
-        kind = answer_type(
-            "select", options=(jp.Option(value="a"), jp.Option(value="b")), recommended=index
+        kind = make(
+            "select_answer", options=(jp.Option(value="a"), jp.Option(value="b")), recommended=index
         )
         assert kind.to_record().get("recommended") == recorded
 
@@ -119,7 +119,7 @@ def test_recommendation_out_of_range_is_not_recorded() -> None:
 def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
     options = (jp.Option(value="a"), jp.Option(value="b"))
     for multi, selected in ((True, ["b", "a"]), (False, [])):
-        kind = answer_type("select", options=options, multi=multi, other=True)
+        kind = make("select_answer", options=options, multi=multi, other=True)
         given: Any = {"selected": selected, "custom": "mine"}
         picks = kind.picks(given)
         assert (picks.indices, picks.custom) == ((1, 0) if multi else (), "mine")
@@ -145,8 +145,8 @@ def test_configured_label_becomes_the_value_of_its_option(kind: Any) -> None:
 
 def test_schema_describes_the_options() -> None:
     bee = jp.Option(value="b", label="Bee", description="It\nstings.")
-    kind = answer_type(
-        "select", options=(jp.Option(value="a"), bee, jp.Option(value="c", label="Sea"))
+    kind = make(
+        "select_answer", options=(jp.Option(value="a"), bee, jp.Option(value="c", label="Sea"))
     )
     assert kind.answer_schema() == {
         "type": "string",
@@ -157,7 +157,7 @@ def test_schema_describes_the_options() -> None:
 
 def test_value_of_an_option_precedes_the_label_of_another() -> None:
     crossed = (jp.Option(value="b", label="a"), jp.Option(value="c", label="b"))
-    kind = answer_type("select", options=crossed)
+    kind = make("select_answer", options=crossed)
     assert [kind.normalized(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
 
 
@@ -186,26 +186,26 @@ def test_questions_without_a_possible_answer_are_refused(subtests: pytest.Subtes
     ]
     for kind, fields in rows:
         with subtests.test(kind=kind), pytest.raises(ValidationError):
-            answer_type(kind, **fields)
+            make(f"{kind}_answer", **fields)
 
 
 def test_expected_answer_is_described_exactly(subtests: pytest.Subtests) -> None:
     for kind, expects in [
-        (answer_type("number", minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
-        (answer_type("number", above=0, below=0.5), "a number above 0 below 0.5"),
+        (make("number_answer", minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
+        (make("number_answer", above=0, below=0.5), "a number above 0 below 0.5"),
         (
-            answer_type("integer", minimum=2**60 + 1),
+            make("integer_answer", minimum=2**60 + 1),
             "a whole number of at least 1152921504606846977",
         ),
-        (answer_type("text", max_length=80), "a string of at most 80 characters"),
-        (answer_type("text", format="date"), "a date such as 2026-11-23"),
-        (answer_type("select", options=("a", "b"), multi=True), "a list of options"),
+        (make("text_answer", max_length=80), "a string of at most 80 characters"),
+        (make("text_answer", format="date"), "a date such as 2026-11-23"),
+        (make("select_answer", options=("a", "b"), multi=True), "a list of options"),
         (
-            answer_type("select", options=("a", "b"), multi=True, min_picks=1),
+            make("select_answer", options=("a", "b"), multi=True, min_picks=1),
             "a list of at least 1 options",
         ),
         (
-            answer_type("select", options=("a", "b"), multi=True, max_picks=1),
+            make("select_answer", options=("a", "b"), multi=True, max_picks=1),
             "a list of 0 to 1 options",
         ),
     ]:
@@ -218,40 +218,40 @@ def test_very_long_text_matches_no_format(subtests: pytest.Subtests) -> None:
     for name, begin, end in rows:
         with subtests.test(name=name):
             texts = [f"{begin}{'a' * length}{end}" for length in (100, 4000)]
-            assert [answer_type("text", format=name).misfit(text) for text in texts] == [
+            assert [make("text_answer", format=name).misfit(text) for text in texts] == [
                 None,
                 "value",
             ]
 
 
 def test_infinite_numbers_and_nan_are_refused() -> None:
-    assert [answer_type("number").misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
+    assert [make("number_answer").misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
 
 
 def test_problem_of_a_configured_field_is_reported_once() -> None:
     fields = (jp.Question.text("a", "A?"), jp.Question.text("b", "B?"))
-    form = answer_type("form", fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
+    form = make("form_answer", fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
     assert form.remaining_form({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
 
 
 def test_invalid_default_is_not_filled_in() -> None:
     size = jp.Question.integer("size", "Size?", minimum=1)
-    form = answer_type(
-        "form", fields=(size.with_default(0), jp.Question.text("a", "A?").with_default("b"))
+    form = make(
+        "form_answer", fields=(size.with_default(0), jp.Question.text("a", "A?").with_default("b"))
     )
     assert form.with_defaults({}) == {"a": "b"}
 
 
 def test_message_of_a_check_is_one_line_without_escapes() -> None:
     fields = (jp.Question.text("a", "A?"),)
-    form = answer_type(
-        "form", fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"}
+    form = make(
+        "form_answer", fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"}
     )
     assert form.problems({"a": "b"}) == {"a": "no Sent.", "": "nor all"}
 
 
 def test_integers_of_many_digits_keep_them() -> None:
-    kind = answer_type("integer", minimum=2**60 + 1)
+    kind = make("integer_answer", minimum=2**60 + 1)
     assert kind.answer_schema() == {"type": "integer", "minimum": 2**60 + 1}
     assert [kind.misfit(x) for x in (2**60, 2**60 + 1, 10**5000)] == ["value", None, None]
 
@@ -270,7 +270,7 @@ def test_formats_accept_the_usual_spellings_only(subtests: pytest.Subtests) -> N
          ["", "2026-11-23", "2026-11-23T", "2026-02-30T10:00", "2026-11-23x17:30", "17:30"]),
     ]  # fmt: skip
     for form, good, bad in rows:
-        kind = answer_type("text", format=form)
+        kind = make("text_answer", format=form)
         with subtests.test(form=form):
             assert [text for text in good if kind.misfit(text) is not None] == []
             assert [text for text in bad if kind.misfit(text) is None] == []
@@ -281,16 +281,16 @@ UNIT = 500
 MAX_RATIO = 64
 """Maximum ratio of the times. Linear work has a ratio of 16, quadratic work of 256."""
 HOSTILE: dict[str, Callable[[int], tuple[Any, Any]]] = {
-    "e-mail": lambda n: (answer_type("text", format="email"), "a." * n + "@" + "b." * n),
-    "address": lambda n: (answer_type("text", format="uri"), "http://" + "[" * n),
-    "time": lambda n: (answer_type("text", format="date-time"), "2026-11-23T" + "1" * n),
-    "numbers": lambda n: (answer_type("select", options=tuple(range(n)), multi=True), [*range(n)]),
+    "e-mail": lambda n: (make("text_answer", format="email"), "a." * n + "@" + "b." * n),
+    "address": lambda n: (make("text_answer", format="uri"), "http://" + "[" * n),
+    "time": lambda n: (make("text_answer", format="date-time"), "2026-11-23T" + "1" * n),
+    "numbers": lambda n: (make("select_answer", options=tuple(range(n)), multi=True), [*range(n)]),
     "own text": lambda n: (
-        answer_type("select", options=tuple(map(str, range(n))), multi=True, other=True),
+        make("select_answer", options=tuple(map(str, range(n))), multi=True, other=True),
         {"selected": [str(each) for each in range(n)], "custom": "x" * n},
     ),
     "no fields": lambda n: (
-        answer_type("form", fields=(jp.Question.text("a", "A"),)),
+        make("form_answer", fields=(jp.Question.text("a", "A"),)),
         dict.fromkeys(map(str, range(n)), "x"),
     ),
 }
@@ -316,19 +316,21 @@ def test_checking_an_answer_takes_linear_time(
 
 
 def test_options_are_compared_as_in_json() -> None:
-    kind = answer_type("select", options=(1, True, "1"), multi=True)
+    kind = make("select_answer", options=(1, True, "1"), multi=True)
     assert kind.picks([True, 1.0, "1"]).indices == (1, 0, 2)
-    assert answer_type("select", options=(1,)).misfit(True) == "type"
-    assert answer_type("select", options=(1,)).misfit(2.5) == "option"
+    assert make("select_answer", options=(1,)).misfit(True) == "type"
+    assert make("select_answer", options=(1,)).misfit(2.5) == "option"
 
 
 def test_configured_list_does_not_answer_a_single_choice() -> None:
-    kind = answer_type("select", options=("S", "M"))
+    kind = make("select_answer", options=("S", "M"))
     assert kind.misfit(kind.normalized(["M", "S"])) is not None
-    own = answer_type("select", options=("S", "M"), other=True)
+    own = make("select_answer", options=("S", "M"), other=True)
     assert own.normalized({"custom": "XL"}) == {"custom": "XL", "selected": []}
-    several = answer_type(
-        "select", options=(jp.Option(value="s", label="Small"), jp.Option(value="m")), multi=True
+    several = make(
+        "select_answer",
+        options=(jp.Option(value="s", label="Small"), jp.Option(value="m")),
+        multi=True,
     )
     assert several.normalized("Small") == ["s"]
     assert several.normalized(["m", "Small"]) == ["m", "s"]

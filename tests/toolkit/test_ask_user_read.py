@@ -9,24 +9,23 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
-from tests.kit.tools import configured, new_tool, offer_now, tool_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell
 
 MAX_HISTORY_CHARS = 40_000
 
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
-FORM = tool_value("question_outcome", "answered", "form")
-STDIN = tool_value("question_outcome", "answered", "stdin")
-TWO = tool_value(
+FORM = make("question_outcome", "answered", "form")
+STDIN = make("question_outcome", "answered", "stdin")
+TWO = make(
     "question_history",
     (
-        tool_value(
+        make(
             "logged_answer", 1, MOMENT, "Which database?", "pg", "Postgres", "choice", outcome=FORM
         ),
-        tool_value(
+        make(
             "logged_answer",
             2,
             MOMENT,
@@ -91,9 +90,9 @@ async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
     assert [x["id"] for x in (await read_entries({"action": "get", "id": 2}))["entries"]] == [2]
     unknown = await run({"action": "get", "id": 9})
     empty = None
-    assert unknown == failure("There is no answer with the id 9: the highest id is 2.")
-    empty = await run({"action": "get", "id": 9}, tool_value("question_history"))
-    assert empty == failure("No question has been answered yet: there is no history.")
+    assert unknown == make("failure", "There is no answer with the id 9: the highest id is 2.")
+    empty = await run({"action": "get", "id": 9}, make("question_history"))
+    assert empty == make("failure", "No question has been answered yet: there is no history.")
 
 
 @pytest.mark.req("RCP-72", "RCP-79", "RCP-80")
@@ -107,11 +106,11 @@ async def test_search_without_a_hit_is_no_error() -> None:
         "message": "No question and no answer contains 'mongo'.",
         "of": "this conversation", "total": 0, "entries": [],
     }  # fmt: skip
-    empty = await read_entries({"action": "query", "text": "x"}, tool_value("question_history"))
+    empty = await read_entries({"action": "query", "text": "x"}, make("question_history"))
     assert empty["message"] == "No question has been answered yet: there is no history."
-    assert (await read_entries({"action": "list"}, tool_value("question_history")))[
+    assert (await read_entries({"action": "list"}, make("question_history")))["message"] == empty[
         "message"
-    ] == empty["message"]
+    ]
 
 
 @pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
@@ -156,9 +155,7 @@ async def test_untrusted_notebook_has_no_entries(subtests: pytest.Subtests) -> N
     ]
     for arguments in rows:
         with subtests.test(arguments=arguments):
-            outcome = await run(
-                arguments, tool_value("question_history", TWO.answers, trusted=False)
-            )
+            outcome = await run(arguments, make("question_history", TWO.answers, trusted=False))
             assert is_kind(outcome, "failure")
             body = json.loads(outcome.message)
             assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
@@ -173,27 +170,21 @@ async def test_without_a_history_the_list_is_empty() -> None:
 
 @pytest.mark.req("RCP-68")
 async def test_number_of_omitted_foreign_answers_is_reported() -> None:
-    body = await read_entries(
-        {"action": "list"}, tool_value("question_history", TWO.answers, left_out=3)
-    )
+    body = await read_entries({"action": "list"}, make("question_history", TWO.answers, left_out=3))
     assert body["left_out"].startswith("3 by other authors")
 
 
 async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
-    long = [
-        tool_value("logged_answer", n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)
-    ]
-    outcome = await run({"action": "list"}, tool_value("question_history", tuple(long)))
+    long = [make("logged_answer", n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
+    outcome = await run({"action": "list"}, make("question_history", tuple(long)))
     assert isinstance(outcome, jp.Success)
     assert len(outcome.content) < MAX_HISTORY_CHARS + 1000
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
-    longer = tool_value(
+    longer = make(
         "logged_answer", 21, MOMENT, "Q?", "x" * MAX_HISTORY_CHARS, "x" * MAX_HISTORY_CHARS
     )
-    one = await read_entries(
-        {"action": "get", "id": 21}, tool_value("question_history", (*long, longer))
-    )
+    one = await read_entries({"action": "get", "id": 21}, make("question_history", (*long, longer)))
     assert [x["answer"] for x in one["entries"]] == ["x" * MAX_HISTORY_CHARS]
     assert "shortened" not in one

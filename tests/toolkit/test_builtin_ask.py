@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.tools import configured, new_tool, offer_now, tool_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell
 
 MAX_ASK_CHARS = 100_000
@@ -468,7 +468,7 @@ async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue])
     return outcome
 
 
-FORM = tool_value("question_outcome", "answered", "form")
+FORM = make("question_outcome", "answered", "form")
 
 
 def own_text(text: str, *picks: str) -> JsonValue:
@@ -557,7 +557,7 @@ async def test_several_answers_are_also_structured_in_order() -> None:
 
 
 def end(how: Any, *marks: Any, channel: str | None = None) -> Any:
-    return tool_value("question_outcome", how, channel, frozenset(marks))
+    return make("question_outcome", how, channel, frozenset(marks))
 
 
 @pytest.mark.req("HB-1", "RPI-34", "RPI-39", "RPI-70", "RCP-25", "RCP-35")

@@ -12,8 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
+from tests.kit.kinds import is_kind, make
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell, for_tool
 
@@ -124,7 +123,7 @@ async def test_invalid_call_is_an_error_that_tells_the_model_what_to_change(
     for arguments, message in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(**arguments)
-            assert outcome == failure(message)
+            assert outcome == make("failure", message)
             assert is_kind(outcome, "failure")
             assert not outcome.transient
 
@@ -167,12 +166,12 @@ async def test_invalid_answer_is_an_error_without_details(
     for arguments, answer in rows:
         with subtests.test(arguments=arguments):
             outcome = await run(question="q", answers={"answer": answer}, **arguments)
-            assert outcome == failure(MISFIT)
+            assert outcome == make("failure", MISFIT)
             assert "conversation.tools" not in MISFIT
 
 
 async def test_second_run_validates_the_call_again() -> None:
-    assert await run(question="", answers={"answer": "x"}) == failure(MISSING)
+    assert await run(question="", answers={"answer": "x"}) == make("failure", MISSING)
 
 
 # --- registration ----------------------------------------------------------------------------

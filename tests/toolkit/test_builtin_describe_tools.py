@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
-from tests.kit.questions import failure
+from tests.kit.kinds import make
 from tests.kit.settings import switch_tools
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.kit.turn_bench import TurnBench
@@ -71,11 +71,13 @@ async def test_invalid_names_are_an_error(subtests: pytest.Subtests) -> None:
     rows: list[dict[str, JsonValue]] = [{}, {"tools": "a"}, {"tools": None}, {"tools": ["a", 1]}]
     for arguments in rows:
         with subtests.test(arguments=arguments):
-            assert await describe(arguments) == failure("Missing or invalid `tools` parameter.")
+            assert await describe(arguments) == make(
+                "failure", "Missing or invalid `tools` parameter."
+            )
 
 
 async def test_empty_list_of_names_is_an_error() -> None:
-    assert await describe({"tools": []}) == failure("The `tools` array must not be empty.")
+    assert await describe({"tools": []}) == make("failure", "The `tools` array must not be empty.")
 
 
 async def test_tool_describes_offered_tools_and_shows_nothing() -> None:

@@ -20,9 +20,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.toolkit import processes
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
-from tests.kit.tools import configured, new_tool, offer_now, tool_value
+from tests.kit.kinds import is_kind, make
+from tests.kit.tools import configured, new_tool, offer_now
 from tests.support.fakes import InlineCell, for_tool, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
@@ -108,7 +107,7 @@ async def failure_of(command: Any, arguments: Any = None, **context: Any) -> Any
     """Return the message of a failure that has nothing else."""
     outcome = await run(command, arguments, **context)
     assert is_kind(outcome, "failure"), outcome
-    assert outcome == failure(outcome.message)
+    assert outcome == make("failure", outcome.message)
     return outcome.message
 
 
@@ -145,7 +144,7 @@ async def test_later_run_gets_answers_access_configuration_and_rejection() -> No
             options={"limit": 3},
             access=access,
             config={"assistant": {"name": "JP"}},
-            delta_rejection=tool_value(
+            delta_rejection=make(
                 "delta_rejection", "user_rejected", ("assistant.name",), "declined"
             ),
         )
@@ -242,11 +241,12 @@ async def test_exit_status_decides_for_text_and_not_for_an_outcome(
         ('{"type":"success","content":"x","unset":["user.name"]}', 0,
          jp.Success("x", unset=("user.name",))),
         ('{"type":"error","message":"m","trace":["t"],"transient":true}', 0,
-         failure('{"message":"m","trace":["t"]}')),
+         make("failure", '{"message":"m","trace":["t"]}')),
         ('{"type":"error","message":"m", "trace":["t"]}\n', 1,
-         failure('{"type":"error","message":"m", "trace":["t"]}\n')),
-        ('{"type":"error","message":"m"}', 0, failure('{"type":"error","message":"m"}')),
-        ("broken\n", 2, failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
+         make("failure", '{"type":"error","message":"m", "trace":["t"]}\n')),
+        ('{"type":"error","message":"m"}', 0, make("failure", '{"type":"error","message":"m"}')),
+        ("broken\n", 2,
+         make("failure", "Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
         ('{"type":"needs_input","question":{"id":"q","text":"Why?","answer_type":"Text"}}', 1,
          jp.NeedsInput(jp.Question.text("q", "Why?"))),
     ]  # fmt: skip
@@ -535,7 +535,7 @@ async def test_formatter_gets_the_arguments_and_no_configuration_or_answers() ->
         options={"o": 1},
         access={"fs": []},
         config={"user": {}},
-        delta_rejection=tool_value("delta_rejection", "user_rejected"),
+        delta_rejection=make("delta_rejection", "user_rejected"),
         conversation_id="jp-c1",
     )
     assert json.loads(text) == {

@@ -30,8 +30,7 @@ from typing_extensions import TypedDict
 
 import jp_nb as jp
 from jp_nb.toolkit.outcome import read_outcome
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type
+from tests.kit.kinds import is_kind, make
 
 LONG_TEXT = 200
 
@@ -103,43 +102,43 @@ def test_form_takes_titles_options_bounds_and_defaults_from_the_model() -> None:
     assert jp.Question.form("trip", Trip, "Where to?").text == "Where to?"
     city, days, size, whom, note = form(Trip).fields
     assert (city.id, city.text, city.context) == ("city", "Which city?", "As on a map.")
-    assert city.answer_type == answer_type("text", min_length=2, lines=False)
+    assert city.answer_type == make("text_answer", min_length=2, lines=False)
     assert (days.text, days.default, days.required) == ("Days", 3, True)
-    assert days.answer_type == answer_type("integer", minimum=1, maximum=14)
+    assert days.answer_type == make("integer_answer", minimum=1, maximum=14)
     assert (size.text, size.context, size.default) == ("Size", "Size of a house.", "xl")
     options = (jp.Option(value="s", label="Small"), jp.Option(value="xl", label="Extra large"))
-    assert size.answer_type == answer_type("select", options=options)
+    assert size.answer_type == make("select_answer", options=options)
     assert (whom.text, whom.default, whom.required) == ("With whom", [], False)
-    assert whom.answer_type == answer_type("select", options=("friends", "family"), multi=True)
+    assert whom.answer_type == make("select_answer", options=("friends", "family"), multi=True)
     assert (note.required, note.default) == (False, None)
 
 
 KINDS: list[tuple[Any, Any]] = [
-    (bool, answer_type("boolean")),
-    (int, answer_type("integer")),
-    (float, answer_type("number")),
-    (Annotated[float, Field(gt=0, lt=1)], answer_type("number", above=0, below=1)),
-    (Annotated[Decimal, Field(ge=0)], answer_type("number", minimum=0)),
-    (int | float, answer_type("number")),
-    (date, answer_type("text", format="date", lines=False)),
-    (time, answer_type("text", format="time", lines=False)),
-    (datetime, answer_type("text", format="date-time", lines=False)),
-    (SecretStr, answer_type("secret")),
-    (SecretBytes, answer_type("secret")),
-    (Literal["a"], answer_type("select", options=("a",))),
-    (Literal[1, "1"], answer_type("select", options=(1, "1"))),
-    (Literal["a"] | Literal["b"], answer_type("select", options=("a", "b"))),
-    (Stars, answer_type("select", options=STARS)),
-    (set[Literal["a", "b"]], answer_type("select", options=("a", "b"), multi=True)),
-    (tuple[Literal["a", "b"], ...], answer_type("select", options=("a", "b"), multi=True)),
+    (bool, make("boolean_answer")),
+    (int, make("integer_answer")),
+    (float, make("number_answer")),
+    (Annotated[float, Field(gt=0, lt=1)], make("number_answer", above=0, below=1)),
+    (Annotated[Decimal, Field(ge=0)], make("number_answer", minimum=0)),
+    (int | float, make("number_answer")),
+    (date, make("text_answer", format="date", lines=False)),
+    (time, make("text_answer", format="time", lines=False)),
+    (datetime, make("text_answer", format="date-time", lines=False)),
+    (SecretStr, make("secret_answer")),
+    (SecretBytes, make("secret_answer")),
+    (Literal["a"], make("select_answer", options=("a",))),
+    (Literal[1, "1"], make("select_answer", options=(1, "1"))),
+    (Literal["a"] | Literal["b"], make("select_answer", options=("a", "b"))),
+    (Stars, make("select_answer", options=STARS)),
+    (set[Literal["a", "b"]], make("select_answer", options=("a", "b"), multi=True)),
+    (tuple[Literal["a", "b"], ...], make("select_answer", options=("a", "b"), multi=True)),
     (
         Annotated[list[Literal["a", "b"]], Field(min_length=1, max_length=1)],
-        answer_type("select", options=("a", "b"), multi=True, min_picks=1, max_picks=1),
+        make("select_answer", options=("a", "b"), multi=True, min_picks=1, max_picks=1),
     ),
-    (Annotated[str, Field(json_schema_extra={"lines": True})], answer_type("text")),
+    (Annotated[str, Field(json_schema_extra={"lines": True})], make("text_answer")),
     (
         Annotated[str, Field(max_length=LONG_TEXT + 1)],
-        answer_type("text", max_length=LONG_TEXT + 1),
+        make("text_answer", max_length=LONG_TEXT + 1),
     ),
 ]
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type
+from tests.kit.kinds import is_kind, make
 
 
 def asked(schema: dict[str, Any], required: list[str] | None = None) -> Any:
@@ -29,31 +28,31 @@ TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
 
 def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], Any]] = [
-        ({"type": "string"}, answer_type("text", lines=False)),
+        ({"type": "string"}, make("text_answer", lines=False)),
         (
             {"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
-            answer_type("text", format="email", min_length=3, max_length=50, lines=False),
+            make("text_answer", format="email", min_length=3, max_length=50, lines=False),
         ),
-        ({"type": "string", "format": "uri"}, answer_type("text", format="uri", lines=False)),
-        ({"type": "string", "format": "date"}, answer_type("text", format="date", lines=False)),
+        ({"type": "string", "format": "uri"}, make("text_answer", format="uri", lines=False)),
+        ({"type": "string", "format": "date"}, make("text_answer", format="date", lines=False)),
         (
             {"type": "string", "format": "date-time"},
-            answer_type("text", format="date-time", lines=False),
+            make("text_answer", format="date-time", lines=False),
         ),
-        ({"type": "string", "maxLength": 2000}, answer_type("text", max_length=2000)),
-        ({"type": "string", "format": "password"}, answer_type("secret")),
+        ({"type": "string", "maxLength": 2000}, make("text_answer", max_length=2000)),
+        ({"type": "string", "format": "password"}, make("secret_answer")),
         (
             {"type": "number", "minimum": 0, "maximum": 100},
-            answer_type("number", minimum=0, maximum=100),
+            make("number_answer", minimum=0, maximum=100),
         ),
-        ({"type": "integer", "exclusiveMinimum": 0}, answer_type("integer", above=0)),
-        ({"type": "boolean", "default": False}, answer_type("boolean")),
-        ({"type": "string", "enum": ["r", "b"]}, answer_type("select", options=("r", "b"))),
+        ({"type": "integer", "exclusiveMinimum": 0}, make("integer_answer", above=0)),
+        ({"type": "boolean", "default": False}, make("boolean_answer")),
+        ({"type": "string", "enum": ["r", "b"]}, make("select_answer", options=("r", "b"))),
         (
             {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]},
-            answer_type("select", options=RED_OR_BLUE),
+            make("select_answer", options=RED_OR_BLUE),
         ),
-        ({"type": "string", "oneOf": TITLED}, answer_type("select", options=RED_OR_BLUE)),
+        ({"type": "string", "oneOf": TITLED}, make("select_answer", options=RED_OR_BLUE)),
         (
             {
                 "type": "array",
@@ -61,15 +60,15 @@ def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None
                 "minItems": 1,
                 "maxItems": 2,
             },
-            answer_type("select", options=("r", "b"), multi=True, min_picks=1, max_picks=2),
+            make("select_answer", options=("r", "b"), multi=True, min_picks=1, max_picks=2),
         ),
         (
             {"type": "array", "items": {"anyOf": TITLED}},
-            answer_type("select", options=RED_OR_BLUE, multi=True),
+            make("select_answer", options=RED_OR_BLUE, multi=True),
         ),
         (
             {"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}},
-            answer_type("integer"),
+            make("integer_answer"),
         ),
     ]
     for schema, kind in rows:
@@ -82,11 +81,11 @@ def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None
 
 def test_nullable_field_is_optional(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], Any]] = [
-        ({"type": ["integer", "null"]}, answer_type("integer")),
-        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, answer_type("boolean")),
+        ({"type": ["integer", "null"]}, make("integer_answer")),
+        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, make("boolean_answer")),
         (
             {"enum": ["r", None, "b"], "enumNames": ["Red", "None", "Blue"]},
-            answer_type("select", options=RED_OR_BLUE),
+            make("select_answer", options=RED_OR_BLUE),
         ),
     ]
     for schema, kind in rows:

@@ -10,8 +10,7 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.toolkit.forms import form_of
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type
+from tests.kit.kinds import is_kind, make
 
 Schema = dict[str, Any]
 
@@ -27,8 +26,8 @@ def form(properties: Schema, **root: Any) -> Any:
 def form_of_server(properties: Schema, **root: Any) -> Any:
     """Return the form for a server's object with `properties`."""
     parts = form_of({"type": "object", "properties": properties, **root}, of_server=True)
-    return answer_type(
-        "form", fields=tuple(jp.Question(**each) for each in parts.fields), check=parts.check
+    return make(
+        "form_answer", fields=tuple(jp.Question(**each) for each in parts.fields), check=parts.check
     )
 
 
@@ -91,7 +90,7 @@ def test_pattern_with_lookahead_is_refused_in_own_schemas_and_left_to_a_server()
     with pytest.raises(jp.UsageError, match=r"\$\.properties\.x: `pattern` .* linear time"):
         form(ahead)
     kind = form_of_server(ahead)
-    assert kind.fields[0].answer_type == answer_type("text", lines=False)
+    assert kind.fields[0].answer_type == make("text_answer", lines=False)
     assert kind.misfit({"x": "short"}) is None
 
 
@@ -123,7 +122,7 @@ def test_schema_that_cannot_be_repaired_here_is_read_leniently(subtests: pytest.
 
 def test_secret_with_conditions_is_checked_without_its_text_in_the_message() -> None:
     kind = form({"key": {"type": "string", "format": "password", "pattern": "^sk-"}})
-    assert kind.fields[0].answer_type == answer_type("secret")
+    assert kind.fields[0].answer_type == make("secret_answer")
     assert kind.misfit({"key": "sk-1"}) is None
     assert kind.misfit({"key": "hunter2"}) == "value"
     assert "hunter2" not in str(kind.problems({"key": "hunter2"}))

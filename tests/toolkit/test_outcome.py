@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 import jp_nb as jp
 from jp_nb.toolkit.outcome import read_outcome
-from tests.kit.questions import answer_type as kit_answer_type
-from tests.kit.questions import failure
+from tests.kit.kinds import make
 
 MAX_QUESTIONS = 50
 
@@ -47,10 +46,10 @@ def test_outcome_is_read_with_defaults_and_without_unknown_fields(
         ('{"type":"success","content":"x","config":null,"unset":null}', jp.Success("x")),
         ('{"type":"success","content":"x","config":{},"unset":[]}', jp.Success("x")),
         ('{"type":"error","message":"m","trace":["a","b"],"transient":true}',
-         failure("m", trace=("a", "b"), transient=True)),
-        ('{"type":"error","message":"m"}', failure("m")),
-        ('{"type":"error","message":"m","trace":null,"transient":null}', failure("m")),
-        ('{"type":"error","message":"m","trace":"one","transient":"very"}', failure("m")),
+         make("failure", "m", trace=("a", "b"), transient=True)),
+        ('{"type":"error","message":"m"}', make("failure", "m")),
+        ('{"type":"error","message":"m","trace":null,"transient":null}', make("failure", "m")),
+        ('{"type":"error","message":"m","trace":"one","transient":"very"}', make("failure", "m")),
     ]  # fmt: skip
     for text, outcome in rows:
         with subtests.test(text=text):
@@ -103,11 +102,11 @@ def test_unusual_numbers_in_other_fields_are_ignored(subtests: pytest.Subtests) 
 
 def test_both_spellings_of_an_answer_type_are_read(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, Any]] = [
-        ({"type": "boolean"}, kit_answer_type("boolean")),
-        (SELECT, kit_answer_type("select", options=("a", "b"))),
-        ("Boolean", kit_answer_type("boolean")),
-        ("Text", kit_answer_type("text")),
-        ({"Select": {"options": ["a", "b"]}}, kit_answer_type("select", options=("a", "b"))),
+        ({"type": "boolean"}, make("boolean_answer")),
+        (SELECT, make("select_answer", options=("a", "b"))),
+        ("Boolean", make("boolean_answer")),
+        ("Text", make("text_answer")),
+        ({"Select": {"options": ["a", "b"]}}, make("select_answer", options=("a", "b"))),
     ]
     for spelled, read in rows:
         with subtests.test(spelled=spelled):

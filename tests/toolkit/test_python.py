@@ -22,8 +22,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import jp_nb as jp
-from tests.kit.kinds import is_kind
-from tests.kit.questions import failure
+from tests.kit.kinds import is_kind, make
 from tests.kit.tools import new_tool
 from tests.support.fakes import InlineCell
 from tests.support.images import pdf_bytes
@@ -144,7 +143,7 @@ async def test_plain_results_become_outcomes(subtests: pytest.Subtests) -> None:
         (Point(1), jp.Success('{"x":1}')),
         (Place(name="a"), jp.Success('{"name":"a","title":""}')),
         (jp.Success("s"), jp.Success("s")),
-        (failure("f"), failure("f")),
+        (make("failure", "f"), make("failure", "f")),
         (
             jp.NeedsInput(jp.Question.boolean("q", "t")),
             jp.NeedsInput(jp.Question.boolean("q", "t")),
@@ -406,9 +405,9 @@ async def test_iterator_in_a_result_is_described_and_not_consumed(
         lambda: Model(items=itertools.count()), lambda: Model(items=[endless()]),
         lambda: Members.ENDLESS, lambda: [Members.ENDLESS],
     ]  # fmt: skip
-    for make in rows:
-        with subtests.test(make=make):
-            value = make()
+    for make_value in rows:
+        with subtests.test(make_value=make_value):
+            value = make_value()
             outcome = await run(new_tool(lambda: value, name="t"))
             assert outcome == jp.Success(jp.describe(value).text)
             assert next(first_iterator(value)) in (0, 1, "1")
@@ -500,9 +499,9 @@ class FailingClass:
 
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value, 1]])
 async def test_object_whose_class_raises_is_described(wrap: Any) -> None:
-    def make() -> Any:
+    def fail() -> Any:
         return wrap(FailingClass())
 
-    outcome = await run(new_tool(make))
+    outcome = await run(new_tool(fail))
     assert isinstance(outcome, jp.Success)
     assert "a value without a class" in outcome.content

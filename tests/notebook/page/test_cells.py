@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.hosts import host_value
+from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
 from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
@@ -152,7 +152,7 @@ def test_cell_with_malformed_fields_is_read_without_them(pages: PagesInProcess) 
 # --- a page and a kernel -----------------------------------------------------------------------
 
 CELL = {"id": "a", "type": "code", "source": "from the page"}
-RAN = host_value("notebook_cell", 0, "from the kernel")
+RAN = make("notebook_cell", 0, "from the kernel")
 
 
 def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: PagesInProcess) -> None:

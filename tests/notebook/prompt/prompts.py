@@ -7,7 +7,8 @@ from itertools import product
 from typing import Any, Literal
 
 import jp_nb as jp
-from tests.kit.questions import decision_prompt, new_prompt
+from tests.kit.kinds import make
+from tests.kit.questions import decision_prompt
 
 Persistence = Literal["none", "turn"]
 
@@ -26,19 +27,17 @@ LABELS = (None, "Assistant")
 def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Any:
     """Return the prompt of one case, as a batch builds it."""
     question = TYPES[kind].with_persistence(persistence).with_context("Two lines\nof context.")
-    return new_prompt("question_prompt", question, label=label, remember=kind == "boolean")
+    return make("question_prompt", question, label=label, remember=kind == "boolean")
 
 
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = decision_prompt(
-    "permission", "fs_read", new_prompt("prompt_detail", "Arguments", json.loads(ARGUMENTS))
+    "permission", "fs_read", make("prompt_detail", "Arguments", json.loads(ARGUMENTS))
 )
-DELIVERY = decision_prompt(
-    "delivery", "fs_read", new_prompt("prompt_detail", "Result", "milk\neggs")
-)
+DELIVERY = decision_prompt("delivery", "fs_read", make("prompt_detail", "Result", "milk\neggs"))
 STREAMING = decision_prompt("stream_menu", "Which colors are in the picture?")
 TOOLS = decision_prompt("tool_menu", ["fs_read"])
-EDIT = new_prompt(
+EDIT = make(
     "question_prompt",
     jp.Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     consents=True,
@@ -60,21 +59,17 @@ NEW_PROMPT = [*PROMPT[:14], "Rule 14: never be sure.", *PROMPT[15:], "A last\u20
 
 DELTAS = {
     "set and unset": approval_of(
-        new_prompt(
-            "proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'
-        ),
-        new_prompt("proposed_change", "assistant.model.parameters.top_p", None, "0.5"),
-        new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.7", None),
-        new_prompt("proposed_change", "assistant.model.parameters.top_k", None, None),
+        make("proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+        make("proposed_change", "assistant.model.parameters.top_p", None, "0.5"),
+        make("proposed_change", "assistant.model.parameters.temperature", "0.7", None),
+        make("proposed_change", "assistant.model.parameters.top_k", None, None),
     ),
     "an item added, one removed": approval_of(
-        new_prompt(
-            "proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True
-        ),
-        new_prompt("proposed_change", 'conversation.attachments["a.txt"]', '"a.txt"', None),
+        make("proposed_change", "conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+        make("proposed_change", 'conversation.attachments["a.txt"]', '"a.txt"', None),
     ),
     "a whole list": approval_of(
-        new_prompt(
+        make(
             "proposed_change",
             "assistant.model.parameters.stop_words",
             json.dumps([f"old {n}" for n in range(40)]),
@@ -82,19 +77,19 @@ DELTAS = {
         ),
     ),
     "a long value": approval_of(
-        new_prompt("proposed_change", "assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
+        make("proposed_change", "assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
     ),
     "a prompt of many lines": approval_of(
-        new_prompt(
+        make(
             "proposed_change",
             "assistant.system_prompt",
             json.dumps("\n".join(PROMPT)),
             json.dumps("\n".join(NEW_PROMPT), ensure_ascii=False),
         ),
-        new_prompt("proposed_change", "assistant.name", None, '"Ada"'),
+        make("proposed_change", "assistant.name", None, '"Ada"'),
     ),
     "hostile text": approval_of(
-        new_prompt(
+        make(
             "proposed_change",
             f"options.{shout('path')}",
             json.dumps(shout("now")),

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.kit.forms import Refused
-from tests.kit.questions import answer_type, answered
+from tests.kit.kinds import make
+from tests.kit.questions import answered
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
 
 OTHER_LABEL = "Other (type your own)"
@@ -146,8 +147,8 @@ def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
         counted.append(shown.counts)
     assert counted == ["", *(f"({n} selected)" for n in (1, 2, 3, 2, 3))]
     assert shown.read() == answered(["red", "green", "blue"], "form")
-    kind = answer_type(
-        "select", options=tuple(jp.Option(value=x) for x in COLOURS), multi=True, min_picks=2
+    kind = make(
+        "select_answer", options=tuple(jp.Option(value=x) for x in COLOURS), multi=True, min_picks=2
     )
     shown = choices(jp.Question(id="q", text="Which?", answer_type=kind))
     assert shown.counts == "Please pick at least 2."

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 import jp_nb as jp
 from tests.kit.consoles import ConsoleUser, prompt_texts
 from tests.kit.forms import FormUser
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, form_end, new_prompt, not_answered
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 
 REFUSED = frozenset({"refused"})
 SCHEMA: dict[str, Any] = {
@@ -73,7 +73,7 @@ def test_each_page_of_a_form_can_be_declined_alone() -> None:
     assert user.page == 1
     user.boxes[0].value = "4"
     user.send("submit")
-    assert user.ends == [form_end((DECLINED, answered({"stars": 4}, "form")))]
+    assert user.ends == [make("form_end", (DECLINED, answered({"stars": 4}, "form")))]
 
 
 def test_declined_page_can_be_answered_until_the_form_is_sent() -> None:
@@ -119,10 +119,10 @@ def test_send_leads_to_a_required_page_that_is_still_open() -> None:
 
 def test_stdin_leads_to_a_required_page_that_is_still_open() -> None:
     pages = (
-        new_prompt("question_prompt", jp.Question.text("a", "Why?")),
-        new_prompt("question_prompt", HOTEL),
+        make("question_prompt", jp.Question.text("a", "Why?")),
+        make("question_prompt", HOTEL),
     )
-    prompt = new_prompt("form_prompt", pages, declines=True)
+    prompt = make("form_prompt", pages, declines=True)
     typed = ["", "!", "d", "s", "because", "s"]
     end = ConsoleUser(*typed).ask(prompt)
     assert is_kind(end, "form_end")
@@ -146,21 +146,21 @@ def test_field_left_alone_is_sent_with_its_default_and_a_cleared_one_is_absent()
     user.boxes[0].value = "Delft"
     user.send("submit")
     answer: JsonValue = {"city": "Delft", "nights": 2, "note": "quiet", "food": ["rice"]}
-    assert user.ends == [form_end((answered(answer, "form"),))]
+    assert user.ends == [make("form_end", (answered(answer, "form"),))]
     user = asked(TRIP)
     user.boxes[0].value = "Delft"
     user.boxes[1].value = ""
     user.boxes[2].value = ""
     user.boxes[3].picks = []
     user.send("submit")
-    assert user.ends == [form_end((answered({"city": "Delft"}, "form"),))]
+    assert user.ends == [make("form_end", (answered({"city": "Delft"}, "form"),))]
 
 
 @pytest.mark.req("R-MCP-46")
 def test_optional_field_without_default_that_was_left_alone_is_absent() -> None:
     user = asked(HOTEL)
     user.send("submit")
-    assert user.ends == [form_end((answered({}, "form"),))]
+    assert user.ends == [make("form_end", (answered({}, "form"),))]
 
 
 def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> None:
@@ -183,7 +183,7 @@ def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> 
     assert user.problems == ["Expected a text that matches ^[a-z]+$", ""]
     user.boxes[0].value = "abc"
     user.send("submit")
-    assert user.ends == [form_end((answered({"name": "abc", "count": 10}, "form"),))]
+    assert user.ends == [make("form_end", (answered({"name": "abc", "count": 10}, "form"),))]
 
 
 def test_question_without_fields_is_a_confirmation() -> None:
@@ -192,7 +192,7 @@ def test_question_without_fields_is_a_confirmation() -> None:
     user.send("unchosen")
     assert (user.note, user.ends) == ("You changed nothing here. Press Confirm to continue.", [])
     user.send("submit")
-    assert user.ends == [form_end((answered({}, "form"),))]
+    assert user.ends == [make("form_end", (answered({}, "form"),))]
     prompt = user.prompt
     assert prompt_texts(prompt, user.ends[0])["record"] == "Delete all? → confirmed"
 
@@ -208,7 +208,7 @@ def test_declined_question_is_shown_as_declined() -> None:
 
 def test_address_is_text_with_its_host_marked_and_one_link_without_opener() -> None:
     url = "https://login.example.org/start?a=1&b="
-    user = FormUser(prompt=new_prompt("question_prompt", jp.Question.url("q", "Sign in.", url)))
+    user = FormUser(prompt=make("question_prompt", jp.Question.url("q", "Sign in.", url)))
     [shown] = [each.value for each in user.widgets if "jp-nb-address" in _classes(each)]
     user.close()
     assert "https://<mark>login.example.org</mark>/start?a=1&amp;b=" in shown
@@ -228,11 +228,11 @@ def test_address_is_done_only_after_the_button() -> None:
     user.send("unchosen")
     assert user.ends == []
     user.send("submit")
-    assert user.ends == [form_end((answered(True, "form"),))]
+    assert user.ends == [make("form_end", (answered(True, "form"),))]
 
 
 def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
-    prompt = new_prompt("question_prompt", SIGN_IN)
+    prompt = make("question_prompt", SIGN_IN)
     user = FormUser(prompt=prompt)
     user.send("unchosen")
     assert user.note == "You changed nothing. To send the proposed value, press Done."
@@ -243,7 +243,7 @@ def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
 
 
 def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
-    saved = prompt_texts(new_prompt("question_prompt", SIGN_IN))["saved"]
+    saved = prompt_texts(make("question_prompt", SIGN_IN))["saved"]
     assert "an address at login.example.org" in saved
     assert "https://" not in saved
 
@@ -254,7 +254,7 @@ def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
 def typed(question: jp.Question, *lines: str) -> tuple[Any, str]:
     """Return the end of a form that accepts Decline, and all that was shown."""
     user = ConsoleUser(*lines)
-    prompt = new_prompt("form_prompt", (new_prompt("question_prompt", question),), declines=True)
+    prompt = make("form_prompt", (make("question_prompt", question),), declines=True)
     end = user.ask(prompt)
     return end, "\n".join(user.transcript)
 
@@ -269,23 +269,23 @@ def test_decline_on_stdin_is_not_a_cancel(question: jp.Question) -> None:
 
 def test_confirmation_on_stdin_needs_a_yes() -> None:
     end, shown = typed(SURE, "", "1", "y")
-    assert end == form_end((answered({}, "stdin"),))
+    assert end == make("form_end", (answered({}, "stdin"),))
     assert "Delete all?" in shown
 
 
 def test_address_on_stdin_is_printed_again_on_request_and_not_opened() -> None:
     end, shown = typed(SIGN_IN, "a", "y")
-    assert end == form_end((answered(True, "stdin"),))
+    assert end == make("form_end", (answered(True, "stdin"),))
     assert shown.count("  https://login.example.org/start?key=a1\n") == 2
     assert "  Host: login.example.org" in shown
-    end = ConsoleUser("y").ask(new_prompt("question_prompt", SIGN_IN))
+    end = ConsoleUser("y").ask(make("question_prompt", SIGN_IN))
     assert end == answered(True, "stdin")
 
 
 def test_field_with_a_condition_of_the_schema_is_asked_again_on_stdin() -> None:
     schema = {"type": "object", "properties": {"count": {"type": "integer", "multipleOf": 5}}}
     end, shown = typed(jp.Question.form("q", schema), "7", "10", "s")
-    assert end == form_end((answered({"count": 10}, "stdin"),))
+    assert end == make("form_end", (answered({"count": 10}, "stdin"),))
     assert "Expected a multiple of 5" in shown
 
 

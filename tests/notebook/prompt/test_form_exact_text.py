@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.forms import FormUser
-from tests.kit.questions import decision_prompt, new_prompt
+from tests.kit.kinds import make
+from tests.kit.questions import decision_prompt
 
 
 @contextmanager
 def shown(value: Any, **more: Any) -> Iterator[FormUser]:
     """Show a permission with `value` as its arguments."""
-    detail = new_prompt("prompt_detail", "Arguments", value, **more)
+    detail = make("prompt_detail", "Arguments", value, **more)
     user = FormUser(prompt=decision_prompt("permission", "write", detail))
     yield user
     user.close()

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.kit.forms import ControlUser, Refused
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type, answered
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered
 
 OTHER_LABEL = "Other (type your own)"
 
@@ -35,7 +35,7 @@ def field(question: jp.Question) -> ControlUser:
 
 
 def text(**more: Any) -> jp.Question:
-    return jp.Question(id="q", text="Why?", answer_type=answer_type("text", **more))
+    return jp.Question(id="q", text="Why?", answer_type=make("text_answer", **more))
 
 
 def values(*answers: JsonValue) -> list[Any]:
@@ -93,8 +93,8 @@ def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
 
 @pytest.mark.req("RPI-16")
 def test_one_of_several_is_the_rule() -> None:
-    assert select(other=True).answer_type == answer_type(
-        "select",
+    assert select(other=True).answer_type == make(
+        "select_answer",
         options=tuple(jp.Option(value=colour) for colour in COLOURS),
         other=True,
         multi=False,
@@ -174,8 +174,8 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
 
 def bounded(least: int, most: int | None, *, other: bool = False) -> ControlUser:
     options = tuple(jp.Option(value=colour) for colour in COLOURS)
-    kind = answer_type(
-        "select", options=options, multi=True, other=other, min_picks=least, max_picks=most
+    kind = make(
+        "select_answer", options=options, multi=True, other=other, min_picks=least, max_picks=most
     )
     return field(jp.Question(id="q", text="Which?", answer_type=kind))
 

@@ -15,23 +15,23 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.kit.forms import FormUser
-from tests.kit.kinds import is_kind, kind_of
-from tests.kit.questions import answer_type, answered, new_prompt
+from tests.kit.kinds import is_kind, kind_of, make
+from tests.kit.questions import answered
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PERMISSION, STREAMING, TOOLS
 
 COLOURS = ["red", "green", "blue"]
 MANY = [f"colour {number}" for number in range(20)]
-LONG = new_prompt(
+LONG = make(
     "decision_prompt",
     "Run it?",
     PERMISSION.actions,
-    exhibits=(new_prompt("prompt_detail", "Code", "x = 1\n" * 1100, language="python"),),
+    exhibits=(make("prompt_detail", "Code", "x = 1\n" * 1100, language="python"),),
     only_buttons=True,
 )
 
 
 def text(**more: Any) -> jp.Question:
-    return jp.Question(id="q", text="Why?", answer_type=answer_type("text", **more))
+    return jp.Question(id="q", text="Why?", answer_type=make("text_answer", **more))
 
 
 # For each kind of question: the state of its control that a page sends, and its answer.
@@ -76,7 +76,7 @@ FIELD_ANSWER: dict[str, JsonValue] = {
 FORM_OF_FIELDS = jp.Question(
     id="q",
     text="Settings",
-    answer_type=answer_type("form", fields=tuple(question for question, _, _ in FIELDS.values())),
+    answer_type=make("form_answer", fields=tuple(question for question, _, _ in FIELDS.values())),
 )
 ACTIONS: dict[str, Any] = {
     "permission": PERMISSION,
@@ -199,7 +199,7 @@ def test_question_keeps_its_texts_and_takes_only_possible_answers(
     kind: str, sent: list[tuple[int, Any]]
 ) -> None:
     question, state, answer = QUESTIONS[kind]
-    prompt = new_prompt("question_prompt", question)
+    prompt = make("question_prompt", question)
     with shown(prompt) as page:
         attack(page, sent, (prompt,))
         if not page.ends:
@@ -207,7 +207,7 @@ def test_question_keeps_its_texts_and_takes_only_possible_answers(
             assert page.ends == [answered(answer, "form")]
 
 
-BOOLEAN = new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"))
+BOOLEAN = make("question_prompt", jp.Question.boolean("q", "Sure?"))
 DECISIONS: dict[str, tuple[Any, str, JsonValue]] = {
     "boolean": (BOOLEAN, "Yes", True),
     **{
@@ -240,7 +240,7 @@ def test_each_kind_of_question_is_attacked() -> None:
 
 
 PAGES = tuple(
-    new_prompt("question_prompt", question.model_copy(update={"id": name.replace(" ", "_")}))
+    make("question_prompt", question.model_copy(update={"id": name.replace(" ", "_")}))
     for name, (question, _, _) in QUESTIONS.items()
 )
 
@@ -264,11 +264,11 @@ def test_form_with_pages_stays_usable(pages: str, sent: list[tuple[int, Any]]) -
         states = [state for _, state, _ in QUESTIONS.values()]
         answers: list[JsonValue] = [answer for _, _, answer in QUESTIONS.values()]
     else:
-        prompts = (new_prompt("question_prompt", FORM_OF_FIELDS),)
+        prompts = (make("question_prompt", FORM_OF_FIELDS),)
         states = [{"fields": FIELD_STATES}]
         answers = [FIELD_ANSWER]
 
-    with shown(new_prompt("form_prompt", prompts, menu=True)) as page:
+    with shown(make("form_prompt", prompts, menu=True)) as page:
         attack(page, sent, prompts)
         if not page.ends:
             fill_in(page, states)
@@ -278,7 +278,7 @@ def test_form_with_pages_stays_usable(pages: str, sent: list[tuple[int, Any]]) -
 
 
 def test_comms_of_a_form_are_its_own_until_it_is_closed() -> None:
-    with shown(new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"))) as page:
+    with shown(make("question_prompt", jp.Question.boolean("q", "Sure?"))) as page:
         names = {widget.comm.comm_id for widget in page.widgets}
         assert names <= page.guarded_comms
     assert not names & page.guarded_comms
@@ -292,7 +292,7 @@ LATE: dict[str, Callable[[FormUser], None]] = {
 
 @pytest.mark.parametrize("name", LATE)
 def test_message_for_a_form_that_has_ended_changes_nothing(name: str) -> None:
-    with shown(new_prompt("question_prompt", jp.Question.select("q", "Which?", COLOURS))) as page:
+    with shown(make("question_prompt", jp.Question.select("q", "Which?", COLOURS))) as page:
         page.tell("submit", index=0)
         LATE[name](page)
         assert page.ends[0] == answered("red", "form")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from tests.kit.forms import FormUser
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answer_type, form_end, not_answered
+from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered as kit_answered
+from tests.kit.questions import not_answered
 
 COLOUR = jp.Question.select("colour", "Which colour?", ["red", "green", "blue"])
 EXTRAS = jp.Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
@@ -38,7 +38,7 @@ def given_(value: Any) -> Any:
 
 def form_of(*fields: jp.Question, **more: Any) -> jp.Question:
     return jp.Question(
-        id="f", text="Settings", answer_type=answer_type("form", fields=fields, **more)
+        id="f", text="Settings", answer_type=make("form_answer", fields=fields, **more)
     )
 
 
@@ -84,7 +84,7 @@ def test_earlier_answers_stay_and_can_be_taken_back() -> None:
     user.send("submit")
     assert user.screen == "summary"
     user.send("send")
-    assert user.ends == [form_end((given_(["a"]), DECLINED))]
+    assert user.ends == [make("form_end", (given_(["a"]), DECLINED))]
 
 
 @pytest.mark.req("RCP-88", "RPI-59")
@@ -112,7 +112,7 @@ def test_state_at_the_click_counts_although_its_change_arrives_later() -> None:
     user = FormUser(NAME, NAME.model_copy(update={"id": "other"}))
     user.send("next", value="typed just now")
     user.send("submit", value="this too")
-    assert user.ends == [form_end((given_("typed just now"), given_("this too")))]
+    assert user.ends == [make("form_end", (given_("typed just now"), given_("this too")))]
 
 
 def test_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
@@ -151,7 +151,7 @@ def test_next_needs_no_answer_and_submit_lists_open_questions() -> None:
     user.boxes[0].index = 1
     user.send("submit")
     user.send("send")
-    assert user.ends == [form_end((given_("green"), given_("Ada"), DECLINED))]
+    assert user.ends == [make("form_end", (given_("green"), given_("Ada"), DECLINED))]
 
 
 def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> None:
@@ -165,7 +165,7 @@ def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> 
     assert user.problems == ["Please choose an option first."]
     user.boxes[0].index = 0
     user.send("submit")
-    assert user.ends == [form_end((given_("Ada"), given_("red"), given_(4)))]
+    assert user.ends == [make("form_end", (given_("Ada"), given_("red"), given_(4)))]
 
 
 def test_value_that_does_not_fit_stays_with_its_message() -> None:
@@ -192,7 +192,7 @@ def test_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
     assert (user.boxes[0].value, user.ends) == ("Ada", [])
     user.send("cancel")
     user.send("stop")
-    assert user.ends == [form_end((CANCELLED,), "stop")]
+    assert user.ends == [make("form_end", (CANCELLED,), "stop")]
 
 
 @pytest.mark.req("RCP-92", "RPI-81")
@@ -225,7 +225,7 @@ def test_no_pick_is_an_answer_once_it_is_confirmed() -> None:
     user.send("empty-0")
     assert user.screen == "summary"
     user.send("send")
-    assert user.ends == [form_end((given_([]), given_("Ada")))]
+    assert user.ends == [make("form_end", (given_([]), given_("Ada")))]
 
 
 def test_required_question_asks_once_to_confirm_an_empty_answer() -> None:
@@ -234,7 +234,7 @@ def test_required_question_asks_once_to_confirm_an_empty_answer() -> None:
     assert user.ends == []
     assert "none of these" in user.problems[0]
     user.send("submit")
-    assert user.ends == [form_end((given_([]),))]
+    assert user.ends == [make("form_end", (given_([]),))]
 
 
 @pytest.mark.req("RPI-36", "RCP-18")
@@ -244,7 +244,9 @@ def test_blank_text_is_sent_once_it_is_confirmed() -> None:
     user.send("submit")
     user.send("empty-0")
     user.send("send")
-    assert user.ends == [form_end((kit_answered("  ", "form", marks=frozenset({"empty"})),))]
+    assert user.ends == [
+        make("form_end", (kit_answered("  ", "form", marks=frozenset({"empty"})),))
+    ]
 
 
 # --- the ways out ----------------------------------------------------------------------------
@@ -262,7 +264,7 @@ def test_reply_sends_the_answers_so_far_and_the_text() -> None:
     assert user.note == "Please type what you want to say."
     user.send("reply", value="Why these?")
     answered = (given_("blue"), given_(["b"]), CANCELLED, CANCELLED)
-    assert user.ends == [form_end(answered, "reply", "Why these?")]
+    assert user.ends == [make("form_end", answered, "reply", "Why these?")]
 
 
 @pytest.mark.req("HB-12", "RPI-58")
@@ -273,7 +275,7 @@ def test_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
     user.send("back")
     user.send("cancel")
     user.send("reply", value="Why?")
-    assert user.ends == [form_end((CANCELLED, given_("Ada")), "reply", "Why?")]
+    assert user.ends == [make("form_end", (CANCELLED, given_("Ada")), "reply", "Why?")]
 
 
 def test_key_continues_only_where_an_answer_was_sent_before() -> None:
@@ -306,7 +308,7 @@ def test_proposed_option_is_no_answer_so_far() -> None:
     user.send("next")
     user.send("cancel")
     user.send("reply", value="Hm.")
-    assert user.ends == [form_end((given_("y"), CANCELLED), "reply", "Hm.")]
+    assert user.ends == [make("form_end", (given_("y"), CANCELLED), "reply", "Hm.")]
 
 
 @pytest.mark.req("HB-1")
@@ -346,7 +348,7 @@ def test_page_of_fields_is_answered_by_an_object() -> None:
     user.boxes[0].index = 0
     user.send("submit")
     values = {"name": "Ada", "size": 5, "last": "Lovelace"}
-    assert user.ends == [form_end((given_(values), given_("red")))]
+    assert user.ends == [make("form_end", (given_(values), given_("red")))]
 
 
 NAME_TOO = jp.Question.text("last", "Last name?")
@@ -380,7 +382,7 @@ def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
     assert "Name and size do not fit" in user.page_problem
     user.boxes[1].value = "1"
     user.send("submit")
-    assert user.ends == [form_end((given_({"name": "Bo", "size": 1}),))]
+    assert user.ends == [make("form_end", (given_({"name": "Bo", "size": 1}),))]
 
 
 def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
@@ -388,7 +390,7 @@ def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() 
     user.boxes[0].value = ""
     user.boxes[1].value = "2"
     user.send("submit")
-    assert user.ends == [form_end((given_({"name": "", "size": 2}),))]
+    assert user.ends == [make("form_end", (given_({"name": "", "size": 2}),))]
 
 
 def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
@@ -400,7 +402,7 @@ def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
     user.send("next")
     user.boxes[0].value = "Ada"
     user.send("submit")
-    assert user.ends == [form_end((given_("hunter2"), given_("Ada")))]
+    assert user.ends == [make("form_end", (given_("hunter2"), given_("Ada")))]
 
 
 # --- deadlines -------------------------------------------------------------------------------
@@ -420,12 +422,13 @@ def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
     late = frozenset({"timed_out"})
     auto = frozenset({"timed_out", "auto"})
     assert user.ends == [
-        form_end(
+        make(
+            "form_end",
             (
                 kit_answered(["c", "a"], "form", marks=late),
                 LATE,  # required, and the user did not choose the proposed option
                 kit_answered("red", "form", marks=auto),
-            )
+            ),
         )
     ]
 
@@ -518,7 +521,7 @@ def test_summary_reports_unanswered_questions(
     assert user.labels == ["Back", "Send"]
 
     user.send("send")
-    assert user.ends == [form_end((given_([]), given_("Ada"))[: len(questions)])]
+    assert user.ends == [make("form_end", (given_([]), given_("Ada"))[: len(questions)])]
 
 
 def test_summary_that_was_left_is_closed() -> None:
@@ -654,5 +657,5 @@ def test_submit_sends_the_visible_answers_after_any_steps(moves: list[Any]) -> N
         person.do(move)
     assert person.user.ends == []
     person.submit()
-    assert person.user.ends == [form_end(tuple(person.meant))]
+    assert person.user.ends == [make("form_end", tuple(person.meant))]
     person.user.close()

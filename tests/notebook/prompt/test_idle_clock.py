@@ -6,9 +6,10 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.forms import FormUser
-from tests.kit.questions import answered, new_prompt, not_answered
+from tests.kit.kinds import make
+from tests.kit.questions import answered, not_answered
 
-WHY = new_prompt("question_prompt", jp.Question.text("q", "Why?"))
+WHY = make("question_prompt", jp.Question.text("q", "Why?"))
 LATE = not_answered("timed_out", "form")
 
 

@@ -14,15 +14,15 @@ import pytest
 import jp_nb as jp
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, new_prompt, not_answered, unavailable
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 
-WHY = new_prompt("question_prompt", jp.Question.text("why", "Why?"))
-KEY = new_prompt("question_prompt", jp.Question.secret("key", "Key?"))
+WHY = make("question_prompt", jp.Question.text("why", "Why?"))
+KEY = make("question_prompt", jp.Question.secret("key", "Key?"))
 
 
 def settings(**values: Any) -> Any:
-    return new_prompt("prompt_settings", **values)
+    return make("prompt_settings", **values)
 
 
 @pytest.fixture
@@ -147,14 +147,14 @@ def test_refused_input_makes_the_user_unavailable(
         raise StdinNotImplementedError
 
     monkeypatch.setattr("builtins.input", refused)
-    assert prompter.ask_in_cell(WHY) == unavailable("the front end does not allow input")
+    assert prompter.ask_in_cell(WHY) == make("unavailable", "the front end does not allow input")
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     prompter.cell_begins(settings(channel="never"))
-    assert prompter.unavailable() == unavailable("prompt.channel is 'never'")
-    assert prompter.ask_in_cell(WHY) == unavailable("prompt.channel is 'never'")
-    assert asyncio.run(prompter.ask(WHY)) == unavailable("prompt.channel is 'never'")
+    assert prompter.unavailable() == make("unavailable", "prompt.channel is 'never'")
+    assert prompter.ask_in_cell(WHY) == make("unavailable", "prompt.channel is 'never'")
+    assert asyncio.run(prompter.ask(WHY)) == make("unavailable", "prompt.channel is 'never'")
     prompter.cell_begins(settings())
     assert prompter.unavailable() is None
 

@@ -13,9 +13,9 @@ import jp_nb as jp
 from tests.agent.turn_bench import reply
 from tests.kit.consoles import ConsoleUser, prompt_texts
 from tests.kit.forms import FormUser
-from tests.kit.kinds import is_kind
+from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event
-from tests.kit.questions import answered, new_prompt
+from tests.kit.questions import answered
 from tests.kit.records import parse_event
 from tests.kit.turn_bench import new_question_model
 from tests.kit.version_kind import VersionAnswer, add_version_kind
@@ -73,8 +73,8 @@ def test_every_kind_is_asked_on_a_form_and_on_stdin_and_recorded(kind: str) -> N
     [end] = user.ends
     assert [each.value for each in end.ends] == [answer]
 
-    page = new_prompt("question_prompt", question)
-    end = ConsoleUser(*lines, "s").ask(new_prompt("form_prompt", (page,)))
+    page = make("question_prompt", question)
+    end = ConsoleUser(*lines, "s").ask(make("form_prompt", (page,)))
     assert [each.value for each in end.ends] == [answer]
 
     recorded = question.answer_type.to_record()
@@ -89,7 +89,7 @@ def test_every_kind_is_asked_on_a_form_and_on_stdin_and_recorded(kind: str) -> N
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A question of a kind that has one entry in each table."""
-    return new_prompt("question_prompt", add_version_kind(monkeypatch))
+    return make("question_prompt", add_version_kind(monkeypatch))
 
 
 def test_new_kind_is_answered_on_a_form(prompt: Any) -> None:

@@ -15,8 +15,8 @@ import pytest
 import jp_nb as jp
 from tests.kit.consoles import ConsoleUser, prompt_texts
 from tests.kit.forms import ControlUser, FormUser
-from tests.kit.kinds import is_kind
-from tests.kit.questions import answered, new_prompt, not_answered, unavailable
+from tests.kit.kinds import is_kind, make
+from tests.kit.questions import answered, not_answered
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import parts_of
 
@@ -127,7 +127,7 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
         (not_answered("cancelled", "form"), "cancelled"),
         (not_answered("timed_out", "stdin"), "timed out"),
         (not_answered("interrupted", "form"), "interrupted"),
-        (unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
+        (make("unavailable", "prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
 def test_each_end_without_an_answer_has_its_own_text(end: Any, told: str) -> None:
@@ -150,19 +150,17 @@ def test_actions_of_stdin_have_no_button(shown: Any) -> None:
 )
 def test_edit_box_grows_with_its_text(lines: int, rows: int, code: bool, shown: Any) -> None:
     text = "\n".join(["x"] * lines)
-    prompt = new_prompt("question_prompt", jp.Question.text("q", "Why?").with_default(text))
+    prompt = make("question_prompt", jp.Question.text("q", "Why?").with_default(text))
     (box,) = [line for line in shown(prompt) if line.startswith("Textarea")]
     assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 
 
 def test_many_options_are_a_list_and_labels_are_distinct(shown: Any) -> None:
     question = jp.Question.select("q", "Which?", [str(n) for n in range(9)])
-    assert any(
-        line.startswith("Choices") for line in shown(new_prompt("question_prompt", question))
-    )
+    assert any(line.startswith("Choices") for line in shown(make("question_prompt", question)))
     twins = jp.Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
     assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(
-        new_prompt("question_prompt", twins)
+        make("question_prompt", twins)
     )
 
 
@@ -178,11 +176,11 @@ def test_many_equal_labels_are_numbered_in_linear_time() -> None:
 
 def test_decisions_are_shown_whole(shown: Any) -> None:
     long = f"{'x' * 30_000} /etc/passwd"
-    prompt = new_prompt(
+    prompt = make(
         "decision_prompt",
         "Run?",
-        (new_prompt("action", "y", "Run", "run"),),
-        exhibits=(new_prompt("prompt_detail", "Text", long),),
+        (make("action", "y", "Run", "run"),),
+        exhibits=(make("prompt_detail", "Text", long),),
     )
     assert f"HTML.jp-nb-exact: {long}" in shown(prompt)
 
@@ -222,7 +220,7 @@ def test_change_is_shown_whole_before_it_is_approved(part: str, change: Any, sho
 
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
-    many = [new_prompt("proposed_change", f"options.k{n}", None, '"x"') for n in range(60)]
+    many = [make("proposed_change", f"options.k{n}", None, '"x"') for n in range(60)]
     record = prompt_texts(approval_of(*many), answered("apply", "form"))["record"]
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
@@ -237,7 +235,7 @@ def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
 def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     evil = "<img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
     question = jp.Question.select("q", evil, [evil]).with_context(evil)
-    prompt = new_prompt("question_prompt", question, label=evil, tool=evil)
+    prompt = make("question_prompt", question, label=evil, tool=evil)
     form = FormUser(prompt=prompt)
     _, shown_form = form.widget.children
     texts = [w for w in shown_form.children if isinstance(w, ipywidgets.HTML) and w.value]

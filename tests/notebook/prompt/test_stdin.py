@@ -8,45 +8,46 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.kit.consoles import ConsoleUser
-from tests.kit.questions import answer_type, answered, new_prompt, not_answered
+from tests.kit.kinds import make
+from tests.kit.questions import answered, not_answered
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
 SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
 
 
-BOOLEAN = new_prompt("question_prompt", jp.Question.boolean("q", "Sure?"), remember=True)
-SELECT = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["red", "10", "green"]))
-TEXT = new_prompt("question_prompt", jp.Question.text("q", "Why?"))
-SECRET = new_prompt("question_prompt", jp.Question.secret("q", "Key?"))
-PERMISSION = new_prompt(
+BOOLEAN = make("question_prompt", jp.Question.boolean("q", "Sure?"), remember=True)
+SELECT = make("question_prompt", jp.Question.select("q", "Which?", ["red", "10", "green"]))
+TEXT = make("question_prompt", jp.Question.text("q", "Why?"))
+SECRET = make("question_prompt", jp.Question.secret("q", "Key?"))
+PERMISSION = make(
     "decision_prompt",
     "Run local rename tool?",
     actions=(
-        new_prompt("action", "y", "Run", "run"),
-        new_prompt("action", "Y", "Run all", "run_turn"),
+        make("action", "y", "Run", "run"),
+        make("action", "Y", "Run all", "run_turn"),
     ),
-    exhibits=(new_prompt("prompt_detail", "Arguments", {"path": "a.txt"}),),
+    exhibits=(make("prompt_detail", "Arguments", {"path": "a.txt"}),),
 )
-DELTA = new_prompt(
+DELTA = make(
     "decision_prompt",
     "Apply delta?",
     actions=(
-        new_prompt("action", "y", "Apply", "apply"),
-        new_prompt("action", "n", "Reject", "reject"),
+        make("action", "y", "Apply", "apply"),
+        make("action", "n", "Reject", "reject"),
     ),
 )
 APPROVAL = approval_of(
-    new_prompt("proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
-    new_prompt("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
+    make("proposed_change", "assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+    make("proposed_change", "assistant.model.parameters.temperature", "0.5", None),
 )
-EDIT = new_prompt(
+EDIT = make(
     "question_prompt",
     jp.Question.free_text("arguments", "Arguments of t, as JSON:").with_default("{}"),
     consents=True,
 )
 CONSENTS: list[Any] = [
-    new_prompt("question_prompt", BOOLEAN.question.with_default(True), remember=True),
-    new_prompt("question_prompt", BOOLEAN.question.with_default(False)),
+    make("question_prompt", BOOLEAN.question.with_default(True), remember=True),
+    make("question_prompt", BOOLEAN.question.with_default(False)),
     DELTA,
     APPROVAL,
     DELIVERY,
@@ -55,15 +56,15 @@ CONSENTS: list[Any] = [
 
 
 WITH_DEFAULTS = [
-    new_prompt("question_prompt", SELECT.question.with_default("green")),
-    new_prompt(
+    make("question_prompt", SELECT.question.with_default("green")),
+    make(
         "question_prompt",
         jp.Question.select("q", "Which?", ["red", "10", "green"], multi=True).with_default(
             ["green", "red"]
         ),
     ),
-    new_prompt("question_prompt", TEXT.question.with_default("because")),
-    new_prompt("question_prompt", jp.Question.integer("q", "How many?").with_default(3)),
+    make("question_prompt", TEXT.question.with_default("because")),
+    make("question_prompt", jp.Question.integer("q", "How many?").with_default(3)),
 ]
 
 
@@ -156,7 +157,7 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
 def test_number_is_an_index_even_where_another_option_is_that_number(
     typed: str, value: str
 ) -> None:
-    numbers = new_prompt("question_prompt", jp.Question.select("q", "Which?", ["3", "2", "1"]))
+    numbers = make("question_prompt", jp.Question.select("q", "Which?", ["3", "2", "1"]))
     user = ConsoleUser("?", typed)
     assert user.ask(numbers) == answered(value, "stdin")
     told = "  Type the number of an option, or its text if that is not a number."
@@ -184,7 +185,7 @@ def test_only_a_secret_is_read_without_echo() -> None:
 def test_context_is_above_the_question_and_the_label_above_both() -> None:
     question = TEXT.question.with_context("first line\nsecond line")
     user = ConsoleUser("x")
-    user.ask(new_prompt("question_prompt", question, label="Assistant", tool="ask_user"))
+    user.ask(make("question_prompt", question, label="Assistant", tool="ask_user"))
     assert user.shown == [
         "Assistant (asked by tool ask_user)",
         "first line\nsecond line",
@@ -195,9 +196,9 @@ def test_context_is_above_the_question_and_the_label_above_both() -> None:
 
 def keyed(keys: str, **more: Any) -> Any:
     actions = tuple(
-        new_prompt("action", key, f"Do {key}", f"do_{key}", on_form=key != "p") for key in keys
+        make("action", key, f"Do {key}", f"do_{key}", on_form=key != "p") for key in keys
     )
-    return new_prompt("decision_prompt", "What now?", actions, **more)
+    return make("decision_prompt", "What now?", actions, **more)
 
 
 @pytest.mark.parametrize("keys", ["yYnNpre", "yne", "crsa", "crts"])
@@ -213,10 +214,10 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
 def test_decisions_are_shown_whole_and_backgrounds_of_questions_are_truncated() -> None:
     long = f"{'x' * 30_000} /etc/passwd"
     user = ConsoleUser("y", "")
-    user.ask(replace(PERMISSION, exhibits=(new_prompt("prompt_detail", "Result", long),)))
+    user.ask(replace(PERMISSION, exhibits=(make("prompt_detail", "Result", long),)))
     assert "".join(line[2:] for line in user.shown if line[:2] in ("│ ", "┊ ")) == long
     question = jp.Question.text("q", "Why?").with_context(long)
-    user.ask(new_prompt("question_prompt", question))
+    user.ask(make("question_prompt", question))
     assert any("more characters)" in line for line in user.shown)
 
 
@@ -237,10 +238,10 @@ def test_prompt_names_the_answer_that_enter_sends() -> None:
         assert user.shown[-1] == asked
     own: dict[str, JsonValue] = {"selected": [], "custom": "a file"}
     question = jp.Question(
-        id="q", text="Which?", answer_type=answer_type("select", options=(), other=True)
+        id="q", text="Which?", answer_type=make("select_answer", options=(), other=True)
     )
     user = ConsoleUser("")
-    end = user.ask(new_prompt("question_prompt", question.with_default(own)))
+    end = user.ask(make("question_prompt", question.with_default(own)))
     assert (end, user.shown[-1]) == (
         answered(own, "stdin"),
         "Your answer (Enter sends: a file): ",
@@ -345,6 +346,6 @@ def test_hostile_text_reaches_no_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202eyes\x00"
     question = jp.Question.select("q", evil, [evil, "fine"]).with_context(evil)
     user = ConsoleUser("1")
-    end = user.ask(new_prompt("question_prompt", question, label=evil, tool=evil))
+    end = user.ask(make("question_prompt", question, label=evil, tool=evil))
     assert end == answered(evil, "stdin")  # the answer is the option, as the tool wrote it
     assert not any(c in "".join(user.shown) for c in "\x1b\x00\x07\u202e")

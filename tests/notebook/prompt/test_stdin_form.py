@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from tests.kit.consoles import ConsoleUser, prompt_texts
-from tests.kit.kinds import is_kind, kind_of
-from tests.kit.questions import answer_type, answered, form_end, new_prompt, not_answered
+from tests.kit.kinds import is_kind, kind_of, make
+from tests.kit.questions import answered, not_answered
 from tests.notebook.prompt.scribe import parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
@@ -33,22 +33,20 @@ EVIL = "x\x1b[2J\u202e\u200b\n\nYour answers:\n  1  Pay → yes\n[s/1/!/?] s"
 
 
 def form(*questions: jp.Question, **more: Any) -> Any:
-    pages = tuple(
-        new_prompt("question_prompt", x, label="Assistant", tool="ask") for x in questions
-    )
-    return new_prompt("form_prompt", pages, **more)
+    pages = tuple(make("question_prompt", x, label="Assistant", tool="ask") for x in questions)
+    return make("form_prompt", pages, **more)
 
 
 def fields(
     *questions: jp.Question,
     check: Callable[[Mapping[str, JsonValue]], dict[str, str]] | None = None,
 ) -> jp.Question:
-    kind = answer_type("form", fields=questions, check=check)
+    kind = make("form_answer", fields=questions, check=check)
     return jp.Question(id="setup", text="Set it up", answer_type=kind)
 
 
 def text_of(**bounds: Any) -> jp.Question:
-    return jp.Question(id="t", text="?", answer_type=answer_type("text", **bounds))
+    return jp.Question(id="t", text="?", answer_type=make("text_answer", **bounds))
 
 
 def no_twins(answer: Mapping[str, JsonValue]) -> dict[str, str]:
@@ -128,9 +126,9 @@ def test_dialogues_match_their_snapshots(subtests: pytest.Subtests) -> None:
 
 
 def test_last_step_names_the_effect_of_sending() -> None:
-    page = new_prompt("question_prompt", fields(WHY), submit="Run with these arguments")
+    page = make("question_prompt", fields(WHY), submit="Run with these arguments")
     user = ConsoleUser("because", "s")
-    assert is_kind(user.ask(new_prompt("form_prompt", (page,))), "form_end")
+    assert is_kind(user.ask(make("form_prompt", (page,))), "form_end")
     assert "s  run with these arguments" in map(str.strip, user.transcript)
 
 
@@ -158,7 +156,8 @@ def test_deadline_ends_a_question_and_keeps_the_answers() -> None:
     optional = jp.Question.select("q", "?", STORES, recommended=1).with_required(False)
     without = jp.Question.select("q", "?", STORES, recommended=7).with_required(False)
     prompt = form(WHY, optional, without, optional.with_exclusive(), EXTRAS, COUNT, partial=True)
-    assert ended(prompt, "so", None, None, None, None, "4", "s") == form_end(
+    assert ended(prompt, "so", None, None, None, None, "4", "s") == make(
+        "form_end",
         (
             given_("so"),
             given_("rd", "auto", "timed_out"),
@@ -166,44 +165,46 @@ def test_deadline_ends_a_question_and_keeps_the_answers() -> None:
             left("timed_out"),
             left("timed_out"),
             given_(4),
-        )
+        ),
     )
 
 
 def test_deadline_of_the_summary_ends_the_form() -> None:
-    assert ended(form(WHY, COUNT, partial=True), "so", "", None) == form_end(
-        (given_("so"), given_(3))
+    assert ended(form(WHY, COUNT, partial=True), "so", "", None) == make(
+        "form_end", (given_("so"), given_(3))
     )
     optional = form(WHY, STORE.with_required(False))
-    assert ended(optional, "so", "", None) == form_end(
-        (given_("so"), given_("pg", "auto", "timed_out"))
+    assert ended(optional, "so", "", None) == make(
+        "form_end", (given_("so"), given_("pg", "auto", "timed_out"))
     )
     assert ended(form(WHY, STORE), "so", "", None) == left("timed_out")
     # The same after an answer was looked at once more.
     looked = form(WHY, COUNT, EXTRAS, partial=True)
-    assert ended(looked, "so", "4", "", "1", "", None) == form_end(
-        (given_("so"), given_(4), left("timed_out"))
+    assert ended(looked, "so", "4", "", "1", "", None) == make(
+        "form_end", (given_("so"), given_(4), left("timed_out"))
     )
 
 
 @pytest.mark.req("RPI-62")
 def test_input_ends_twice_and_the_turn_stops() -> None:
-    assert ended(ASKED, "1") == form_end((left("cancelled"),) * 3, then="stop")
+    assert ended(ASKED, "1") == make("form_end", (left("cancelled"),) * 3, then="stop")
     assert ended(PLAN, "1") == left("cancelled")
-    assert ended(ASKED, "1", "!", "r") == form_end((left("cancelled"),) * 3, then="stop")
+    assert ended(ASKED, "1", "!", "r") == make("form_end", (left("cancelled"),) * 3, then="stop")
 
 
 def test_return_from_the_ways_out_shows_all_answers_again() -> None:
-    answers = form_end((given_("pg"), given_(["rd"]), given_("so")))
+    answers = make("form_end", (given_("pg"), given_(["rd"]), given_("so")))
     assert ended(ASKED, "1", "2", "so", "!", "b", "s") == answers
-    assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == form_end((given_("so"), given_(4)))
+    assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == make(
+        "form_end", (given_("so"), given_(4))
+    )
 
 
 def test_submit_leads_to_the_field_that_is_wrong() -> None:
     page = form(fields(WHY, COUNT, check=no_twins))
     user = ConsoleUser("3", "3", "", "s", "because", "", "s")
     end = user.ask(page)
-    assert end == form_end((answered({"why": "because", "count": 3}, "stdin"),))
+    assert end == make("form_end", (answered({"why": "because", "count": 3}, "stdin"),))
     said = user.transcript
     sent = said.index("[s/1/</!/?] s⏎")
     assert said[sent + 1 : sent + 4] == ["", "Set it up", "Why?: that is the number again"]
@@ -211,20 +212,20 @@ def test_submit_leads_to_the_field_that_is_wrong() -> None:
 
 def test_fields_that_hold_something_at_first_are_answered_by_enter() -> None:
     held = fields(WHY, COUNT).with_default({"why": "so", "count": 4})
-    assert ended(form(held), "", "", "s") == form_end((given_({"why": "so", "count": 4}),))
+    assert ended(form(held), "", "", "s") == make("form_end", (given_({"why": "so", "count": 4}),))
 
 
 def test_enter_alone_sends_no_suggested_yes_or_no_without_a_summary() -> None:
-    assert ended(form(SURE, partial=True), "", "s") == form_end((left("declined"),))
-    assert ended(form(SURE, WHY, partial=True), "", "so", "s") == form_end(
-        (given_(True), given_("so"))
+    assert ended(form(SURE, partial=True), "", "s") == make("form_end", (left("declined"),))
+    assert ended(form(SURE, WHY, partial=True), "", "so", "s") == make(
+        "form_end", (given_(True), given_("so"))
     )
 
 
 @pytest.mark.req("HB-12")
 def test_reply_contains_the_answers_so_far() -> None:
-    assert ended(ASKED, "1", "!", "r", "Both.") == form_end(
-        (given_("pg"), left("cancelled"), left("cancelled")), then="reply", text="Both."
+    assert ended(ASKED, "1", "!", "r", "Both.") == make(
+        "form_end", (given_("pg"), left("cancelled"), left("cancelled")), then="reply", text="Both."
     )
 
 
@@ -239,35 +240,37 @@ def test_only_empty_lines_cancel_the_form_in_the_end() -> None:
 def test_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
     asked = form(WHY, EXTRAS, KEY, partial=True)
     typed = ["-", "1,4", "mine", "k", "1", '"-"', "2", "1", "3", "-", "n", "1", "-", "s"]
-    assert ended(asked, *typed) == form_end((left("declined"), given_(["pg"]), left("declined")))
+    assert ended(asked, *typed) == make(
+        "form_end", (left("declined"), given_(["pg"]), left("declined"))
+    )
     address = text_of(format="email").with_required(False)
     page = form(fields(WHY, address))
     typed = ["so", "a@b.org", "1", "", "?", "-", "s"]
     end = ended(page, *typed)
-    assert end == form_end((given_({"why": "so"}),))
+    assert end == make("form_end", (given_({"why": "so"}),))
 
 
 @pytest.mark.req("RPI-63", "HB-5")
 def test_own_text_that_is_left_gives_way_to_the_earlier_choice() -> None:
     again = ["2", "<", "4", "", "", "so", "s"]
-    assert ended(form(STORE, WHY), *again) == form_end((given_("rd"), given_("so")))
+    assert ended(form(STORE, WHY), *again) == make("form_end", (given_("rd"), given_("so")))
 
 
 @pytest.mark.req("HB-7")
 def test_two_questions_of_one_text_keep_their_own_answers() -> None:
     same = form(jp.Question.text("a", "Which?"), jp.Question.text("b", "Which?"))
-    assert ended(same, "one", "two", "s") == form_end((given_("one"), given_("two")))
+    assert ended(same, "one", "two", "s") == make("form_end", (given_("one"), given_("two")))
 
 
 def test_page_shows_its_own_label() -> None:
     one = jp.Question.text("a", "One?")
     two = jp.Question.text("b", "Two?").with_header("Stores")
     pages = (
-        new_prompt("question_prompt", one, label="Assistant"),
-        new_prompt("question_prompt", two, label="Shop"),
+        make("question_prompt", one, label="Assistant"),
+        make("question_prompt", two, label="Shop"),
     )
     user = ConsoleUser("x", "y", "s")
-    user.ask(new_prompt("form_prompt", pages))
+    user.ask(make("form_prompt", pages))
     shown = "\n".join(user.transcript)
     assert "Question 1 of 2\nOne?" in shown
     assert "Question 2 of 2 · Shop · Stores\nTwo?" in shown
@@ -285,7 +288,7 @@ def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
         asked = jp.Question.select("q", "Which?", [option, STORES[0]], recommended=0)
         user = ConsoleUser(typed)
         end = user.ask(form(asked, partial=True))
-        assert end == form_end((answered("rd", "stdin"),))
+        assert end == make("form_end", (answered("rd", "stdin"),))
         (line,) = [x for x in user.transcript if x.startswith("  1")]
         assert line == f"  1  {listed}"
 
@@ -315,10 +318,10 @@ def test_invalid_answer_is_asked_again_alone_and_in_a_form(
 ) -> None:
     for line in bad:
         user = ConsoleUser(line, good)
-        assert user.ask(new_prompt("question_prompt", question)) == answered(value, "stdin")
+        assert user.ask(make("question_prompt", question)) == answered(value, "stdin")
         assert len([x for x in user.transcript if x.startswith("Please type a")]) == 1
     typed = [line for line in bad if line]
-    assert ended(form(question), *typed, good) == form_end((given_(value),))
+    assert ended(form(question), *typed, good) == make("form_end", (given_(value),))
 
 
 @pytest.mark.req("RPI-27", "RPI-32", "RPI-56", "RCP-20")
@@ -336,7 +339,7 @@ def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.S
     ]
     for question, typed, value in rows:
         with subtests.test(question=question):
-            end = ConsoleUser(*typed).ask(new_prompt("question_prompt", question), "terminal")
+            end = ConsoleUser(*typed).ask(make("question_prompt", question), "terminal")
             empty = ["empty"] if '""' in typed else []
             assert end == given_(value, *empty)
 
@@ -344,8 +347,8 @@ def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.S
 TWO = jp.Question(
     id="q",
     text="?",
-    answer_type=answer_type(
-        "select", options=tuple(STORES), multi=True, other=True, min_picks=2, max_picks=3
+    answer_type=make(
+        "select_answer", options=tuple(STORES), multi=True, other=True, min_picks=2, max_picks=3
     ),
 )
 
@@ -359,7 +362,7 @@ TWO = jp.Question(
 )
 def test_so_many_are_picked_as_are_wanted(typed: list[str], value: JsonValue) -> None:
     user = ConsoleUser(*typed)
-    assert user.ask(new_prompt("question_prompt", TWO)) == answered(value, "stdin")
+    assert user.ask(make("question_prompt", TWO)) == answered(value, "stdin")
     assert "  Please pick 2 to 3." in user.transcript
     assert not any("none of these" in line.lower() for line in user.transcript)
 
@@ -369,7 +372,7 @@ def test_label_means_its_option_even_if_it_is_anothers_value() -> None:
     crossed = jp.Question.select(
         "q", "?", [jp.Option(value="b", label="a"), jp.Option(value="c", label="b")]
     )
-    assert ended(form(crossed, partial=True), "b") == form_end((given_("c"),))
+    assert ended(form(crossed, partial=True), "b") == make("form_end", (given_("c"),))
 
 
 STEPS = st.lists(
