@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretBytes
 
 from jp_nb.record.question_history import LoggedAnswer, read_logged_answer
-from jp_nb.session.question_log import read_log, read_rows
+from jp_nb.session.answer_tables import read_log, read_rows
 from jp_nb.storage.question_log_file import (
     LogLine,
     decode_log_entry,
