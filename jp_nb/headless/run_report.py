@@ -39,9 +39,9 @@ from jp_nb.record.turn_view import (
     TurnText,
     read_turn,
 )
+from jp_nb.rendering.call_text import format_content_for_user
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.question_text import format_cause
-from jp_nb.rendering.transcript import format_content_for_user
 from jp_nb.storage.cassette_file import StoredExchange, read_cassette
 from jp_nb.text import MAX_LISTED_LINES, one_line, plain
 

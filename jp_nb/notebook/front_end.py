@@ -15,11 +15,11 @@ from typing import Any
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import ToolOutput
 from jp_nb.notebook.display.turn_display import TurnDisplay
-from jp_nb.notebook.display.turn_outputs import DisplayPublisher
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.notebook.prompt.presence import Presence
@@ -91,7 +91,7 @@ class NotebookFrontEnd:
         return TurnDisplay(
             transcript,
             self._cell,
-            DisplayPublisher(self._shell.display_pub.publish, kernel, of_turn=True),
+            OutputFactory(self._shell.display_pub.publish, kernel, of_turn=True),
             run_in_agent_loop=self._run_in_agent_loop,
             tools=tools,
             printed=printed,

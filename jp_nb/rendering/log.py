@@ -45,6 +45,13 @@ from jp_nb.record.turn_view import (
     TurnPart,
     TurnText,
 )
+from jp_nb.rendering.call_text import (
+    format_call,
+    format_content_for_user,
+    format_rule_note,
+    get_call_mark,
+)
+from jp_nb.rendering.event_text import format_approver, format_name
 from jp_nb.rendering.markdown import sanitize_markdown
 from jp_nb.rendering.question_text import format_outcome, make_question_card
 from jp_nb.rendering.report import (
@@ -60,14 +67,6 @@ from jp_nb.rendering.report import (
     make_table,
 )
 from jp_nb.rendering.setting_text import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.rendering.transcript import (
-    format_approver,
-    format_call,
-    format_content_for_user,
-    format_name,
-    format_rule_note,
-    get_call_mark,
-)
 from jp_nb.text import (
     MAX_FEW_NAMES,
     MAX_LISTED_LINES,

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import hide_credentials
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.rendering.transcript import format_name
+from jp_nb.rendering.event_text import format_name
 from jp_nb.text import MAX_LISTED_LINES, one_line
 
 Toolsets: TypeAlias = Mapping[str, Collection[str]]

@@ -7,6 +7,7 @@ from typing import Any
 
 from jp_nb.providers import create_provider
 from jp_nb.rendering import (
+    call_text,
     log,
     prompt_text,
     question_text,
@@ -17,7 +18,6 @@ from jp_nb.rendering import (
     tables,
     text_diff,
     tool_text,
-    transcript,
 )
 from jp_nb.rendering.code_blocks import find_code_blocks
 
@@ -53,7 +53,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "change": text_diff.diff_change,
     "value_difference": _compare_values,
     "code_blocks": _list_code,
-    "call": transcript.render_call,
+    "call": call_text.render_call,
     "call_outcome": tool_text.render_call_outcome,
     "call_source": tool_text.find_call_source,
     "log": log.render_log,

@@ -236,7 +236,7 @@ class TurnBench:
         transcript = Transcript()
         for event in self.shown:
             transcript.add(event)
-        return transcript.parts[-1].bundle()
+        return transcript.parts[-1].render()
 
     def render_log(self) -> str:
         """Return the text of `%jp log` for the last turn, and its representation."""

@@ -31,9 +31,9 @@ BESIDE = f"""window.jupyterapp.serviceManager.kernels.connectTo({{ model: {OPENE
 JP = f"{MODEL}.getMetadata('jp')"
 REQUESTS = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
 LONG = "'ä😀' * 400_000 + 'x' * 3_500_000"
-SHOWS = """from jp_nb.notebook.display.turn_outputs import DisplayPublisher
+SHOWS = """from jp_nb.notebook.display.cell_output import OutputFactory
 ip = get_ipython()
-show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()
+show = OutputFactory(ip.display_pub.publish, kernel=ip.kernel)()
 show({'text/plain': 'shown'}, update=False, final=False)
 import os, time
 while not os.path.exists('seen again'): time.sleep(0.02)"""

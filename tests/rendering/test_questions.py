@@ -38,7 +38,7 @@ def answered(value: JsonValue, *marks: Any) -> Any:
 def shown(question: jp.Question, outcome: Any, answer: JsonValue = None) -> dict[str, str]:
     transcript = Transcript()
     transcript.add(display_event("question_ends", "c", "ask", question, outcome, answer))
-    return transcript.parts[-1].bundle()
+    return transcript.parts[-1].render()
 
 
 @pytest.mark.req("RPI-38", "RCP-84")

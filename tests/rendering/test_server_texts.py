@@ -47,7 +47,7 @@ def shown(*events: Any) -> str:
     transcript = Transcript()
     for event in events:
         transcript.add(event)
-    return "\n\n".join(part.bundle()["text/markdown"] for part in transcript.parts)
+    return "\n\n".join(part.render()["text/markdown"] for part in transcript.parts)
 
 
 def assert_not_live(markdown: str) -> None:

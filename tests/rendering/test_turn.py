@@ -53,7 +53,7 @@ def result_of(content: str, *, error: bool = False, **more: Any) -> dict[str, st
     ends = display_event(
         "tool_ends", "c", "t", content, error, seconds=1.25, **{"folds_result": True, **more}
     )
-    return folded(display_event("tool_begins", "c", "t", {}), ends).parts[-1].bundle()
+    return folded(display_event("tool_begins", "c", "t", {}), ends).parts[-1].render()
 
 
 YES = question_outcome("answered")
@@ -125,13 +125,13 @@ def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> Non
         display_event("discard_text"),
         display_event("notice", "refused"),
     )
-    markdown = shown.parts[-1].bundle()["text/markdown"]
+    markdown = shown.parts[-1].render()["text/markdown"]
     assert markdown.startswith("<details><summary>Request</summary>\n\n````text\n```\n</details>")
     assert "end\n````\n\n</details>" in markdown
     assert "refused" in markdown
     assert (
         shown.parts[-1]
-        .bundle()["text/plain"]
+        .render()["text/plain"]
         .startswith("> ```\n> </details><img src=x>\n> word word")
     )
 
@@ -146,7 +146,7 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
         display_event("waits", "model", "⚠ retrying"),
         *text("Done."),
     )
-    assert transcript.parts[-1].bundle()["text/plain"].split("\n") == [
+    assert transcript.parts[-1].render()["text/plain"].split("\n") == [
         "Let me look.",
         "✓ t(a=1)",
         "? Ops: Ship it? → Yes",
@@ -154,16 +154,16 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
         "⚠ cut off",
         "Done.",
     ]
-    assert set(transcript.parts[-1].bundle()) == {"text/plain", "text/markdown"}
+    assert set(transcript.parts[-1].render()) == {"text/plain", "text/markdown"}
 
 
 def test_times_and_status_are_shown_only_while_the_turn_runs() -> None:
     transcript = folded(*text("Hi."), *tool())
-    assert "1.2 s" in transcript.parts[-1].bundle(live=True, status="⚠ retrying")["text/markdown"]
+    assert "1.2 s" in transcript.parts[-1].render(live=True, status="⚠ retrying")["text/markdown"]
     assert (
-        "retrying" in transcript.parts[-1].bundle(live=True, status="⚠ retrying")["text/markdown"]
+        "retrying" in transcript.parts[-1].render(live=True, status="⚠ retrying")["text/markdown"]
     )
-    for static in transcript.parts[-1].bundle().values():
+    for static in transcript.parts[-1].render().values():
         assert "1.2" not in static
         assert "retrying" not in static
 
@@ -173,8 +173,8 @@ def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
     growing = Transcript()
     for event in events:
         growing.add(event)
-        growing.parts[-1].bundle(live=True)["text/markdown"]
-    assert growing.parts[-1].bundle() == folded(*events).parts[-1].bundle()
+        growing.parts[-1].render(live=True)["text/markdown"]
+    assert growing.parts[-1].render() == folded(*events).parts[-1].render()
 
 
 def test_discard_removes_only_the_latest_text() -> None:
@@ -185,23 +185,23 @@ def test_discard_removes_only_the_latest_text() -> None:
         display_event("discard_text"),
         display_event("notice", "refused"),
     )
-    assert transcript.parts[-1].bundle()["text/plain"] == "a\n✓ t(a=1)\nrefused"
+    assert transcript.parts[-1].render()["text/plain"] == "a\n✓ t(a=1)\nrefused"
 
 
 def test_reasoning_is_folded_or_hidden_and_tools_may_be_hidden() -> None:
     events = [*text("hm", kind="reasoning"), *tool(), *tool("secret", hidden=True)]
-    shown = folded(*events).parts[-1].bundle()["text/markdown"]
+    shown = folded(*events).parts[-1].render()["text/markdown"]
     assert "<details><summary>Reasoning</summary>\n\nhm\n\n</details>" in shown
     assert "secret" not in shown
     assert (
-        folded(*events, show_reasoning=False, show_tools=False).parts[-1].bundle()["text/markdown"]
+        folded(*events, show_reasoning=False, show_tools=False).parts[-1].render()["text/markdown"]
         == ""
     )
 
 
 def test_traceback_is_folded_and_names_no_temporary_file() -> None:
     trace = 'File "/tmp/ipykernel_123/456.py", line 1\nFile "<ipython-input-3-abc>", line 2'
-    shown = folded(*tool(error=True, traceback=trace)).parts[-1].bundle()["text/markdown"]
+    shown = folded(*tool(error=True, traceback=trace)).parts[-1].render()["text/markdown"]
     assert shown.count('File "<cell>"') == 2
     assert "<details><summary>Traceback</summary>" in shown
 
@@ -224,7 +224,7 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
     ]  # fmt: skip
     for fields, expected in rows:
         with subtests.test(fields=fields):
-            assert expected in folded(question(**fields)).parts[-1].bundle()["text/plain"]
+            assert expected in folded(question(**fields)).parts[-1].render()["text/plain"]
 
 
 # --- a configuration change ------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_change_is_shown_with_the_decision_and_its_author() -> None:
         ),
         (change(CHANGE, by="nobody", applied=False), "not applied: no user was available"),
     ]:
-        assert folded(ends).parts[-1].bundle() == {
+        assert folded(ends).parts[-1].render() == {
             "text/plain": f"⟳ change_model: {ONE} — {decision}",
             "text/markdown": f"⟳ `change_model: {ONE}` — {decision}",
         }
@@ -264,13 +264,13 @@ def test_change_is_shown_with_the_decision_and_its_author() -> None:
 
 def test_several_changes_have_one_line_each() -> None:
     shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
-    assert shown.parts[-1].bundle()["text/plain"] == (
+    assert shown.parts[-1].render()["text/plain"] == (
         "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
         f"    {ONE}\n"
         '    conversation.attachments: + "a.txt"\n'
         "    assistant.model.parameters.temperature: (unset)"
     )
-    assert shown.parts[-1].bundle()["text/markdown"] == (
+    assert shown.parts[-1].render()["text/markdown"] == (
         "⟳ `change_model: 3 configuration changes` — rejected by you (stdin)\n\n"
         f"- `{ONE}`\n"
         '- `conversation.attachments: + "a.txt"`\n'
@@ -287,7 +287,7 @@ def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarde
     ]
     for transcript in (folded(*events), folded(*events, show_tools=False)):
         assert (
-            transcript.parts[-1].bundle()["text/plain"] == f"⟳ change_model: {ONE} — applied by you"
+            transcript.parts[-1].render()["text/plain"] == f"⟳ change_model: {ONE} — applied by you"
         )
 
 
@@ -306,7 +306,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
         "⟨… 12 unchanged lines⟩",
     ]
     about = "a.prompt: text, 30 lines → text, 30 lines"
-    assert folded(change(long)).parts[-1].bundle() == {
+    assert folded(change(long)).parts[-1].render() == {
         "text/plain": "\n".join(
             [f"⟳ change_model: {about} — applied by you", *(f"    {line}" for line in differs)]
         ),
@@ -314,7 +314,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
             [f"⟳ `change_model: {about}` — applied by you", "", "```diff", *differs, "```"]
         ),
     }
-    several = folded(change(CHANGE, long)).parts[-1].bundle()
+    several = folded(change(CHANGE, long)).parts[-1].render()
     assert several["text/plain"].split("\n")[2:] == [
         f"    {about}",
         *(f"        {line}" for line in differs),
@@ -331,12 +331,12 @@ def test_size_of_a_shown_difference_is_limited() -> None:
     left = "… (4802 more characters)"
     a = "a" * 198
     b = "b" * 198
-    assert folded(change(long)).parts[-1].bundle()["text/plain"].split("\n")[1:] == [
+    assert folded(change(long)).parts[-1].render()["text/plain"].split("\n")[1:] == [
         f"    - {a}{left}",
         f"    + {b}{left}",
     ]
     many = make("proposed_change", "assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
-    for shown in folded(change(many, many)).parts[-1].bundle().values():
+    for shown in folded(change(many, many)).parts[-1].render().values():
         assert shown.count("+ x\n") == 100
         assert "… 4900 more lines that differ" in shown
         assert "… 5000 more lines that differ" in shown
@@ -344,7 +344,7 @@ def test_size_of_a_shown_difference_is_limited() -> None:
 
 def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
     context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
-    shown = folded(with_context(context)).parts[-1].bundle()["text/markdown"]
+    shown = folded(with_context(context)).parts[-1].render()["text/markdown"]
     assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
     assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
 
@@ -357,12 +357,12 @@ def with_context(context: str) -> Any:
 @given(markdowns, markdowns)
 def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
     transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
-    assert dangers(transcript.parts[-1].bundle()["text/markdown"]) == []
+    assert dangers(transcript.parts[-1].render()["text/markdown"]) == []
 
 
 def test_number_of_shown_changes_is_limited() -> None:
     many = [make("proposed_change", f"options.k{n}", None, "1") for n in range(60)]
-    for shown in folded(change(*many)).parts[-1].bundle().values():
+    for shown in folded(change(*many)).parts[-1].render().values():
         assert "60 configuration changes" in shown
         assert "options.k49: " in shown
         assert "options.k50: " not in shown
@@ -374,7 +374,7 @@ def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
     for shown in (
         folded(change(make("proposed_change", path, None, "1"), applied=False))
         .parts[-1]
-        .bundle()
+        .render()
         .values()
     ):
         assert "\n" not in shown
@@ -393,8 +393,8 @@ Change not applied, tool re-invoked."""
 
 def test_notice_keeps_its_lines() -> None:
     shown = folded(display_event("notice", INVALID))
-    assert shown.parts[-1].bundle()["text/plain"] == INVALID.replace("\u202e", "⟨U+202E⟩")
-    assert shown.parts[-1].bundle()["text/markdown"].split("  \n") == [
+    assert shown.parts[-1].render()["text/plain"] == INVALID.replace("\u202e", "⟨U+202E⟩")
+    assert shown.parts[-1].render()["text/markdown"].split("  \n") == [
         "*⚠ Tool 't' proposed an invalid config change:*",
         "\xa0\xa0*assistant.name = 1 (expected a string)*",
         '\xa0\xa0*` assistant.model.id = "<b>$⟨U+202E⟩" (unknown *alias*) `*',
@@ -403,7 +403,7 @@ def test_notice_keeps_its_lines() -> None:
 
 
 def test_size_of_a_notice_is_limited() -> None:
-    for shown in folded(display_event("notice", "x\n" * 100_000 + "y")).parts[-1].bundle().values():
+    for shown in folded(display_event("notice", "x\n" * 100_000 + "y")).parts[-1].render().values():
         assert "… 99951 more lines" in shown
         assert len(shown) < 1000
 
@@ -450,8 +450,8 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
         ),
         *text(f"```\n{HTML}\n```\n{evil}"),
     )
-    assert dangers(transcript.parts[-1].bundle()["text/markdown"]) == []
-    assert dangers(transcript.parts[-1].bundle(live=True, status=evil)["text/markdown"]) == []
+    assert dangers(transcript.parts[-1].render()["text/markdown"]) == []
+    assert dangers(transcript.parts[-1].render(live=True, status=evil)["text/markdown"]) == []
 
 
 def test_call_that_begins_again_keeps_its_line() -> None:
@@ -462,32 +462,32 @@ def test_call_that_begins_again_keeps_its_line() -> None:
     ]:
         transcript.add(event)
     transcript.add(display_event("tool_begins", "c1", "publish", {"page": 2}))
-    assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=2) …\n⚙ look() …"
+    assert transcript.parts[-1].render()["text/plain"] == "⚙ publish(page=2) …\n⚙ look() …"
 
 
 def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> None:
     transcript = folded(display_event("tool_begins", "c", "publish", {"page": 1}))
-    assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=1) …"
+    assert transcript.parts[-1].render()["text/plain"] == "⚙ publish(page=1) …"
     transcript.add(display_event("tool_begins", "c", "publish", {"page": 2}, edited=True))
     assert (
-        transcript.parts[-1].bundle()["text/plain"]
+        transcript.parts[-1].render()["text/plain"]
         == "⚙ publish(page=2) (arguments edited by you) …"
     )
     transcript.add(display_event("tool_ends", "c", "publish", "", False, 1.25))
     assert (
-        transcript.parts[-1].bundle()["text/plain"] == "✓ publish(page=2) (arguments edited by you)"
+        transcript.parts[-1].render()["text/plain"] == "✓ publish(page=2) (arguments edited by you)"
     )
-    assert transcript.parts[-1].bundle(live=True)["text/markdown"].endswith(" 1.2 s")
+    assert transcript.parts[-1].render(live=True)["text/markdown"].endswith(" 1.2 s")
 
 
 def test_text_of_one_kind_grows_until_it_is_complete() -> None:
     transcript = folded(display_event("show_text", "message", "a"))
-    assert transcript.parts[-1].bundle()["text/plain"] == "a"
+    assert transcript.parts[-1].render()["text/plain"] == "a"
     transcript.add(display_event("show_text", "message", "b"))
-    assert transcript.parts[-1].bundle()["text/plain"] == "ab"
+    assert transcript.parts[-1].render()["text/plain"] == "ab"
     transcript.add(display_event("end_of_text"))
     transcript.add(display_event("show_text", "message", "c"))
-    assert transcript.parts[-1].bundle()["text/plain"] == "ab\nc"
+    assert transcript.parts[-1].render()["text/plain"] == "ab\nc"
 
 
 def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> None:
@@ -496,25 +496,25 @@ def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> No
         display_event("tool_begins", "b", "u", {}),
         display_event("notice", "n"),
     )
-    assert transcript.cut("a")
-    assert [part.bundle()["text/plain"] for part in transcript.parts] == [
+    assert transcript.start_part("a")
+    assert [part.render()["text/plain"] for part in transcript.parts] == [
         "⚙ t() …",
         "⚙ u() …\nn",
     ]
     assert not transcript.parts[0].is_final
     transcript.add(display_event("tool_ends", "a", "t", "", False, 1.0))
     assert transcript.parts[0].is_final
-    assert transcript.cut()
-    assert not transcript.cut()
-    assert transcript.cut(always=True)
-    assert transcript.parts[-1].bundle()["text/plain"] == ""
+    assert transcript.start_part()
+    assert not transcript.start_part()
+    assert transcript.start_part(always=True)
+    assert transcript.parts[-1].render()["text/plain"] == ""
 
 
 def test_deeply_nested_data_is_shown_unparsed() -> None:
     deep = "[" * 100_000
     shown = folded(*text(deep, kind="structured"))
-    assert deep in shown.parts[-1].bundle()["text/markdown"]
-    assert shown.parts[-1].bundle()["text/plain"].startswith("[[[[")
+    assert deep in shown.parts[-1].render()["text/markdown"]
+    assert shown.parts[-1].render()["text/plain"].startswith("[[[[")
 
 
 def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
@@ -530,7 +530,7 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
         transcript.add(display_event("notice", "Well."))
         for event in text("Done."):
             transcript.add(event)
-        bundle = transcript.parts[-1].bundle()
+        bundle = transcript.parts[-1].render()
         return bundle["text/markdown"], bundle["text/plain"]
 
     markdown, plain = shown("a", "b", "c")
@@ -541,4 +541,4 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
 
 def test_declined_call_that_never_began_has_its_line() -> None:
     ends = display_event("tool_ends", "c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
-    assert folded(ends).parts[-1].bundle()["text/plain"] == "⊘ t — Tool skipped by user."
+    assert folded(ends).parts[-1].render()["text/plain"] == "⊘ t — Tool skipped by user."

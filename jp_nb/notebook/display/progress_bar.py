@@ -11,7 +11,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from jp_nb.notebook.display.turn_outputs import DisplayPublisher
+from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.rendering.row_progress import RowProgress
 
 
@@ -19,7 +19,7 @@ class ProgressBar:
     """A bar with the counts below it, which a reloaded page shows too."""
 
     def __init__(self, shell: Any) -> None:
-        self._publish = DisplayPublisher(shell.display_pub.publish, shell.kernel)()
+        self._publish = OutputFactory(shell.display_pub.publish, shell.kernel)()
         self._is_shown = False
 
     def show(self, progress: RowProgress) -> None:

@@ -4,6 +4,9 @@
 the transcript. `TurnOutputs.show_all` selects the parts that may have changed, and publishes those
 that have changed.
 
+Output of tools appears between the parts. So the events queue has two more kinds of entries: the
+start of a new part below such output, and the text that a call has printed.
+
 Events come from the agent's thread, and the cell's thread publishes. While a function of a tool
 occupies the cell's thread, the agent's thread publishes instead.
 
@@ -34,9 +37,10 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
+from jp_nb.notebook.display.cell_output import Publish
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
-from jp_nb.notebook.display.turn_outputs import Publish, TurnOutputs
+from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
 from jp_nb.rendering.prompt_text import PromptSummary
 from jp_nb.rendering.status import TurnCounts, Waiting
@@ -49,7 +53,7 @@ STATUS_DELAY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _NewPart:
     """Start of a new part, below the output of tools and the images of their results."""
 
     held: list[SendOutput] = field(default_factory=list)
@@ -64,7 +68,7 @@ class _Printed:
     text: str
 
 
-_Queued = DisplayEvent | _Cut | _Printed
+_Queued = DisplayEvent | _NewPart | _Printed
 
 
 class TurnDisplay:
@@ -102,18 +106,20 @@ class TurnDisplay:
         self._printed = printed
         self._show_end = show_end
         self._live = live
-        self._lock = RLock()
+        self._lock = RLock()  # of the transcript and its outputs
         self._waiting = Waiting(monotonic())
-        self._events: deque[_Queued] = deque()
-        self._open_calls: set[str] = set()
-        self._batch_over = False
-        self._images: list[dict[str, Any]] = []
-        self._calls_with_image: set[str] = set()
+        self._events: deque[_Queued] = deque()  # not yet in the transcript
         self._outputs = TurnOutputs(transcript, new_output)
-        self._function: FunctionBegins | None = None
         self._has_begun = False
-        self._done = False
-        self._note: str | None = None
+        self._is_done = False
+        self._note: str | None = None  # shown as the status after a form, until the next event
+
+        # The calls of the current batch.
+        self._open_calls: set[str] = set()  # without an end
+        self._batch_is_over = False  # all calls have ended, and nothing followed yet
+        self._images: list[dict[str, Any]] = []  # of the results so far
+        self._calls_with_image: set[str] = set()  # their functions displayed an image themselves
+        self._function: FunctionBegins | None = None  # it occupies the cell's thread
         self._clock = UpdateClock(
             cell,
             self._update,
@@ -148,17 +154,13 @@ class TurnDisplay:
                 self._end_batch()
                 self._queue(event)
             case ToolBegins():
-                self._tool_begins(event)
+                self._handle_tool_begins(event)
             case ToolEnds():
-                self._open_calls.discard(event.call_id)
-                self._batch_over = not self._open_calls
-                self._queue_printed(event.call_id)
-                self._queue(event)
-                self._collect_images(event)
+                self._handle_tool_ends(event)
             case FunctionBegins():
-                self._function_begins(event)
+                self._handle_function_begins(event)
             case FunctionEnds():
-                self._function_ends(event)
+                self._handle_function_ends(event)
             case InterruptReceived():
                 self._events.append(event)
                 if self._live:
@@ -173,7 +175,7 @@ class TurnDisplay:
         if self._live:
             self._clock.schedule(delay, early=early)
 
-    def _tool_begins(self, event: ToolBegins) -> None:
+    def _handle_tool_begins(self, event: ToolBegins) -> None:
         self._end_batch()
         self._open_calls.add(event.call_id)
         if self._tools is not None:
@@ -183,6 +185,13 @@ class TurnDisplay:
 
         if self._printed is not None and self._transcript.shows(event):
             self._printed.begin(event.call_id)
+
+    def _handle_tool_ends(self, event: ToolEnds) -> None:
+        self._open_calls.discard(event.call_id)
+        self._batch_is_over = not self._open_calls
+        self._queue_printed(event.call_id)
+        self._queue(event)
+        self._collect_images(event)
 
     def _queue_printed(self, call_id: str) -> None:
         # The call ends: later text of its threads and tasks belongs to the cell.
@@ -199,13 +208,13 @@ class TurnDisplay:
             self._run_in_agent_loop(self._update_in_agent_loop)
 
     def _end_batch(self) -> None:
-        if not self._batch_over:
+        if not self._batch_is_over:
             return
 
-        self._batch_over = False
+        self._batch_is_over = False
         if self._tools is not None:
             if self._tools.others_have_output():
-                self._events.append(_Cut(self._tools.take(of_function=False)))
+                self._events.append(_NewPart(self._tools.take(of_function=False)))
             self._tools.watches = False
 
     def _collect_images(self, event: ToolEnds) -> None:
@@ -217,13 +226,13 @@ class TurnDisplay:
             )
 
         self._calls_with_image.discard(event.call_id)
-        if self._batch_over and self._images:
-            self._events.append(_Cut(images=self._images))
+        if self._batch_is_over and self._images:
+            self._events.append(_NewPart(images=self._images))
             self._images = []
 
     def _update(self) -> None:
         with self._lock:
-            if self._done:
+            if self._is_done:
                 return
 
             self._clock.begin_update()
@@ -243,13 +252,13 @@ class TurnDisplay:
 
     def _show_again(self) -> None:
         with self._lock:
-            if not self._done:
+            if not self._is_done:
                 self._outputs.show_again()
 
     def _apply_events(self) -> None:
         for event in _join_texts(self._events):
-            if isinstance(event, _Cut):
-                self._outputs.cut(event.held, images=event.images)
+            if isinstance(event, _NewPart):
+                self._outputs.start_part(event.held, images=event.images)
                 continue
             if isinstance(event, _Printed):
                 self._transcript.set_printed(event.call_id, event.text)
@@ -266,7 +275,7 @@ class TurnDisplay:
             for call_id, text in self._printed.take().items():
                 self._transcript.set_printed(call_id, text)
 
-    def _function_begins(self, event: FunctionBegins) -> None:
+    def _handle_function_begins(self, event: FunctionBegins) -> None:
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = event
             self._waiting.apply(event, monotonic())
@@ -282,7 +291,7 @@ class TurnDisplay:
 
         self._clock.start_ticks_in_agent_loop()
 
-    def _function_ends(self, event: FunctionEnds) -> None:
+    def _handle_function_ends(self, event: FunctionEnds) -> None:
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = None
             self._waiting.apply(event, monotonic())
@@ -304,19 +313,19 @@ class TurnDisplay:
                 self._printed.end(event.call_id)
 
             self._apply_events()
-            self._outputs.cut(self._tools.take(of_function=True), event.call_id)
+            self._outputs.start_part(self._tools.take(of_function=True), event.call_id)
             if self._live:
                 self._update()
             else:
-                self._outputs.show_final()
+                self._outputs.publish_final_parts()
 
     def finish(self) -> None:
         """Replace all outputs by final ones."""
         with self._lock:
-            self._done = True
+            self._is_done = True
             self._clock.stop()
             if self._images:  # of an interrupted batch
-                self._events.append(_Cut(images=self._images))
+                self._events.append(_NewPart(images=self._images))
 
             if self._printed is not None:
                 self._printed.close()
@@ -326,9 +335,12 @@ class TurnDisplay:
                 self._tools.close()
                 held = self._tools.take(of_function=True) + self._tools.take(of_function=False)
                 if held:
-                    self._outputs.cut(held)
+                    self._outputs.start_part(held)
 
-            self._outputs.finish(live=self._live)
+            if self._live:
+                self._outputs.finish_live()
+            else:
+                self._outputs.finish_headless()
 
         if self._live and self._show_end is not None:
             self._show_end(self._waiting.end(monotonic()))
@@ -340,7 +352,7 @@ class TurnDisplay:
         with self._lock:
             self._apply_events()
             if self._tools is not None and self._tools.function_has_output():
-                self._outputs.cut([])  # the form comes below that output
+                self._outputs.start_part([])  # the form comes below that output
             self._outputs.show_form(bundle, so_far, queue_line=self._waiting.queue_line())
             self._send_now()
 
@@ -348,7 +360,7 @@ class TurnDisplay:
         """Release the output of the form. The transcript contains the answer."""
         with self._lock:
             self._outputs.end_form()
-            if not self._done:
+            if not self._is_done:
                 self._note = note
                 self._update()
                 self._send_now()

@@ -1,6 +1,11 @@
-"""Outputs of the cell that show the parts of a transcript, also around a form.
+"""The outputs of the cell that show the parts of a turn's transcript, also around a form.
 
-`DisplayPublisher` publishes them in the running cell.
+Each part of the transcript has one output. `TurnDisplay` starts a new part below each output of a
+tool. Only parts that may have changed are updated. A part *is final* if it cannot change any more.
+
+In a live cell, outputs are shown as early as possible, and replaced when the turn ends. In a
+headless run, an output is published once, when its part is final. So output of tools is *held*
+until the part above it is published.
 
 Source: `docs/protocol.md`.
 """
@@ -8,80 +13,23 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-from uuid import uuid4
+from typing import Any
 
-from jp_nb.notebook.display.output_origin import mark_as_ours
-from jp_nb.notebook.display.pending_output import flush_streams
+from jp_nb.notebook.display.cell_output import Publish, ShownOutput
 from jp_nb.notebook.display.tool_output import SendOutput
-from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.rendering.transcript import Transcript, TranscriptPart
-
-
-class Publish(Protocol):
-    """Publisher of one output."""
-
-    def __call__(self, bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-        """Show a MIME bundle in the cell; with `update`, in place of the previous one.
-
-        With `final`, no update follows.
-        """
-
-
-class DisplayPublisher:
-    """Factory of outputs in the running cell, `of_turn` or of a tool.
-
-    Each output has a display id. Until the output is final, its metadata contain this id, so that
-    a reloaded page finds the output. `RunningCells` keeps the output for such pages. `publish` is
-    the method of IPython's publisher. Create the factory on the cell's thread.
-    """
-
-    def __init__(
-        self, publish: Callable[..., None], kernel: Any = None, *, of_turn: bool = False
-    ) -> None:
-        self._publish = publish
-        self._context = mark_as_ours if of_turn else nullcontext
-        self._prefix = f"jp-nb-{uuid4().hex}"
-        self._count = 0
-        self._cells = RunningCells.of(kernel)
-        self._request = kernel.get_parent("shell") if self._cells is not None else {}
-
-    def __call__(self) -> Publish:
-        """Return the publisher of a new output."""
-        display_id = f"{self._prefix}-{self._count}"
-        self._count += 1
-
-        def show(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-            metadata = {} if final else {"jp_nb": {"display_id": display_id}}
-            transient = {"display_id": display_id}
-            if self._cells is not None:
-                if not update:
-                    flush_streams()  # text that was printed before is above the output
-                self._cells.set_output(self._request, display_id, bundle, metadata, update=update)
-
-            with self._context():
-                self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
-
-        return show
-
 
 ShowAbove = Callable[[dict[str, Any]], None]
 """Shows a bundle above a form."""
 
 
 @dataclass(slots=True)
-class _CellOutput:
-    """An output of the cell. `shown` is None until it is published."""
+class _ResultImage:
+    """An image of a tool's result, and its output."""
 
-    publish: Publish
-    shown: dict[str, Any] | None = None
-
-    def show(self, bundle: dict[str, Any], *, final: bool = False) -> None:
-        if final or bundle != self.shown:
-            self.publish(bundle, update=self.shown is not None, final=final)
-            self.shown = bundle
+    output: ShownOutput
+    bundle: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -95,22 +43,22 @@ class _PartOutput:
     """
 
     part: TranscriptPart
-    output: _CellOutput
+    output: ShownOutput
     held: list[SendOutput] = field(default_factory=list)
-    images: list[tuple[_CellOutput, dict[str, Any]]] = field(default_factory=list)
+    images: list[_ResultImage] = field(default_factory=list)
     show_above_form: ShowAbove | None = None
 
-    def release(self, *, final: bool = False) -> None:
-        """Send the held output, and then the images."""
+    def show_tool_output(self, *, final: bool = False) -> None:
+        """Send the held output, and then the images that are not shown yet."""
         held = self.held
         self.held = []
 
         for send in held:
             send()
 
-        for output, bundle in self.images:
-            if output.shown is not bundle:
-                output.show(bundle, final=final)
+        for image in self.images:
+            if image.output.bundle is not image.bundle:
+                image.output.show(image.bundle, final=final)
 
     def update(
         self, *, status: str | None = None, queue_line: str = "", is_earlier: bool = False
@@ -121,24 +69,32 @@ class _PartOutput:
         `is_earlier`, an empty part is published too, to keep the order of the outputs.
         """
         if self.show_above_form is not None:
-            bundle = self.part.bundle(live=True, status=queue_line)
+            bundle = self.part.render(live=True, status=queue_line)
             bundle["text/plain"] = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
             self.show_above_form(bundle)
             return bundle
 
-        bundle = self.part.bundle(live=True, status=status)
-        if is_earlier or bundle["text/markdown"] or self.output.shown is not None:
+        bundle = self.part.render(live=True, status=status)
+        if is_earlier or bundle["text/markdown"] or self.output.is_shown:
             self.output.show(bundle)
 
         return bundle
+
+    def show_final(self) -> None:
+        """Show the final state of the part. An empty part that was never shown stays hidden."""
+        bundle = self.part.render()
+        if any(bundle.values()) or self.output.is_shown:
+            self.output.show(bundle, final=True)
 
 
 class TurnOutputs:
     """Outputs of a transcript, one for each part.
 
     A form occupies the output of one part from `show_form` to `end_form`. Meanwhile, later parts
-    appear below the form. `final_count` is the number of first parts that are shown and cannot
-    change.
+    appear below the form.
+
+    Attributes:
+        final_count: Number of the first parts that are shown and cannot change.
     """
 
     def __init__(self, transcript: Transcript, new_output: Callable[[], Publish]) -> None:
@@ -149,19 +105,25 @@ class TurnOutputs:
         self._add_part()
 
     def _add_part(self) -> None:
-        self._parts.append(_PartOutput(self._transcript.parts[-1], _CellOutput(self._new_output())))
+        part = self._transcript.parts[-1]
+        self._parts.append(_PartOutput(part, self._add_output()))
+
+    def _add_output(self) -> ShownOutput:
+        return ShownOutput(self._new_output())
 
     @property
     def last_is_shown(self) -> bool:
         """True if the output of the last part was published."""
-        return self._parts[-1].output.shown is not None
+        return self._parts[-1].output.is_shown
 
     @property
     def has_form(self) -> bool:
         """True while a form occupies one of the outputs."""
         return any(part.show_above_form for part in self._parts)
 
-    def cut(
+    # --- new parts and forms -----------------------------------------------------------------
+
+    def start_part(
         self,
         held: list[SendOutput],
         call_id: str | None = None,
@@ -169,14 +131,14 @@ class TurnOutputs:
     ) -> None:
         """Start a new part, below the `held` output of tools and `images`.
 
-        The cut is after the line of the tool call `call_id`. If there is a form, it is after the
+        It starts after the line of the tool call `call_id`. If there is a form, it starts after the
         form, so that its buttons do not move when the user is about to click.
         """
-        behind_form = self._parts[-1].show_above_form is not None
-        if behind_form:
-            is_new = self._transcript.cut(None, always=True)
+        is_behind_form = self._parts[-1].show_above_form is not None
+        if is_behind_form:
+            is_new = self._transcript.start_part(None, always=True)
         else:
-            is_new = self._transcript.cut(call_id, always=False)
+            is_new = self._transcript.start_part(call_id)
         if is_new:
             self._add_part()
 
@@ -184,8 +146,8 @@ class TurnOutputs:
         last.held += held
 
         for bundle in images:  # they take the output of the part, and the part gets a new one
-            last.images.append((last.output, bundle))
-            last.output = _CellOutput(self._new_output())
+            last.images.append(_ResultImage(last.output, bundle))
+            last.output = self._add_output()
 
     def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
         """Show a form in the last output; `show_above` shows the part's text above it."""
@@ -201,24 +163,7 @@ class TurnOutputs:
         for part in self._parts:
             part.show_above_form = None
 
-    def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
-        """Update all parts before the last one that may have changed; return their characters.
-
-        The status line is below the part before the last one, unless that is final.
-        """
-        size = 0
-        for number in range(self.final_count, len(self._parts) - 1):
-            each = self._parts[number]
-            each.release()
-            is_final = each.part.is_final and each.show_above_form is None
-            is_final = is_final and number == self.final_count
-            self.final_count += is_final
-            below = status if number == len(self._parts) - 2 and not is_final else None
-            shown = each.update(status=below, queue_line=queue_line, is_earlier=True)
-            size += len(shown["text/markdown"])
-
-        self._parts[-1].release()
-        return size
+    # --- updates of a live cell --------------------------------------------------------------
 
     def show_all(self, *, status: str, queue_line: str, tools_run: bool) -> int:
         """Update all parts that may have changed, and return the number of rendered characters.
@@ -230,47 +175,76 @@ class TurnOutputs:
         if tools_run and not self.last_is_shown and not last.part.pieces:
             return self.show_earlier(queue_line=queue_line, status=status)
 
-        size = self.show_earlier(queue_line=queue_line)
-        return size + len(last.update(status=status, queue_line=queue_line)["text/markdown"])
+        earlier_chars = self.show_earlier(queue_line=queue_line)
+        shown = last.update(status=status, queue_line=queue_line)
+
+        return earlier_chars + len(shown["text/markdown"])
+
+    def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
+        """Update all parts before the last one that may have changed; return their characters.
+
+        The status line is below the part before the last one, unless that is final.
+        """
+        chars = 0
+        last_number = len(self._parts) - 1
+
+        for number in range(self.final_count, last_number):
+            each = self._parts[number]
+            each.show_tool_output()
+
+            is_final = each.part.is_final and each.show_above_form is None
+            part_status = None
+            if is_final and number == self.final_count:
+                self.final_count += 1
+            elif number == last_number - 1:
+                part_status = status
+
+            shown = each.update(status=part_status, queue_line=queue_line, is_earlier=True)
+            chars += len(shown["text/markdown"])
+
+        self._parts[-1].show_tool_output()
+        return chars
 
     def show_again(self) -> None:
         """Publish all outputs again, in order, because a tool has cleared the cell."""
         for part in self._parts:
-            for output in (*(image for image, _ in part.images), part.output):
-                if output.shown is not None:
-                    output.publish(output.shown, update=False, final=False)
+            for image in part.images:
+                image.output.show_again()
 
-    def show_final(self) -> None:
+            part.output.show_again()
+
+    # --- final outputs -----------------------------------------------------------------------
+
+    def publish_final_parts(self) -> None:
         """Publish the parts before the first one that is not final. Used in headless runs."""
         for each in self._parts:
-            each.release(final=True)
+            each.show_tool_output(final=True)
             if each is self._parts[-1] or not each.part.is_final:
                 return
-            if each.output.shown is None:
-                each.output.show(each.part.bundle(), final=True)
+            if not each.output.is_shown:
+                each.output.show(each.part.render(), final=True)
 
-    def finish(self, *, live: bool) -> None:
+    def finish_headless(self) -> None:
+        """Publish all outputs that are not published yet."""
+        self.end_form()
+        for each in self._parts:
+            each.show_tool_output(final=True)
+            if not each.output.is_shown:
+                each.show_final()
+
+    def finish_live(self) -> None:
         """Replace all outputs by final ones, without status lines and display ids."""
         self.end_form()
-        if live:
-            # Publish new parts in order first, and not as final: a reloaded page ignores an output
-            # that is final when it first appears.
-            self.show_earlier()
-            if not self.last_is_shown:
-                self._parts[-1].update()
 
-        # From the last to the first if live: a reloaded page places an unknown part after the
-        # previous ones, which it recognizes only while they are not final.
-        parts = list(reversed(self._parts)) if live else self._parts
-        for each in parts:
-            if not live:
-                each.release(final=True)
+        # Publish new parts in order first, and not as final: a reloaded page ignores an output that
+        # is final when it first appears.
+        self.show_earlier()
+        if not self.last_is_shown:
+            self._parts[-1].update()
 
-            if live or each.output.shown is None:
-                bundle = each.part.bundle()
-                if any(bundle.values()) or each.output.shown is not None:
-                    each.output.show(bundle, final=True)
-
-            if live:
-                for output, image in reversed(each.images):
-                    output.show(image, final=True)
+        # From the last to the first: a reloaded page places an unknown part after the previous
+        # ones, which it recognizes only while they are not final.
+        for each in reversed(self._parts):
+            each.show_final()
+            for image in reversed(each.images):
+                image.output.show(image.bundle, final=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jp_nb.notebook.display.turn_outputs import DisplayPublisher
+from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.prompt.presence import get_running_kernel
 from jp_nb.rendering.prompt_text import PromptSummary
 
@@ -33,7 +33,7 @@ class SeparateOutput:
         from IPython.display import publish_display_data  # imported only when a user is asked
 
         kernel = get_running_kernel()
-        self._publish = DisplayPublisher(publish_display_data, kernel, of_turn=of_turn)()
+        self._publish = OutputFactory(publish_display_data, kernel, of_turn=of_turn)()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Display the form below the current outputs of the cell."""
