@@ -24,13 +24,14 @@ from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.model_lists import list_chat_completions_models
-from jp_nb.providers.openai_responses_decoder import ENCRYPTED, ResponsesDecoder
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.openai_responses_fields import (
     NEXT_EFFORTS,
     adapt_responses_schema,
     build_request_fields,
     format_allowed_tools,
 )
+from jp_nb.providers.openai_responses_metadata import ENCRYPTED
 from jp_nb.providers.openai_responses_rendering import (
     OPENAI_APPENDED,
     OTHERS_APPENDED,

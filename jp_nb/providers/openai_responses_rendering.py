@@ -37,7 +37,13 @@ from jp_nb.providers.messages import (
     Rendering,
     format_response_text,
 )
-from jp_nb.providers.openai_responses_decoder import (
+from jp_nb.providers.openai_responses_fields import (
+    adapt_responses_schema,
+    format_responses_effort,
+    format_responses_tool,
+    format_text_format,
+)
+from jp_nb.providers.openai_responses_metadata import (
     ANNOTATIONS,
     ENCRYPTED,
     ITEM,
@@ -45,12 +51,6 @@ from jp_nb.providers.openai_responses_decoder import (
     PART_SEPARATOR,
     PHASE,
     SUMMARY_LENGTHS,
-)
-from jp_nb.providers.openai_responses_fields import (
-    adapt_responses_schema,
-    format_responses_effort,
-    format_responses_tool,
-    format_text_format,
 )
 from jp_nb.providers.own_metadata import (
     read_item_id,
