@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
@@ -118,7 +118,7 @@ class EndedLine(_Line):
     requests: int = 0
     tokens: TokenCounts = TokenCounts()
     failed_cells: tuple[FailedCell, ...] = ()
-    open_decisions: tuple[dict[str, JsonValue], ...] = ()
+    open_decisions: tuple[dict[str, Any], ...] = ()  # read as JSON: a second check takes seconds
     notebook: str = ""
     warnings: tuple[str, ...] = ()
     time: str = ""

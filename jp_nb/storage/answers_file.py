@@ -58,9 +58,10 @@ SECTION_DECISIONS: Final[Mapping[AnswersSection, str]] = {
 }
 """The word for consent, by section. The opposite is `skip`."""
 SKIP_WORD: Final = "skip"
-MAX_ANSWERS_LINES: Final = 10_000
-MAX_ANSWERS_BYTES: Final = 1_000_000
+MAX_ANSWERS_LINES: Final = 50_000
+MAX_ANSWERS_BYTES: Final = 5_000_000
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
+_PERMISSION_KEYS: Final = ({"decision"}, {"decision", "arguments"})
 _EXACT_DECISION: Final = '{ decision = "run", arguments = { … } }'
 
 AnswerKey = tuple[str, ...]
@@ -323,7 +324,7 @@ def _read_decisions(
         key = (section, tool)
         about_calls = section == "permissions" and isinstance(value, dict | list)
         if about_calls:
-            yield from _read_exact_permissions(key, value, places)
+            yield from _read_permission_tables(key, value, places)
             continue
 
         if value not in (word, SKIP_WORD):
@@ -333,16 +334,19 @@ def _read_decisions(
         yield PreparedAnswer(key, places.of(key), skip=value == SKIP_WORD)
 
 
-def _read_exact_permissions(
+def _read_permission_tables(
     key: AnswerKey, value: Any, places: _Places
 ) -> Iterator[PreparedAnswer]:
-    """Yield the permissions of a tool, each for one exact call: a table, or a list of tables."""
+    """Yield the permissions of a tool: one table, or a list with tables for exact calls.
+
+    A table without arguments is about all other calls of the tool.
+    """
     items = value if isinstance(value, list) else [value]
     word = SECTION_DECISIONS["permissions"]
 
     for index, item in enumerate(items):
         line = places.of_item(key, index)
-        if not isinstance(item, dict) or set(item) != {"decision", "arguments"}:
+        if not isinstance(item, dict) or set(item) not in _PERMISSION_KEYS:
             message = f"permissions of {one_line(key[1])}: expected {_EXACT_DECISION}"
             raise places.make_error(key, message, line=line)
 
@@ -351,7 +355,9 @@ def _read_exact_permissions(
             message = f'decision about {one_line(key[1])}: expected "{word}" or "{SKIP_WORD}"'
             raise places.make_error(key, message, line=line)
 
-        arguments = _read_arguments(key, item["arguments"], places, line)
+        arguments = None
+        if "arguments" in item:
+            arguments = _read_arguments(key, item["arguments"], places, line)
         yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
 
 

@@ -153,10 +153,8 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_OWNED_FILE_BYTES) -> byt
     """
     real = Path(os.path.realpath(path, strict=True))
 
-    for link in _follow_links(path):
-        for place in (link, *_follow_links(link.parent)):
-            if why := _why_not_owned(place):
-                raise ForeignFileError(why)
+    if why := describe_foreign(path):
+        raise ForeignFileError(why)
 
     # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
@@ -199,6 +197,19 @@ def _follow_links(path: Path) -> Iterator[Path]:
     while path.is_symlink():
         path = path.parent / os.readlink(path)
         yield path
+
+
+def describe_foreign(path: Path) -> str | None:
+    """Return the reason why the file or folder at `path` is not owned; None if it is.
+
+    Raises:
+        OSError: There is none, or it cannot be examined.
+    """
+    for link in _follow_links(path):
+        for place in (link, *_follow_links(link.parent)):
+            if why := _why_not_owned(place):
+                return why
+    return None
 
 
 def _why_not_owned(path: Path) -> str | None:

@@ -49,7 +49,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
         ("[questions.t]\na = [1, [inf]]\n", 2, "inf is not a valid answer"),
         ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "unknown table [x]"),
         ("[permissions.t]\namount = 5\n", 1, "expected { decision = "),
-        ('[[permissions.t]]\ndecision = "run"\n', 1, "expected { decision = "),
+        ("[[permissions.t]]\narguments = {}\n", 1, "expected { decision = "),
         (
             '[[permissions.t]]\ndecision = "skip"\narguments = {}\n\n'
             '[[permissions.t]]\ndecision = "apply"\narguments = {}\n',
@@ -112,7 +112,7 @@ def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "has more than 10000 lines"), (None, "no such")],
+    [(b"\xff", "not UTF-8"), (b"\n" * 50_001, "has more than 50000 lines"), (None, "no such")],
 )
 def test_error_of_an_unreadable_file_gives_the_reason(
     tmp_path: Path, content: bytes | None, what: str

@@ -1,0 +1,329 @@
+"""The answers of an inbox: kept for each run, and written to `OUT/answers.toml`.
+
+An `InboxAnswers` begins with the file that an earlier inbox, or the user, wrote. Each decision of
+the user is about one `DecisionGroup` and some of its runs. `save` writes the whole file anew:
+
+    # 37 runs of walk.ipynb, cell 3, turn 1: Who is it for?
+    [questions.publish]
+    audience = "team"
+
+    # walk.ipynb, cell 3, turn 1: permission to run pay with {"amount":5}
+    [[runs."walk-city=Delft-1f3a9c".permissions.pay]]
+    decision = "run"
+    arguments = { amount = 5 }
+
+An entry without a run is written only if all runs that wait for this key have the same answer.
+Otherwise each run has a table of its own. A permission always lists the exact arguments. Entries of
+the file that the user did not change here stay, with the comments directly above them.
+
+Source: `docs/many-notebooks.md`, `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from jp_nb.batch.open_decisions import DecisionGroup
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
+from jp_nb.json_values import compact_json
+from jp_nb.storage.answers_file import (
+    MAX_ANSWERS_BYTES,
+    MAX_ANSWERS_LINES,
+    RUNS_TABLE,
+    SECTION_DECISIONS,
+    SKIP_WORD,
+    AnswerKey,
+    AnswersFile,
+    AnswersSection,
+    EnvironmentVariable,
+    PreparedAnswer,
+    decode_answers,
+    is_answer_table,
+    parse_answers,
+    read_answers,
+)
+from jp_nb.storage.toml_text import format_comment, format_toml, format_toml_key, is_toml
+from jp_nb.text import one_line
+
+ANSWERS_NAME: Final = "answers.toml"
+HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb inbox`."
+
+AnswerValue = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxAnswer:
+    """An answer of the user. `skip` leaves a question unanswered, or refuses a consent."""
+
+    value: AnswerValue = None
+    skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    answer: PreparedAnswer
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Decided:
+    """Answers for one identity: `general` for every run, and those of single runs."""
+
+    general: _Entry | None = None
+    by_run: dict[str, _Entry] = field(default_factory=dict)
+
+
+class InboxAnswers:
+    """The answers to `groups` in the file at `path`, which may not exist yet.
+
+    Raises:
+        ConfigError: The file is not the user's own, or is not an answers file.
+    """
+
+    def __init__(self, path: Path, groups: Sequence[DecisionGroup]) -> None:
+        self.path = path
+        self._decided: dict[AnswerKey, _Decided] = {}
+        self._waiting: dict[AnswerKey, dict[str, None]] = {}
+
+        for group in groups:
+            runs = self._waiting.setdefault(group.identity, {})
+            runs.update(dict.fromkeys(group.runs))
+
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        text = decode_answers(self.path, read_answers(self.path))
+        found = parse_answers(text, self.path.name)
+        lines = text.split("\n")
+
+        for answer in found.answers:
+            identity = replace(answer, run=None).identity
+            entry = _Entry(answer, tuple(_find_comments(lines, answer.line)))
+            decided = self._decided.setdefault(identity, _Decided())
+            if answer.run is None:
+                decided.general = entry
+            else:
+                decided.by_run[answer.run] = entry
+
+    def find(self, group: DecisionGroup, run: str) -> PreparedAnswer | None:
+        """Return the answer of the file for `group` in `run`. Patterns of the file do not count."""
+        decided = self._decided.get(group.identity)
+        if decided is None:
+            return None
+
+        entry = decided.by_run.get(run) or decided.general
+        return None if entry is None else entry.answer
+
+    def count_answered(self, group: DecisionGroup) -> int:
+        """Return the number of runs of `group` that have an answer."""
+        return sum(self.find(group, run) is not None for run in group.runs)
+
+    def decide(self, group: DecisionGroup, runs: Iterable[str], answer: InboxAnswer) -> None:
+        """Set the answer to `group` in `runs`. `save` writes it.
+
+        Raises:
+            StorageError: TOML cannot express the answer.
+        """
+        if not _is_writable(answer):
+            raise StorageError("the answer contains half a character, which TOML cannot express")
+
+        decided = self._decided.setdefault(group.identity, _Decided())
+        for run in runs:
+            prepared = PreparedAnswer(
+                group.answer_key, 0, answer.skip, answer.value, group.arguments, run
+            )
+            decided.by_run[run] = _Entry(prepared, tuple(_describe_asking(group, run)))
+        self._join(group, decided)
+
+    def leave_open(self, group: DecisionGroup, runs: Iterable[str]) -> None:
+        """Withdraw the answer to `group` in `runs`."""
+        decided = self._decided.get(group.identity)
+        if decided is None:
+            return
+
+        general = decided.general
+        if general is not None:  # it would still answer for these runs
+            decided.general = None
+            for run in self._waiting[group.identity]:
+                own = replace(general.answer, run=run)
+                decided.by_run.setdefault(run, replace(general, answer=own))
+
+        for run in runs:
+            decided.by_run.pop(run, None)
+
+    def _join(self, group: DecisionGroup, decided: _Decided) -> None:
+        """Replace the answers of single runs by one for all, if all that wait have the same."""
+        waiting = self._waiting[group.identity]
+        entries = [decided.by_run.get(run) for run in waiting]
+        first = entries[0]
+        if first is None:
+            return
+
+        content = _format_value(first.answer)
+        same = [each for each in entries if each and _format_value(each.answer) == content]
+        if len(same) < len(waiting):
+            return
+
+        comments = first.comments
+        if len(waiting) > 1:
+            comments = tuple(_describe_asking(group, None))
+        decided.general = _Entry(replace(first.answer, run=None), comments)
+        for run in waiting:
+            del decided.by_run[run]
+
+    def save(self) -> None:
+        """Write the file anew.
+
+        Raises:
+            StorageError: It cannot be written, would be too long, or an answer would be lost.
+        """
+        text = self._format()
+        content = text.encode()
+        if len(content) > MAX_ANSWERS_BYTES or text.count("\n") > MAX_ANSWERS_LINES:
+            raise StorageError(
+                f"{self.path} would be longer than {MAX_ANSWERS_LINES:,} lines or "
+                f"{MAX_ANSWERS_BYTES:,} bytes: give more runs the same answer"
+            )
+
+        written = {each.identity: _format_value(each) for each in parse_answers(text, "").answers}
+        if written != {entry.answer.identity: _format_value(entry.answer) for entry in self._all()}:
+            raise StorageError(f"{self.path} was not written: it would not have all answers")
+
+        try:
+            replace_file(self.path, content)
+        except OSError as exc:
+            raise StorageError(f"{self.path} cannot be written: {exc.strerror or exc}") from exc
+
+    def _all(self) -> Iterator[_Entry]:
+        for decided in self._decided.values():
+            if decided.general is not None:
+                yield decided.general
+            yield from decided.by_run.values()
+
+    def _format(self) -> str:
+        tables: dict[str, list[_Entry]] = {}
+        for entry in self._all():
+            tables.setdefault(_get_table(entry.answer), []).append(entry)
+
+        lines = [HEADING]
+        # Tables for single runs come last, as they are many.
+        for table in sorted(tables, key=lambda name: name.startswith(RUNS_TABLE)):
+            lines += _format_table(table, tables[table])
+        return "\n".join(lines) + "\n"
+
+
+def _find_comments(lines: Sequence[str], line: int) -> list[str]:
+    """Return the comments directly above `line`, but not the heading of the file."""
+    found: list[str] = []
+    for text in reversed(lines[: line - 1]):
+        if not text.startswith("#") or text == HEADING:
+            break
+        found.insert(0, text)
+    return found
+
+
+def _describe_asking(group: DecisionGroup, run: str | None) -> Iterator[str]:
+    """Yield comments that say where the decision was asked, in one run or in all."""
+    askings = group.askings[group.runs[0] if run is None else run]
+    places = list(dict.fromkeys(asking.place for asking, _ in askings if asking.place))
+    who = one_line(group.notebook, limit=200)
+    if run is None:
+        who = f"{len(group.runs)} runs of {who}"
+
+    about = group.question_text or group.description
+    yield format_comment(f"{', '.join([who, *places[:3]])}: {about}")
+
+
+def _get_table(answer: PreparedAnswer) -> str:
+    """Return the table of an answer: `permissions`, or `runs."ID".questions.publish`."""
+    names = [answer.key[0]]
+    if answer.key[0] in ("questions", "permissions"):
+        names.append(answer.key[1])
+    if answer.run is not None:
+        names = [RUNS_TABLE, answer.run, *names]
+    return ".".join(map(format_toml_key, names))
+
+
+def _format_table(table: str, entries: Sequence[_Entry]) -> Iterator[str]:
+    if entries[0].answer.key[0] == "permissions":
+        for entry in entries:
+            yield from ("", *entry.comments, f"[[{table}]]", *_format_permission(entry.answer))
+        return
+
+    yield from ("", f"[{table}]")
+    for entry in entries:
+        key = format_toml_key(entry.answer.key[-1])
+        yield from (*entry.comments, f"{key} = {_format_value(entry.answer)}")
+
+
+def _format_permission(answer: PreparedAnswer) -> Iterator[str]:
+    yield f"decision = {_format_value(answer)}"
+    if answer.arguments is None:
+        return
+
+    arguments = dict(answer.arguments)
+    if is_toml(arguments):
+        yield f"arguments = {format_toml(arguments)}"
+    else:
+        yield f"arguments = {format_toml(compact_json(arguments))}"
+
+
+def _format_value(answer: PreparedAnswer) -> str:
+    """Return the answer as TOML, in one line."""
+    section = answer.key[0]
+    if section != "questions":
+        consent = SECTION_DECISIONS[cast(AnswersSection, section)]
+        word = SKIP_WORD if answer.skip else consent
+        return format_toml(word)
+
+    if answer.skip:
+        return format_toml({SKIP_WORD: True})
+
+    value = answer.value
+    if isinstance(value, EnvironmentVariable):
+        return format_toml(_name_variable(value))
+    if not isinstance(value, Mapping):
+        return format_toml(value)
+
+    fields = {name: _name_variable(each) for name, each in value.items()}
+    if is_answer_table(fields):  # a form with a field of that name
+        return format_toml({"answer": fields})
+    return format_toml(fields)
+
+
+def _name_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
+    return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
+
+
+def _is_writable(answer: InboxAnswer) -> bool:
+    if answer.skip or answer.value is None:
+        return True
+    value = answer.value
+    if isinstance(value, Mapping):
+        return is_toml({name: _name_variable(each) for name, each in value.items()})
+    return is_toml(_name_variable(value))
+
+
+def find_unused(
+    answers: AnswersFile, used: Mapping[str, Iterable[AnswerKey]]
+) -> list[PreparedAnswer]:
+    """Return the answers that no run used; `used` has the identities that each run used, by its id.
+
+    An answer for a run that is not in `used` was not needed: that run did not run.
+    """
+    all_used = set[AnswerKey]()
+    for identities in used.values():
+        all_used.update(map(tuple, identities))
+
+    return [
+        answer
+        for answer in answers.answers
+        if answer.identity not in all_used and (answer.run is None or answer.run in used)
+    ]
