@@ -66,17 +66,17 @@ class InboxAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _AnswerEntry:
     answer: PreparedAnswer
     comments: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
-class _Decided:
+class _DecidedKey:
     """Answers for one identity: `general` for every run, and those of single runs."""
 
-    general: _Entry | None = None
-    by_run: dict[str, _Entry] = field(default_factory=dict)
+    general: _AnswerEntry | None = None
+    by_run: dict[str, _AnswerEntry] = field(default_factory=dict)
 
 
 class InboxAnswers:
@@ -88,7 +88,7 @@ class InboxAnswers:
 
     def __init__(self, path: Path, groups: Sequence[DecisionGroup]) -> None:
         self.path = path
-        self._decided: dict[AnswerKey, _Decided] = {}
+        self._decided: dict[AnswerKey, _DecidedKey] = {}
         self._waiting: dict[AnswerKey, dict[str, None]] = {}
 
         for group in groups:
@@ -105,8 +105,8 @@ class InboxAnswers:
 
         for answer in found.answers:
             identity = replace(answer, run=None).identity
-            entry = _Entry(answer, tuple(_find_comments(lines, answer.line)))
-            decided = self._decided.setdefault(identity, _Decided())
+            entry = _AnswerEntry(answer, tuple(_find_comments(lines, answer.line)))
+            decided = self._decided.setdefault(identity, _DecidedKey())
             if answer.run is None:
                 decided.general = entry
             else:
@@ -134,12 +134,12 @@ class InboxAnswers:
         if not _is_writable(answer):
             raise StorageError("the answer contains half a character, which TOML cannot express")
 
-        decided = self._decided.setdefault(group.identity, _Decided())
+        decided = self._decided.setdefault(group.identity, _DecidedKey())
         for run in runs:
             prepared = PreparedAnswer(
                 group.answer_key, 0, answer.skip, answer.value, group.arguments, run
             )
-            decided.by_run[run] = _Entry(prepared, tuple(_describe_asking(group, run)))
+            decided.by_run[run] = _AnswerEntry(prepared, tuple(_describe_asking(group, run)))
         self._join(group, decided)
 
     def leave_open(self, group: DecisionGroup, runs: Iterable[str]) -> None:
@@ -158,7 +158,7 @@ class InboxAnswers:
         for run in runs:
             decided.by_run.pop(run, None)
 
-    def _join(self, group: DecisionGroup, decided: _Decided) -> None:
+    def _join(self, group: DecisionGroup, decided: _DecidedKey) -> None:
         """Replace the answers of single runs by one for all, if all that wait have the same."""
         waiting = self._waiting[group.identity]
         entries = [decided.by_run.get(run) for run in waiting]
@@ -174,7 +174,7 @@ class InboxAnswers:
         comments = first.comments
         if len(waiting) > 1:
             comments = tuple(_describe_asking(group, None))
-        decided.general = _Entry(replace(first.answer, run=None), comments)
+        decided.general = _AnswerEntry(replace(first.answer, run=None), comments)
         for run in waiting:
             del decided.by_run[run]
 
@@ -201,14 +201,14 @@ class InboxAnswers:
         except OSError as exc:
             raise StorageError(f"{self.path} cannot be written: {exc.strerror or exc}") from exc
 
-    def _all(self) -> Iterator[_Entry]:
+    def _all(self) -> Iterator[_AnswerEntry]:
         for decided in self._decided.values():
             if decided.general is not None:
                 yield decided.general
             yield from decided.by_run.values()
 
     def _format(self) -> str:
-        tables: dict[str, list[_Entry]] = {}
+        tables: dict[str, list[_AnswerEntry]] = {}
         for entry in self._all():
             tables.setdefault(_get_table(entry.answer), []).append(entry)
 
@@ -251,7 +251,7 @@ def _get_table(answer: PreparedAnswer) -> str:
     return ".".join(map(format_toml_key, names))
 
 
-def _format_table(table: str, entries: Sequence[_Entry]) -> Iterator[str]:
+def _format_table(table: str, entries: Sequence[_AnswerEntry]) -> Iterator[str]:
     if entries[0].answer.key[0] == "permissions":
         for entry in entries:
             yield from ("", *entry.comments, f"[[{table}]]", *_format_permission(entry.answer))

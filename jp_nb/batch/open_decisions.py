@@ -38,11 +38,11 @@ _GROUPING_KEYS: Final = ("id", "text", "answer_type", "exclusive", "required", "
 """Keys of a question that make it another question. Its context and default may differ by run."""
 
 
-class _Entry(BaseModel):
+class _LoggedValue(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-class Asking(_Entry):
+class Asking(_LoggedValue):
     """One place where a run asked.
 
     Attributes:
@@ -72,7 +72,7 @@ class Asking(_Entry):
         return ", ".join(parts)
 
 
-class _OpenEntry(_Entry):
+class _OpenEntry(_LoggedValue):
     """An entry of `open_decisions` in the log, as `ReportedDecision.to_json` makes it."""
 
     kind: DecisionKind
