@@ -47,12 +47,8 @@ from jp_nb.rendering.markdown import (
     make_details_block,
     sanitize_markdown,
 )
-from jp_nb.rendering.report import (
-    Report,
-)
-from jp_nb.text import (
-    plain,
-)
+from jp_nb.rendering.report import Report
+from jp_nb.text import plain
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

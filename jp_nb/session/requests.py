@@ -28,7 +28,7 @@ from jp_nb.record.request_head import read_request_head
 from jp_nb.record.request_spans import RequestSpan, find_requests
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.rendering.request_text import TracedRequest
+from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.session.cassette_provider import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.model_catalog import LIST_SECONDS

@@ -13,6 +13,7 @@ from jp_nb.rendering import (
     question_text,
     record_diff,
     report,
+    request_difference,
     request_text,
     status,
     tables,
@@ -20,6 +21,7 @@ from jp_nb.rendering import (
     tool_text,
 )
 from jp_nb.rendering.code_blocks import find_code_blocks
+from jp_nb.rendering.traced_request import TracedRequest
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
@@ -61,8 +63,8 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "compared_record": record_diff.ComparedRecord.of,
     "record_difference": record_diff.diff_records,
     "request": request_text.render_request,
-    "request_difference": request_text.render_request_difference,
-    "shared_prefix": request_text.describe_shared_prefix,
+    "request_difference": request_difference.render_request_difference,
+    "shared_prefix": request_difference.describe_shared_prefix,
 }
 
 
@@ -92,4 +94,4 @@ def trace_request(
         sent = create_provider(provider, at_home).preview(request)
 
     remarks = ("exact request",)
-    return request_text.TracedRequest(name, provider, request, sent, remarks, answer)
+    return TracedRequest(name, provider, request, sent, remarks, answer)

@@ -20,16 +20,11 @@ from jp_nb.notebook.commands import (
 )
 from jp_nb.rendering import tables
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
+from jp_nb.rendering.curl_command import format_body, format_curl_command
 from jp_nb.rendering.log import render_log
 from jp_nb.rendering.report import add_note
-from jp_nb.rendering.request_text import (
-    describe_key,
-    format_body,
-    format_curl_command,
-    render_request,
-    render_request_difference,
-    render_token_count,
-)
+from jp_nb.rendering.request_difference import render_request_difference
+from jp_nb.rendering.request_text import describe_key, render_request, render_token_count
 from jp_nb.rendering.tables import render_model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests

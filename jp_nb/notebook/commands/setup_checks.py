@@ -10,9 +10,7 @@ from collections.abc import Callable
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.commands import (
-    Invocation,
-)
+from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.commands.reports import describe_cassette
 from jp_nb.notebook.page.live_store import LiveStore

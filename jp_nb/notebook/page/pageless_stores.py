@@ -26,9 +26,7 @@ from jp_nb.notebook.page.page_refusal import (
 )
 from jp_nb.record import merge
 from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
-from jp_nb.record.document import (
-    Document,
-)
+from jp_nb.record.document import Document
 
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
