@@ -17,7 +17,7 @@ import pytest
 import jp_nb
 from jp_nb import _MODULES
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
-from tests.kit.settings import list_field_paths
+from tests.kit.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -195,7 +195,7 @@ def test_reference_lists_each_setting(generated: ModuleType) -> None:
     listed = generated.settings()
     paths = generated.setting_paths()
     assert len(paths) > 150
-    for path in list_field_paths():
+    for path in Settings.list_paths():
         name = path.removesuffix(".*")  # of a map only its own name is listed
         assert f"`{name}`" in listed, name
 

@@ -10,7 +10,7 @@ import jp_nb as jp
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider
-from tests.kit.settings import propose
+from tests.kit.settings import Settings
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -114,4 +114,4 @@ def reviewed(
     whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
     granted = [jp.ConfigRule(**rule) for rule in rules]
-    return propose(json.loads(json.dumps(config)), unset or [], rules=granted, settings=whole)
+    return Settings(whole).propose(json.loads(json.dumps(config)), unset or [], rules=granted)

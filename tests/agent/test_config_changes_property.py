@@ -18,7 +18,7 @@ import pytest
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import is_kind
-from tests.kit.settings import change_settings, list_changed, read_settings, value_at
+from tests.kit.settings import Settings, value_at
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
@@ -45,7 +45,7 @@ class Proposed:
 
     @property
     def change(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        return read_settings(self.config or {}), self.unset
+        return Settings.read(self.config or {}), self.unset
 
 
 def valid(random: Random) -> Proposed:
@@ -391,9 +391,11 @@ class Batches:
             assert (batch in made) == bool(approved)
             if approved:
                 changes = [proposed.change for _, _, proposed in approved]
-                now = change_settings(now, *changes, defaults=defaults, plain=False)
+                now = Settings(now).change(*changes, defaults=defaults, plain=False)
                 self._check_delta(made[batch], [(name, p) for _, name, p in approved])
-        assert self.bench.projection.partial() == change_settings(now), "one by one, in call order"
+        assert self.bench.projection.partial() == Settings(now).change(), (
+            "one by one, in call order"
+        )
 
     def _approved_in(self, batch: int) -> list[tuple[int, str, Proposed]]:
         found = [(n, p) for n, p in self.approved if _batch(n) == batch]
@@ -407,7 +409,7 @@ class Batches:
 
     def _check_delta(self, delta: Any, approved: list[tuple[str, Proposed]]) -> None:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
-        assert not set(list_changed(delta.delta)) & set(delta.unsets)
+        assert not set(Settings.list_changed(delta.delta)) & set(delta.unsets)
         assert [(p["tool"], tuple(p["paths"])) for p in delta.metadata["proposed_by"]] == [
             (name, one.paths) for name, one in approved
         ]

@@ -14,7 +14,7 @@ import jp_nb as jp
 from tests.agent.turn_bench import MockInquiryBackend, call, reply, say
 from tests.kit.kinds import is_kind, list_kinds, make
 from tests.kit.questions import not_answered
-from tests.kit.settings import merge_settings
+from tests.kit.settings import Settings
 from tests.kit.tools import configured, new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.entries import without_ids
@@ -163,7 +163,7 @@ async def test_transcript_shows_the_question_alone() -> None:
 @pytest.mark.req("R083-59")
 def test_prompt_labels_merge_across_layers() -> None:
     def label(*partials: dict[str, Any]) -> str | None:
-        tools = configured(merge_settings(*partials, plain=False)).conversation.tools
+        tools = configured(Settings(*partials).merged(plain=False)).conversation.tools
         return tools["ask_user"].questions["answer"].prompt_label
 
     user_file = for_tool("ask_user", questions={"answer": {"prompt_label": "File"}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.request_normalizer import RequestNormalizer
 from jp_nb.rendering.cassette_miss import format_mismatch
-from tests.kit.cassettes import normalize_request
+from tests.kit.cassettes import CassetteFile
 from tests.kit.records import new_event
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
 
@@ -69,8 +69,8 @@ def test_ids_and_times_are_no_part_of_a_request() -> None:
     assert asked(spec).id == asked(SPEC).id
     one = model_request(SPEC)
     other = model_request(SPEC)
-    assert normalize_request(one).id == normalize_request(other).id
-    assert "jp-c1" not in str(normalize_request(one))
+    assert CassetteFile.normalize(one).id == CassetteFile.normalize(other).id
+    assert "jp-c1" not in str(CassetteFile.normalize(one))
 
 
 def test_calls_with_one_id_are_numbered() -> None:

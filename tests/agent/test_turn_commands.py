@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered
-from tests.kit.settings import assign, change_settings
+from tests.kit.settings import Settings
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
 
@@ -307,8 +307,8 @@ async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:
         parameters = {"n": {"type": "integer"}}
         config = for_tool("t", source="local", run="unattended", parameters=parameters)
         for text in texts:
-            change = assign(f"conversation.tools.t.{text}", config)
-            config = change_settings(config, change, plain=False)
+            change = Settings.assign(f"conversation.tools.t.{text}", config)
+            config = Settings(config).change(change, plain=False)
         bench = make_bench(tmp_path, config, reply(call("t", text='{"n": 3}')))
         await bench.run()
         assert only_response(bench) == (printed, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jp_nb as jp
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.schema import parse_path
-from tests.kit.settings import read_settings
+from tests.kit.settings import Settings
 
 RULES = "conversation.tools.x.access.config"
 
@@ -33,7 +33,7 @@ def list_problems(*rules: jp.ConfigRule, tool: str = "X") -> list[tuple[str, str
     """Return path and message of each problem of a file with the `rules` of `tool`."""
     own = [dict(rule) for rule in rules]
     try:
-        read_settings({"conversation": {"tools": {tool: {"access": {"config": own}}}}})
+        Settings.read({"conversation": {"tools": {tool: {"access": {"config": own}}}}})
     except jp.ConfigError as exc:
         return [(problem.path, problem.message) for problem in exc.problems]
     return []

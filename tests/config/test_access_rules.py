@@ -22,17 +22,9 @@ from tests.config.grants import (
     grants,
     list_problems,
 )
-from tests.kit.settings import (
-    list_changed,
-    list_field_paths,
-    read_settings,
-    select_visible,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 
-SECTIONS = sorted({path.split(".")[0] for path in list_field_paths()})
+SECTIONS = sorted({path.split(".")[0] for path in Settings.list_paths()})
 
 # --- one rule --------------------------------------------------------------------------------
 
@@ -40,7 +32,7 @@ SECTIONS = sorted({path.split(".")[0] for path in list_field_paths()})
 @pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
 def test_rule_grants_nothing_by_default() -> None:
     written = setting(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
-    assert value_at(whole_settings(written), RULES) == [
+    assert value_at(Settings(written).whole(), RULES) == [
         {"path": "user", "read": False, "write": False, "delete": False, "apply": "ask"},
         {"path": "style", "read": False, "write": "insecure_allow", "delete": False,
          "apply": "ask"},
@@ -60,7 +52,7 @@ def test_rule_grants_nothing_by_default() -> None:
 )
 def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(setting(RULES, [{"path": "user", field: value}]))
+        Settings.read(setting(RULES, [{"path": "user", field: value}]))
     assert caught.value.path == f"{RULES}.0.{field}"
     assert expected in str(caught.value)
 
@@ -322,7 +314,7 @@ def test_plain_write_never_covers_a_sensitive_path() -> None:
 
 @pytest.mark.req("R078-15")
 def test_sensitive_paths_cannot_be_configured() -> None:
-    assert not [path for path in list_field_paths() if "sensitive" in path]
+    assert not [path for path in Settings.list_paths() if "sensitive" in path]
 
 
 # --- visible values --------------------------------------------------------------------------
@@ -348,7 +340,7 @@ TOOL = "conversation.tools.t"
 
 
 def visible(*rules: jp.ConfigRule) -> dict[str, Any]:
-    return select_visible(rules, CONFIG)
+    return Settings(CONFIG).visible(rules)
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
@@ -406,26 +398,26 @@ EVERYTHING = [jp.ConfigRule(name, read=True) for name in SECTIONS]
 def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
     options: dict[str, Any] = {"k": {"value": 1, "strategy": "append"}}
     written = setting(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
-    seen = select_visible([jp.ConfigRule(f"{TOOL}.options", read=True)], written)
+    seen = Settings(written).visible([jp.ConfigRule(f"{TOOL}.options", read=True)])
     assert seen == setting(f"{TOOL}.options", options)
 
 
 def list_values(settings: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return path and value of each setting, and of each item of a list."""
-    return [(path, value_at(settings, path)) for path in list_changed(settings)]
+    return [(path, value_at(settings, path)) for path in Settings.list_changed(settings)]
 
 
 @given(partials)
 def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
-    whole = whole_settings(partial)
-    seen = select_visible(EVERYTHING, partial)
+    whole = Settings(partial).whole()
+    seen = Settings(partial).visible(EVERYTHING)
     assert list_values(seen) == list_values(whole)
 
 
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
-    everything = list_values(select_visible(EVERYTHING, partial))
-    seen = list_values(select_visible([*EVERYTHING, jp.ConfigRule(denied)], partial))
+    everything = list_values(Settings(partial).visible(EVERYTHING))
+    seen = list_values(Settings(partial).visible([*EVERYTHING, jp.ConfigRule(denied)]))
     parts = denied.split(".")
     assert seen == [row for row in everything if not _matches(parts, parse_path(row[0]))]
 

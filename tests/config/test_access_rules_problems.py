@@ -17,15 +17,7 @@ from tests.config.grants import (
     grants,
     list_problems,
 )
-from tests.kit.settings import (
-    assign,
-    merge_settings,
-    read_settings,
-    select_visible,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 
 
 @pytest.mark.req("R078-17")
@@ -80,7 +72,7 @@ def test_unknown_path_of_a_rule_matches_nothing_and_has_a_warning() -> None:
             f"tool 'X': access.config path '{path}' does not exist in the configuration, so "
             "the rule never matches"
         ]
-        assert select_visible([rule], settings) == {}
+        assert Settings(settings).visible([rule]) == {}
 
 
 def test_grant_to_delete_access_rules_works_with_a_warning() -> None:
@@ -127,11 +119,11 @@ MESSAGE = format_sensitive_problem("conversation").replace("'X'", "'x'")
 @pytest.mark.req("R078-18")
 def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
     good = f'[[{RULES}]]\npath = "user"\nread = true\n'
-    assert value_at(read_settings(good, file="/a/config.toml"), RULES) == [
+    assert value_at(Settings.read(good, file="/a/config.toml"), RULES) == [
         {"path": "user", "read": True}
     ]
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(good + WRONG, file="/b/config.toml")
+        Settings.read(good + WRONG, file="/b/config.toml")
     assert (caught.value.layer, caught.value.file) == ("workspace file", "/b/config.toml")
     assert caught.value.path == f"{RULES}.1.write"
     assert str(caught.value) == (
@@ -142,7 +134,7 @@ def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
 def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
     text = WRONG + '[[conversation.tools.y.access.config]]\npath = "user.*"\n'
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(text)
+        Settings.read(text)
     assert [problem.path for problem in caught.value.problems] == [
         f"{RULES}.0.write",
         "conversation.tools.y.access.config.0.path",
@@ -152,7 +144,7 @@ def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
 def test_rules_with_a_merge_strategy_are_checked() -> None:
     rules: list[JsonValue] = [{"path": "conversation", "write": True}]
     with pytest.raises(jp.ConfigError, match="which is a sensitive path"):
-        read_settings(setting(RULES, {"value": rules, "strategy": "replace"}))
+        Settings.read(setting(RULES, {"value": rules, "strategy": "replace"}))
 
 
 @pytest.mark.req("R078-18")
@@ -160,12 +152,12 @@ def test_rules_in_variables_and_assignments_are_checked() -> None:
     rule = '[{"path": "conversation", "write": true}]'
     variable = "JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG"
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings({variable: f":{rule}"}, "environment")
+        Settings.read({variable: f":{rule}"}, "environment")
     assert caught.value.file == variable
     assert MESSAGE in str(caught.value)
     for text in (f"{RULES}:={rule}", f"{RULES}+:={rule}"):
         with pytest.raises(jp.ConfigError) as caught:
-            assign(text)
+            Settings.assign(text)
         assert MESSAGE in str(caught.value)
 
 
@@ -179,7 +171,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
     for (rule, message), source in product(wrong, sources):
         tool: dict[str, Any] = {"access": {"config": [rule]}, **source}
         with pytest.raises(jp.ConfigError) as caught:
-            whole_settings(setting("conversation.tools.x", tool))
+            Settings(setting("conversation.tools.x", tool)).whole()
         assert message in str(caught.value)
 
 
@@ -190,7 +182,7 @@ def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None
         "access": {"config": [{"path": "user", "read": True}]},
     }
     with pytest.raises(jp.ConfigError) as caught:
-        whole_settings(setting("conversation.tools.x", tool))
+        Settings(setting("conversation.tools.x", tool)).whole()
     assert str(caught.value) == (
         "conversation.tools.x.access: conversation.tools.x: `access` is only supported on local "
         f"tools, but 'x' is a {kind} tool"
@@ -199,9 +191,9 @@ def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None
 
 @pytest.mark.req("R078-1")
 def test_rules_of_several_files_add_up_and_the_nearer_one_decides() -> None:
-    far = read_settings(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file")
-    near = read_settings(f'[[{RULES}]]\npath = "user"\n')
-    merged = value_at(merge_settings(far, near), RULES)
+    far = Settings.read(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file")
+    near = Settings.read(f'[[{RULES}]]\npath = "user"\n')
+    merged = value_at(Settings(far, near).merged(), RULES)
     assert [rule.get("read", False) for rule in merged] == [True, False]
 
     def find_rights(rules: list[dict[str, Any]]) -> str:

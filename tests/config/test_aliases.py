@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import jp_nb as jp
 from jp_nb.config.aliases import resolve_model, resolve_references
 from tests.config.config_spellings import partials
-from tests.kit.settings import setting, value_at, whole_settings
+from tests.kit.settings import Settings, setting, value_at
 
 GPT = {"provider": "openai", "name": "gpt"}
 MODEL = "assistant.model.id"
@@ -41,7 +41,7 @@ def test_model_id_is_parsed() -> None:
         (" fast ", "fast"),
     ]
     for text, model in rows:
-        assert value_at(whole_settings(setting(MODEL, text)), MODEL) == model
+        assert value_at(Settings(setting(MODEL, text)).whole(), MODEL) == model
 
 
 def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -> None:
@@ -71,7 +71,7 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
 def test_malformed_model_id_is_refused() -> None:
     for text in ("", " ", "acme/x", "openai/", "/x", "openai/ö"):
         with pytest.raises(jp.ConfigError) as caught:
-            whole_settings(setting(MODEL, text))
+            Settings(setting(MODEL, text)).whole()
         assert caught.value.path == MODEL
 
 
@@ -158,7 +158,7 @@ def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
 
 def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
     with pytest.raises(jp.ConfigError, match="unknown provider 'acme'") as caught:
-        whole_settings(setting(MODEL, "acme/x"))
+        Settings(setting(MODEL, "acme/x")).whole()
     listed = str(caught.value).partition("expected one of ")[2]
     assert listed == (
         "anthropic, cerebras, deepseek, google, groq, llamacpp, mistral, ollama, openai, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.argument_rules import format_conditions, make_exact_conditions
-from tests.kit.settings import meets_conditions
+from jp_nb.config import argument_rules
 
 SCALARS = st.one_of(
     st.none(),
@@ -32,6 +32,23 @@ VALUES = st.recursive(
 ARGUMENTS = st.dictionaries(st.text(min_size=1, max_size=4), VALUES, max_size=4).filter(
     lambda found: not any(name.startswith("hint") for name in found)
 )
+
+
+def meets_conditions(
+    when: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    *folders: Path,
+    hints: Mapping[str, bool] | None = None,
+    only_these: bool = False,
+) -> bool:
+    """Return True if the arguments of a call meet the conditions `when` of a rule of its tool.
+
+    The first of `folders` is the workspace. Conditions that are not valid are a `ValueError`.
+    """
+    workspace, *others = folders or (Path("/ws"),)
+    conditions = argument_rules.check_conditions(dict(when))
+    call = argument_rules.JudgedCall(arguments, workspace, tuple(others), hints=hints or {})
+    return argument_rules.matches_conditions(conditions, call, only_these=only_these)
 
 
 def is_met(condition: JsonValue, value: JsonValue, root: Path = Path("/ws")) -> bool:
@@ -67,7 +84,9 @@ def test_exact_value_matches_only_itself(condition: Any, others: list[Any]) -> N
 
 @given(ARGUMENTS)
 def test_exact_conditions_match_their_own_arguments(arguments: dict[str, JsonValue]) -> None:
-    assert meets_conditions(make_exact_conditions(arguments), arguments, only_these=True)
+    assert meets_conditions(
+        argument_rules.make_exact_conditions(arguments), arguments, only_these=True
+    )
 
 
 @given(ARGUMENTS, ARGUMENTS)
@@ -75,7 +94,9 @@ def test_exact_conditions_match_no_other_arguments(
     arguments: dict[str, JsonValue], others: dict[str, JsonValue]
 ) -> None:
     is_same = repr(sorted(arguments.items())) == repr(sorted(others.items()))
-    is_match = meets_conditions(make_exact_conditions(arguments), others, only_these=True)
+    is_match = meets_conditions(
+        argument_rules.make_exact_conditions(arguments), others, only_these=True
+    )
     assert is_match <= (is_same or arguments == others)
 
 
@@ -290,4 +311,6 @@ def test_rule_with_too_many_conditions_is_an_error() -> None:
 
 @given(ARGUMENTS)
 def test_conditions_are_written_in_one_line(arguments: dict[str, JsonValue]) -> None:
-    assert "\n" not in format_conditions(make_exact_conditions(arguments))
+    assert "\n" not in argument_rules.format_conditions(
+        argument_rules.make_exact_conditions(arguments)
+    )

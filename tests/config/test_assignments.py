@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.settings import assign, change_settings, merge_settings, value_at, whole_settings
+from tests.kit.settings import Settings, value_at
 
 WORDS = "assistant.model.parameters.stop_words"
 TOOL = "conversation.tools.t"
@@ -140,7 +140,7 @@ def test_assignment_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests
     ]:  # fmt: skip
         with subtests.test(text=text):
             before = repr(NOW)
-            assert value_at(change_settings(NOW, assign(text, NOW)), path) == value
+            assert value_at(Settings(NOW).change(Settings.assign(text, NOW)), path) == value
             assert repr(NOW) == before
 
 
@@ -193,23 +193,23 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
     ]:  # fmt: skip
         with subtests.test(text=text):
             with pytest.raises(jp.ConfigError) as caught:
-                assign(text, NOW)
+                Settings.assign(text, NOW)
             assert (caught.value.path, caught.value.kind) == (path, kind)
             assert expected in str(caught.value)
 
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
-    now = merge_settings(NOW, {"assistant": {"model": {"id": "fast"}}})
+    now = Settings(NOW, {"assistant": {"model": {"id": "fast"}}}).merged()
     with pytest.raises(jp.ConfigError, match=r'`assistant.model.id` is "fast"'):
-        assign("assistant.model.id.name=x", now)
-    now = merge_settings(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
+        Settings.assign("assistant.model.id.name=x", now)
+    now = Settings(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}}).merged()
     with pytest.raises(jp.ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
-        assign('providers.llm.aliases["gpt-4.1"].name=x', now)
+        Settings.assign('providers.llm.aliases["gpt-4.1"].name=x', now)
 
 
 def test_addition_to_a_prompt_is_stored_as_an_append() -> None:
     for current in ({}, NOW):
-        delta, _ = assign("assistant.system_prompt+= More.", current)
+        delta, _ = Settings.assign("assistant.system_prompt+= More.", current)
         assert delta["assistant"] == {"system_prompt": {"value": " More.", "strategy": "append"}}
 
 
@@ -217,16 +217,16 @@ def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
     tool: dict[str, Any] = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
     now: dict[str, Any] = {"conversation": {"tools": {"t": tool}}}
     with pytest.raises(jp.ConfigError, match="only supported on local tools"):
-        whole_settings(now)
+        Settings(now).whole()
     for text in ("user.name=A", f"{TOOL}.source=local"):
-        now = change_settings(now, assign(text, now))
-    assert value_at(whole_settings(now), f"{TOOL}.source") == "local"
+        now = Settings(now).change(Settings.assign(text, now))
+    assert value_at(Settings(now).whole(), f"{TOOL}.source") == "local"
 
 
 def test_all_problems_of_an_object_are_reported_at_once() -> None:
     text = '{"user": {"nme": 1}, "style": {"tool_call": {"show": 7}}, "asistant": {}}'
     with pytest.raises(jp.ConfigError) as caught:
-        assign(text, NOW)
+        Settings.assign(text, NOW)
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {"user.nme", "style.tool_call.show", "asistant"}
     assert all(path in str(caught.value) for path in paths)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.session.background_assistants import build_inquiry_assistant, build_question_assistant
-from tests.kit.settings import merge_settings
+from tests.kit.settings import Settings
 from tests.kit.tools import configured
 
 OWN: dict[str, Any] = {
@@ -36,7 +36,7 @@ RETRIES = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
 
 
 def config(override: Any = None, own: Any = None) -> Any:
-    settings = merge_settings({"assistant": OWN}, {"assistant": own or {}}, plain=False)
+    settings = Settings({"assistant": OWN}, {"assistant": own or {}}).merged(plain=False)
     if override is not None:
         settings["conversation"] = {"inquiry": {"assistant": override}}
     return configured(settings)

@@ -15,7 +15,7 @@ from jp_nb.config.authority import (
     may_untrusted_record_unset,
     strip_untrusted,
 )
-from tests.kit.settings import list_field_paths, propose, read_known_settings, setting, value_at
+from tests.kit.settings import Settings, setting, value_at
 
 MODEL = [
     "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",
@@ -119,7 +119,7 @@ AUTHORITY = [
 def test_every_field_is_in_exactly_one_list() -> None:
     """A new field belongs into one of the lists: may the author of a notebook set it?"""
     judged = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY])
-    fields = Counter(list_field_paths())
+    fields = Counter(Settings.list_paths())
     assert not (missing := [*(fields - judged)]), f"list in HARMLESS or AUTHORITY: {missing}"
     assert not (spare := [*(judged - fields)]), f"no field, or listed twice: {spare}"
 
@@ -187,7 +187,7 @@ def test_untrusted_record_may_set_only_some_values(subtests: pytest.Subtests) ->
 def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
     enable = "conversation.tools.t.enable"
     assert strip_untrusted(setting(enable, word), "record") == ({}, {enable: word})
-    understood, _ = read_known_settings(setting(enable, word))
+    understood, _ = Settings.read_known(setting(enable, word))
     kept, ignored = strip_untrusted(understood, "record")
     assert value_at(kept, f"{enable}.state") is None
     assert f"{enable}.state" in ignored
@@ -196,7 +196,7 @@ def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
 @pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
 def test_untrusted_record_may_switch_a_tool_off_but_not_lock_it(word: Any) -> None:
     enable = "conversation.tools.run_command.enable"
-    understood, _ = read_known_settings(setting(enable, word))
+    understood, _ = Settings.read_known(setting(enable, word))
     kept, ignored = strip_untrusted(understood, "record")
     assert value_at(kept, enable) == {"state": False}
     assert list(ignored) == [f"{enable}.allow_toggle"]
@@ -273,7 +273,7 @@ A_FOLDER_MAY: dict[str, Any] = {
 
 
 def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Subtests) -> None:
-    for path in list_field_paths():
+    for path in Settings.list_paths():
         with subtests.test(path=path):
             for at in {path.replace("*", name) for name in ("t", "run")}:
                 for value in SAMPLES:
@@ -287,7 +287,7 @@ def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Sub
 
 
 def test_each_allowance_names_a_setting_and_a_reason() -> None:
-    known = list_field_paths()
+    known = Settings.list_paths()
     for path, allowance in ALLOWANCES.items():
         assert any(each == path or each.startswith(f"{path}.") for each in known), path
         assert allowance.why.endswith(".")
@@ -301,9 +301,9 @@ def needs_user(path: str, value: Any) -> bool:
     root = path.split(".")[0]
     rule = jp.ConfigRule(root, write="insecure_allow", delete=True, apply="unattended")
     if value is None:
-        found = propose(None, [path], rules=[rule])
+        found = Settings().propose(None, [path], rules=[rule])
     else:
-        found = propose(setting(path, value), rules=[rule])
+        found = Settings().propose(setting(path, value), rules=[rule])
     return bool(found["needs_approval"])
 
 

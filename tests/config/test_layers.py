@@ -10,7 +10,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.layers import format_variables
 from jp_nb.storage.config_files import ConfigFiles
-from tests.kit.settings import merge_settings, read_settings, value_at
+from tests.kit.settings import Settings, value_at
 
 WORDS = "assistant.model.parameters.stop_words"
 
@@ -18,18 +18,18 @@ WORDS = "assistant.model.parameters.stop_words"
 def read_variables(**variables: str) -> dict[str, Any]:
     """Return the layer of the environment with the variables `JP_CFG_…`."""
     environment = {f"JP_CFG_{name}": text for name, text in variables.items()}
-    return read_settings(environment, "environment")
+    return Settings.read(environment, "environment")
 
 
 def test_higher_layer_wins_and_lists_are_merged() -> None:
-    low = read_settings('[assistant.model.parameters]\nstop_words = ["file"]\n[user]\nname = "f"')
+    low = Settings.read('[assistant.model.parameters]\nstop_words = ["file"]\n[user]\nname = "f"')
     variables = {
         "JP_CFG_USER__NAME": "e",
         "JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS": "+env",
         "JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": ":3",
         "HOME": "/",
     }
-    merged = merge_settings(low, read_settings(variables, "environment"))
+    merged = Settings(low, Settings.read(variables, "environment")).merged()
     assert value_at(merged, "user.name") == "e"
     assert value_at(merged, WORDS) == ["file", "env"]
     assert value_at(merged, "assistant.request.max_retries") == 3
@@ -55,13 +55,13 @@ def test_variable_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests) 
          {"provider": "openai", "name": "m"}),
     ]:  # fmt: skip
         with subtests.test(variable=variable):
-            assert value_at(merge_settings(read_variables(**{variable: text})), path) == value
+            assert value_at(Settings(read_variables(**{variable: text})).merged(), path) == value
 
 
 def test_settings_passed_as_variables_keep_their_texts() -> None:
     for text in ("a.toml", "123", ":x", "+x", "", "x:+"):
         variables = format_variables({"prompt.answers": text, "user.name": text})
-        layer = read_settings(variables, "environment")
+        layer = Settings.read(variables, "environment")
         assert layer == {"prompt": {"answers": text}, "user": {"name": text}}
 
 
@@ -72,8 +72,8 @@ def test_operator_in_a_variable_is_read_once() -> None:
 
 
 def test_variable_adds_to_the_prompt_of_a_file() -> None:
-    low = read_settings('[assistant]\nsystem_prompt = "File."')
-    merged = merge_settings(low, read_variables(ASSISTANT__SYSTEM_PROMPT="+ More."))
+    low = Settings.read('[assistant]\nsystem_prompt = "File."')
+    merged = Settings(low, read_variables(ASSISTANT__SYSTEM_PROMPT="+ More.")).merged()
     assert value_at(merged, "assistant.system_prompt") == "File. More."
 
 
@@ -129,20 +129,20 @@ def test_error_names_the_file_that_cannot_be_read(subtests: pytest.Subtests) -> 
     ]:
         with subtests.test(name=name):
             with pytest.raises(jp.ConfigError) as caught:
-                read_settings(text, "user file", f"/x/{name}")
+                Settings.read(text, "user file", f"/x/{name}")
             assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
             assert f"(from user file: /x/{name})" in str(caught.value)
 
 
 def test_file_may_begin_with_a_byte_order_mark() -> None:
     for name, text in [("c.toml", '[user]\nname = "A"'), ("c.json", '{"user": {"name": "A"}}')]:
-        assert read_settings("\ufeff" + text, file=name) == {"user": {"name": "A"}}
+        assert Settings.read("\ufeff" + text, file=name) == {"user": {"name": "A"}}
 
 
 def test_all_problems_of_a_file_are_reported_with_paths_and_similar_keys() -> None:
     text = '[user]\nnme = "x"\n[style.tool_call]\nshow = 3\n[assistant.request]\nmax_retries = -1\n'
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(text, file="/x/config.toml")
+        Settings.read(text, file="/x/config.toml")
     assert {problem.path for problem in caught.value.problems} == {
         "user.nme",
         "style.tool_call.show",
@@ -155,7 +155,7 @@ def test_all_problems_of_a_file_are_reported_with_paths_and_similar_keys() -> No
 
 
 def test_settings_of_terminals_are_ignored_in_a_file() -> None:
-    layer = read_settings('[style.code]\ncolor = true\n[editor]\ncmd = "vi"\n[user]\nname = "A"')
+    layer = Settings.read('[style.code]\ncolor = true\n[editor]\ncmd = "vi"\n[user]\nname = "A"')
     assert layer == {"style": {}, "user": {"name": "A"}}
 
 
@@ -163,7 +163,7 @@ def test_error_of_a_file_repeats_no_key() -> None:
     text = '[providers.llm.anthropic]\napi_key_env = "sk-ant-123 456"\n'
     text += 'base_url = "https://me:s3cret@host"\napi_key = "sk-ant-987"\n'
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(text)
+        Settings.read(text)
     assert len(caught.value.problems) == 3
     assert not any(word in str(caught.value) for word in ("sk-ant", "s3cret", "me:"))
 
@@ -193,7 +193,7 @@ def test_file_or_its_include_cuts_off_the_weaker_files(
     (near / "a.toml").write_text(included)
 
     layers = [layer.partial for layer in ConfigFiles(near.parent).layers()]
-    merged = merge_settings(*layers)
+    merged = Settings(*layers).merged()
     for weaker in ("user", "outer"):
         assert (value_at(merged, f"template.values.{weaker}") == "1") is are_weaker_read
     assert value_at(merged, "assistant.name") == "near"

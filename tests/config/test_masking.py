@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.schema import mask_secrets, parse_path
-from tests.kit.settings import list_field_paths
+from tests.kit.settings import Settings
 
 NOT_SHOWN = "(set, not shown)"
 
@@ -39,7 +39,7 @@ def test_settings_of_a_tool_named_like_a_secret_are_shown() -> None:
 
 
 def test_no_setting_of_the_configuration_has_the_name_of_a_secret() -> None:
-    assert not [path for path in list_field_paths() if is_masked(path)]
+    assert not [path for path in Settings.list_paths() if is_masked(path)]
 
 
 def test_key_in_brackets_names_a_secret_and_an_item_of_a_list_does_not() -> None:

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from jp_nb.config.partial import iter_leaf_paths, make_replacement
 from tests.config.config_strategies import A, B, C, partials
-from tests.kit.settings import (
-    change_settings,
-    find_difference,
-    merge_settings,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 
 PROMPT = "assistant.system_prompt"
 ENUM = "conversation.tools.t.parameters.p.enum"
@@ -35,7 +28,7 @@ def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
 
 
 def folded(path: str, parts: Sequence[Any]) -> Any:
-    return value_at(merge_settings(*(setting(path, part) for part in parts)), path)
+    return value_at(Settings(*(setting(path, part) for part in parts)).merged(), path)
 
 
 def test_values_are_merged_by_their_strategies(subtests: pytest.Subtests) -> None:
@@ -144,7 +137,7 @@ values = st.one_of(
 def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
     layers = [setting(WORDS, part) for part in parts]
     before = repr(layers)
-    whole_settings(*layers)
+    Settings(*layers).whole()
     assert repr(layers) == before
 
 
@@ -162,20 +155,20 @@ def plain(partial: dict[str, Any]) -> dict[str, Any]:
 
 
 def normal(partial: Any) -> dict[str, Any]:
-    return plain(merge_settings(partial))
+    return plain(Settings(partial).merged())
 
 
 @given(partials)
 def test_partial_does_not_differ_from_itself(partial: Any) -> None:
-    assert find_difference(merge_settings(partial), merge_settings(partial)) == ({}, ())
+    assert Settings(Settings(partial).merged()).difference(Settings(partial).merged()) == ({}, ())
 
 
 def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
-    before = merge_settings(before)
-    after = merge_settings(after)
-    made = change_settings(before, find_difference(before, after))
+    before = Settings(before).merged()
+    after = Settings(after).merged()
+    made = Settings(before).change(Settings(before).difference(after))
     # Free JSON may look like a value with a strategy, within another one: both are stripped again.
-    assert plain(made) == plain(change_settings(after))
+    assert plain(made) == plain(Settings(after).change())
 
 
 @given(partials, partials)
@@ -186,21 +179,21 @@ def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> N
 
 @given(partials, partials)
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
-    replacement = make_replacement(merge_settings(partial, plain=False))
-    over = plain(merge_settings(below, replacement))
+    replacement = make_replacement(Settings(partial).merged(plain=False))
+    over = plain(Settings(below, replacement).merged())
     for path, value in iter_leaf_paths(normal(partial)):
         assert value_at(over, path) == value
 
 
 @given(partials, partials)
 def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, below: Any) -> None:
-    config = whole_settings(partial)
+    config = Settings(partial).whole()
     other_thing = "assistant.model.parameters.other_thing"
     assume("other_thing" not in str(partial) or value_at(config, other_thing) is not None)
     written = make_replacement(config)
-    assert whole_settings(written) == config
+    assert Settings(written).whole() == config
 
-    again = whole_settings(below, written)
+    again = Settings(below, written).whole()
     for path in (SECTIONS, "assistant.instructions", ATTACHMENTS):
         given = value_at(config, path)
         assert value_at(again, path) == given or not given  # an empty list sets nothing
@@ -210,9 +203,9 @@ def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, bel
 
 @given(partials, partials, partials)
 def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
-    two_first = merge_settings(one, two, plain=False)
-    three_first = merge_settings(two, three, plain=False)
-    assert merge_settings(two_first, three) == merge_settings(one, three_first)
+    two_first = Settings(one, two).merged(plain=False)
+    three_first = Settings(two, three).merged(plain=False)
+    assert Settings(two_first, three).merged() == Settings(one, three_first).merged()
 
 
 def test_merge_with_strategies_depends_on_the_order() -> None:
@@ -234,17 +227,17 @@ def test_merge_with_strategies_depends_on_the_order() -> None:
 def test_difference_is_written_in_the_shortest_form(
     path: str, before: Any, after: Any, delta: Any
 ) -> None:
-    change = find_difference(setting(path, before), setting(path, after))
+    change = Settings(setting(path, before)).difference(setting(path, after))
     assert change == (setting(path, delta), ())
-    assert change_settings(setting(path, before), change) == setting(path, after)
+    assert Settings(setting(path, before)).change(change) == setting(path, after)
 
 
 def test_empty_list_sets_nothing_unless_it_replaces() -> None:
-    assert merge_settings(setting(SECTIONS, [])) == {"assistant": {}}
+    assert Settings(setting(SECTIONS, [])).merged() == {"assistant": {}}
     replaced = setting(SECTIONS, wrapped([], "replace"))
-    assert merge_settings(replaced) == setting(SECTIONS, [])
+    assert Settings(replaced).merged() == setting(SECTIONS, [])
     free = setting(OPTIONS, {"a": []})
-    assert merge_settings(free) == free
+    assert Settings(free).merged() == free
 
 
 # --- removing --------------------------------------------------------------------------------
@@ -252,7 +245,7 @@ def test_empty_list_sets_nothing_unless_it_replaces() -> None:
 
 def unset(settings: dict[str, Any], *paths: str, **more: Any) -> dict[str, Any]:
     """Return `settings` without `paths`."""
-    return change_settings(settings, ({}, paths), **more)
+    return Settings(settings).change(({}, paths), **more)
 
 
 def test_unset_removes_a_path_and_everything_below() -> None:
@@ -307,12 +300,11 @@ def test_thousands_of_items_are_unset_quickly() -> None:
 
 
 def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
-    now = merge_settings(
+    now = Settings(
         setting(ATTACHMENTS, ["file:x", "file:y"]),
         setting(OPTIONS, {"a.b": 1, "c": 2}),
         setting(WORDS, wrapped(["a", "b"], "replace")),
-        plain=False,
-    )
+    ).merged(plain=False)
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
               f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
     left = unset(now, *unsets)
@@ -323,7 +315,7 @@ def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
 
 def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
     below: dict[str, Any] = {"user": {"name": "file"}, "assistant": {"name": "file"}}
-    now = merge_settings(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
+    now = Settings(below, {"user": {"name": "me"}, "assistant": {"name": "me"}}).merged()
     assert unset(now, "user.name", defaults=below) == {
         "user": {"name": "file"},
         "assistant": {"name": "me"},
@@ -332,13 +324,13 @@ def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
 
 def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> None:
     below = setting(WORDS, ["below"])
-    before = merge_settings(below, setting(WORDS, ["old"]), plain=False)
+    before = Settings(below, setting(WORDS, ["old"])).merged(plain=False)
     change = (setting(WORDS, ["new"]), (WORDS,))
-    after = change_settings(before, change, defaults=below)
+    after = Settings(before).change(change, defaults=below)
     assert value_at(after, WORDS) == ["new"]
 
     change = (setting(PROMPT, wrapped("Q", "append")), (PROMPT,))
-    after = change_settings(setting(PROMPT, "P"), change, defaults=setting(PROMPT, "B"))
+    after = Settings(setting(PROMPT, "P")).change(change, defaults=setting(PROMPT, "B"))
     assert value_at(after, PROMPT) == "Q"
 
 

@@ -10,16 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.settings import (
-    assign,
-    change_settings,
-    list_changed,
-    merge_settings,
-    propose,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 
 MAX_PROPOSAL_CHARS = 250_000
 MAX_PROPOSAL_PATHS = 1000
@@ -73,7 +64,7 @@ def proposed(
     on: dict[str, Any] | None = None,
 ) -> Proposed:
     rules = everything() if by is None else by
-    return Proposed(**propose(config, unset, rules=rules, settings=on))
+    return Proposed(**Settings(on or {}).propose(config, unset, rules=rules))
 
 
 def refused(
@@ -84,7 +75,7 @@ def refused(
     on: dict[str, Any] | None = None,
 ) -> Refused:
     rules = everything() if by is None else by
-    return Refused(**propose(config, unset, rules=rules, settings=on))
+    return Refused(**Settings(on or {}).propose(config, unset, rules=rules))
 
 
 def model(reference: Any) -> dict[str, Any]:
@@ -102,7 +93,7 @@ GPT = {"provider": "openai", "name": "gpt-x"}
 def test_empty_configuration_is_no_proposal() -> None:
     configs: list[Any] = [None, {}, {"assistant": {"name": None}}, {"assistant": {}}]
     for config in configs:
-        assert propose(config, rules=everything()) == {}
+        assert Settings().propose(config, rules=everything()) == {}
 
 
 @pytest.mark.parametrize(
@@ -196,8 +187,8 @@ def test_proposal_has_the_effect_of_the_same_assignment(
     ]:  # fmt: skip
         with subtests.test(config=config):
             found = proposed(config, on=before)
-            after = change_settings(before, (found.delta, found.unsets))
-            assert after == change_settings(before, assign(json.dumps(stored), before))
+            after = Settings(before).change((found.delta, found.unsets))
+            assert after == Settings(before).change(Settings.assign(json.dumps(stored), before))
             assert value_at(after, f"{parameters}.top_k") == 3
 
 
@@ -265,7 +256,7 @@ def test_settings_without_effect_need_no_grant_and_are_dropped(subtests: pytest.
             found = proposed(config, by=grants(NAME_ONLY))
             assert found.delta == {"assistant": {"name": "Bo"}}
             assert found.paths == ("assistant.name",)
-            assert propose(rider, rules=grants(NAME_ONLY)) == {}
+            assert Settings().propose(rider, rules=grants(NAME_ONLY)) == {}
 
 
 def test_list_with_another_merge_strategy_is_one_path() -> None:
@@ -298,12 +289,12 @@ def test_grant_for_a_field_does_not_allow_to_replace_a_plain_value_by_a_table(
 
 
 def test_half_a_model_over_an_alias_is_completed_by_the_aliased_model() -> None:
-    found = proposed(model({"name": "gpt-y"}), on=merge_settings(FAST, model("fast")))
+    found = proposed(model({"name": "gpt-y"}), on=Settings(FAST, model("fast")).merged())
     assert found.paths == ("assistant.model.id.name",)
     whole = model({"provider": "openai", "name": "gpt-y"})
     assert found.after["assistant"] == whole["assistant"]
     assert (
-        value_at(whole_settings(found.after), "assistant.model.id")
+        value_at(Settings(found.after).whole(), "assistant.model.id")
         == whole["assistant"]["model"]["id"]
     )
 
@@ -427,7 +418,7 @@ def test_changed_paths_of_each_kind_of_value(subtests: pytest.Subtests) -> None:
     ]  # fmt: skip
     for config, paths in rows:
         with subtests.test(config=config):
-            assert list_changed(config) == paths
+            assert Settings.list_changed(config) == paths
 
 
 # --- unset -----------------------------------------------------------------------------------
@@ -481,7 +472,7 @@ def test_unset_removes_a_value_and_an_item_and_ignores_a_missing_one() -> None:
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
     after = {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
     assert found.after == after
-    assert change_settings(after, (found.delta, found.unsets)) == after
+    assert Settings(after).change((found.delta, found.unsets)) == after
 
 
 # --- grants ----------------------------------------------------------------------------------

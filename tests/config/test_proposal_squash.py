@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.settings import (
-    Change,
-    change_settings,
-    list_changed,
-    merge_settings,
-    read_settings,
-    setting,
-    squash,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Change, Settings, setting, value_at
 
 NAME = "assistant.name"
 PROMPT = "assistant.system_prompt"
@@ -56,12 +46,12 @@ def unsets(*paths: str) -> Change:
 
 def partial(path: str, value: Any) -> dict[str, Any]:
     """Return a partial in its stored form, as a review makes it."""
-    return read_settings(setting(path, value))
+    return Settings.read(setting(path, value))
 
 
 def merge_stored(*layers: dict[str, Any]) -> dict[str, Any]:
     """Return the merged layers, with their merge strategies."""
-    return merge_settings(*layers, plain=False)
+    return Settings(*layers).merged(plain=False)
 
 
 def check(
@@ -72,9 +62,9 @@ def check(
     """Return the squashed `changes`, which must have their effect."""
     below = below or {}
     before = below if before is None else before
-    change = squash(changes, before, below)
-    one_by_one = change_settings(before, *changes, defaults=below)
-    assert change_settings(before, change, defaults=below) == one_by_one
+    change = Settings(before).squash(changes, below)
+    one_by_one = Settings(before).change(*changes, defaults=below)
+    assert Settings(before).change(change, defaults=below) == one_by_one
     return change
 
 
@@ -115,7 +105,7 @@ def test_later_of_two_values_wins_and_null_sets_nothing() -> None:
     change: Change = ({"assistant": {"name": None, "system_prompt": "P"}}, ())
     before = partial(NAME, "A")
     squashed = check([change, change], before, {})
-    assert value_at(change_settings(before, squashed), NAME) == "A"
+    assert value_at(Settings(before).change(squashed), NAME) == "A"
 
 
 @pytest.mark.req("R078-52")
@@ -123,7 +113,7 @@ def test_tables_are_merged_field_by_field() -> None:
     changes = [sets("assistant.model.id", "openai/a"), sets(f"{PARAMETERS}.top_k", 3)]
     before = partial(f"{PARAMETERS}.temperature", 0.5)
     change = check(changes, before, {})
-    after = change_settings(before, change)
+    after = Settings(before).change(change)
     assert value_at(after, PARAMETERS) == {"temperature": 0.5, "top_k": 3}
     assert change[1] == ()
 
@@ -136,7 +126,7 @@ def test_items_of_two_changes_are_added_in_call_order() -> None:
     before = partial(WORDS, ["z"])
     change = check([sets(WORDS, ["b"]), sets(WORDS, ["a", "b"])], before, {})
     assert change == sets(WORDS, ["b", "a"])
-    assert value_at(change_settings(before, change), WORDS) == ["z", "b", "a"]
+    assert value_at(Settings(before).change(change), WORDS) == ["z", "b", "a"]
 
 
 @pytest.mark.req("R078-51")
@@ -151,7 +141,7 @@ def test_sequence_takes_all_items_of_both_changes() -> None:
 def test_item_added_by_an_earlier_change_can_be_unset() -> None:
     item = f'{ATTACHMENTS}["file:x"]'
     delta, gone = check([sets(ATTACHMENTS, ["file:x", "file:y"]), unsets(item)])
-    assert list_changed(delta) == [f'{ATTACHMENTS}["file:y"]']
+    assert Settings.list_changed(delta) == [f'{ATTACHMENTS}["file:y"]']
     assert gone == (item,)
     assert check(
         [sets(ATTACHMENTS, ["file:x"]), unsets(item)], partial(ATTACHMENTS, ["file:z"]), {}
@@ -187,8 +177,8 @@ def test_change_that_unsets_and_sets_a_list_replaces_it() -> None:
 def test_list_that_is_set_again_and_emptied_hides_the_lower_layer() -> None:
     below = partial(WORDS, ["y"])
     changes = [sets(WORDS, ["a"], WORDS), unsets(f'{WORDS}["a"]')]
-    change = squash(changes, below, below)
-    assert value_at(change_settings(below, change, defaults=below), WORDS) == []
+    change = Settings(below).squash(changes, below)
+    assert value_at(Settings(below).change(change, defaults=below), WORDS) == []
 
 
 def test_list_that_is_set_again_has_the_dedup_of_its_field() -> None:
@@ -210,7 +200,7 @@ def test_list_that_was_replaced_and_unset_shows_the_lower_layer() -> None:
 def test_additions_to_a_text_add_up() -> None:
     more = [sets(PROMPT, wrapped(text, "append", separator="line")) for text in "QR"]
     before = partial(PROMPT, "P")
-    assert value_at(change_settings(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
+    assert value_at(Settings(before).change(check(more, before, {})), PROMPT) == "P\nQ\nR"
     assert check([*more, unsets(PROMPT)], before, {}) == unsets(PROMPT)
     over = [unsets(PROMPT), sets(PROMPT, wrapped("!", "append"))]
     assert check(over, merge_stored(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
@@ -220,7 +210,7 @@ def test_free_values_are_merged_or_replaced_by_the_strategy_of_each_change() -> 
     for path in (VALUE, OPTION, f"{PARAMETERS}.other"):
         before = partial(path, {"a": {"b": 1}})
         changes = [sets(path, {"a": {"c": 2}}), sets(path, wrapped({"d": 3}, "merge"))]
-        assert value_at(change_settings(before, check(changes, before, {})), path)["d"] == 3
+        assert value_at(Settings(before).change(check(changes, before, {})), path)["d"] == 3
         replaced = sets(path, replacing({"y": 2}))
         assert check([sets(path, {"x": 1}), replaced], before, {}) == replaced
         assert check([unsets(path), sets(path, {"y": 2})], before, {}) == replaced
@@ -246,7 +236,7 @@ def test_entries_of_a_map_are_changed_one_by_one() -> None:
     change = check([sets(LABELS, {"p": "3"}), unsets(f"{LABELS}.q")], before, {})
     assert change == sets(LABELS, {"p": "3"}, f"{LABELS}.q")
     change = check([unsets(f"{LABELS}.p"), sets(f"{LABELS}.p", "3")], before, {})
-    assert change_settings(before, change)["conversation"] == {
+    assert Settings(before).change(change)["conversation"] == {
         "labels": {"p": {"value": "3"}, "q": {"value": "2"}}
     }
     change = check([sets(LABELS, replacing({"r": "1"})), sets(LABELS, {"s": "2"})], before, {})
@@ -266,7 +256,7 @@ def test_single_change_is_unchanged() -> None:
 
 
 def test_no_changes_are_an_empty_change() -> None:
-    assert squash([], partial(NAME, "A"), {}) == ({}, ())
+    assert Settings(partial(NAME, "A")).squash([], {}) == ({}, ())
 
 
 # --- all of it at random ---------------------------------------------------------------------
@@ -365,9 +355,9 @@ def assert_squashed_change_has_the_same_effect(
     batch: tuple[list[Change], dict[str, Any], dict[str, Any]],
 ) -> None:
     changes, before, below = batch
-    change = squash(changes, before, below)
-    got = change_settings(before, change, defaults=below)
-    wanted = change_settings(before, *changes, defaults=below)
+    change = Settings(before).squash(changes, below)
+    got = Settings(before).change(change, defaults=below)
+    wanted = Settings(before).change(*changes, defaults=below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
     _check_disjoint(change)
@@ -384,16 +374,16 @@ def test_squashed_change_has_the_effect_of_the_changes_in_order(
 def _check_config(got: dict[str, Any], wanted: dict[str, Any]) -> None:
     """A valid result is the same configuration, with all defaults."""
     try:
-        whole = whole_settings(wanted)
+        whole = Settings(wanted).whole()
     except jp.ConfigError:
         return
     if "[]" not in json.dumps(got):
-        assert whole_settings(got) == whole
+        assert Settings(got).whole() == whole
 
 
 def _check_disjoint(change: Change) -> None:
     delta, unset = change
-    changed = list_changed(delta)
+    changed = Settings.list_changed(delta)
     lists = {path.partition("[")[0] for path in changed if path.endswith("]")}
     assert len(set(unset)) == len(unset)
     assert not {*changed, *lists} & {*unset}

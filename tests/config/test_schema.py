@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.schema import find_node
-from tests.kit.settings import list_field_paths
+from tests.kit.settings import Settings
 
 
 def _node(path: str) -> Any:
@@ -49,7 +49,7 @@ def test_optional_settings_may_be_unset() -> None:
 
 
 def test_every_field_is_found_by_its_path() -> None:
-    found = list_field_paths()
+    found = Settings.list_paths()
     assert len(found) == len(set(found)) > 150
     for path in found:
         assert find_node(path.replace("*", "x")) is not None, path

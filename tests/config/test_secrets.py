@@ -9,7 +9,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.secrets import hide_credentials, hide_secrets, is_secret, is_secret_name
-from tests.kit.settings import assign, read_settings, setting, whole_settings
+from tests.kit.settings import Settings, setting
 
 NOT_SHOWN = "(set, not shown)"
 
@@ -150,7 +150,7 @@ def test_credentials_are_hidden_in_a_command_line() -> None:
 )
 def test_secret_in_the_configuration_is_refused_and_not_repeated(assignment: str) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        assign(assignment)
+        Settings.assign(assignment)
     assert "s3cret" not in str(caught.value)
     assert "environment variable" in str(caught.value)
 
@@ -172,7 +172,7 @@ def test_error_shows_no_whole_key(subtests: pytest.Subtests) -> None:
         with subtests.test(path=path):
             for key in KEYS:
                 with pytest.raises(jp.ConfigError) as caught:
-                    assign(path.format(key))
+                    Settings.assign(path.format(key))
                 assert key not in caught.value.problems[0].message
                 assert key not in "".join(caught.value.args)
 
@@ -180,8 +180,8 @@ def test_error_shows_no_whole_key(subtests: pytest.Subtests) -> None:
 def test_error_shows_no_whole_key_in_place_of_a_model() -> None:
     reads: list[Callable[[str], object]] = [
         lambda key: resolve_model(key, {}),
-        lambda key: whole_settings(setting("assistant.model.id", f"{key}/x")),
-        lambda key: read_settings({"JP_CFG_ASSISTANT__MODEL__ID": f"{key}/x"}, "environment"),
+        lambda key: Settings(setting("assistant.model.id", f"{key}/x")).whole(),
+        lambda key: Settings.read({"JP_CFG_ASSISTANT__MODEL__ID": f"{key}/x"}, "environment"),
     ]
     for key in KEYS:
         for read in reads:
@@ -199,7 +199,7 @@ def test_error_shows_a_wrong_value_unless_its_setting_may_hold_a_secret() -> Non
     ]
     for path, is_shown in rows:
         with pytest.raises(jp.ConfigError) as caught:
-            assign(f"{path}=wrong=one")
+            Settings.assign(f"{path}=wrong=one")
         assert ("wrong=one" in str(caught.value)) is is_shown, path
 
 

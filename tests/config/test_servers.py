@@ -8,14 +8,14 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.settings import assign, read_settings, setting, value_at, whole_settings
+from tests.kit.settings import Settings, setting, value_at
 
 BOOKS = "providers.mcp.books"
 
 
 def read_server(settings: dict[str, Any], name: str = "books") -> Any:
     """Return the server `name` of a configuration with these settings."""
-    return whole_settings(setting(f"providers.mcp.{name}", settings))["providers"]["mcp"][name]
+    return Settings(setting(f"providers.mcp.{name}", settings)).whole()["providers"]["mcp"][name]
 
 
 @pytest.mark.req("R-MCP-64")
@@ -66,7 +66,7 @@ def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
     for name in ("", "x" * 33, "a b", "a/b", "ä", "a\n", "\x1b[31m"):
         servers: JsonValue = {name: {"command": "serve"}}
         with pytest.raises(jp.ConfigError, match="cannot be the name of an MCP server"):
-            whole_settings(setting("providers.mcp", servers))
+            Settings(setting("providers.mcp", servers)).whole()
 
 
 @pytest.mark.parametrize(
@@ -110,22 +110,22 @@ def test_error_shows_no_value_that_may_be_a_key() -> None:
 def test_layers_add_to_a_server() -> None:
     weaker = setting(BOOKS, {"command": "serve", "arguments": ["a"], "env": {"A": "1"}})
     stronger = setting(BOOKS, {"arguments": ["b"], "env": {"B": "2"}, "optional": True})
-    server = value_at(whole_settings(weaker, stronger), BOOKS)
+    server = value_at(Settings(weaker, stronger).whole(), BOOKS)
     assert (server["command"], server["arguments"]) == ("serve", ["a", "b"])
     assert (server["env"], server["optional"]) == ({"A": "1", "B": "2"}, True)
 
 
 def test_server_is_set_by_assignments_and_variables() -> None:
-    delta, _ = assign(f'{BOOKS}:={{"command": "serve"}}')
-    assert value_at(whole_settings(delta), f"{BOOKS}.command") == "serve"
+    delta, _ = Settings.assign(f'{BOOKS}:={{"command": "serve"}}')
+    assert value_at(Settings(delta).whole(), f"{BOOKS}.command") == "serve"
 
     variables = {"JP_CFG_PROVIDERS__MCP__BOOKS__ARGUMENTS": "a,b"}
-    whole = whole_settings(read_settings(variables, "environment"))
+    whole = Settings(Settings.read(variables, "environment")).whole()
     assert value_at(whole, f"{BOOKS}.arguments") == ["a", "b"]
 
 
 def test_settings_beside_the_servers() -> None:
-    whole = whole_settings({"providers": {"mcp_files": [".mcp.json"]}})
+    whole = Settings({"providers": {"mcp_files": [".mcp.json"]}}).whole()
     assert value_at(whole, "providers.mcp_files") == [".mcp.json"]
     assert value_at(whole, "style.mcp_startup.show") is True
     assert value_at(whole, "style.mcp_startup.delay_secs") == 4

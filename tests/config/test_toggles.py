@@ -9,7 +9,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.notebook.commands import parse_ask_options
-from tests.kit.settings import merge_settings, setting, switch_tools, value_at
+from tests.kit.settings import Settings, setting, value_at
 from tests.kit.tools import layers_of
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
@@ -23,13 +23,13 @@ def make_tools(**enable: Any) -> dict[str, Any]:
 
 def list_states(settings: dict[str, Any], *switches: tuple[str, bool]) -> dict[str, bool]:
     """Return the states of all tools after `switches`."""
-    _, states = switch_tools(settings, *switches)
+    _, states = Settings(settings).switch_tools(*switches)
     return states
 
 
 def find_delta(settings: dict[str, Any], name: str, on: bool) -> dict[str, Any]:
     """Return the settings that a switch changes."""
-    (delta, unsets), _ = switch_tools(settings, (name, on))
+    (delta, unsets), _ = Settings(settings).switch_tools((name, on))
     assert unsets == ()
     return delta
 
@@ -46,7 +46,7 @@ def test_named_tool_is_switched_and_keeps_its_rule() -> None:
         settings = make_tools(t={"state": state, "allow_toggle": rule})
         assert list_states(settings, ("t", not state)) == {"t": not state}
         delta = find_delta(settings, "t", not state)
-        switched = value_at(merge_settings(settings, delta), "conversation.tools.t.enable")
+        switched = value_at(Settings(settings, delta).merged(), "conversation.tools.t.enable")
         assert switched == {"state": not state, "allow_toggle": rule}
 
 
@@ -96,7 +96,7 @@ def list_shipped_states(
     """Return the states of the built-in tools and of two functions after `switches`."""
     own = {"conversation": {"tools": MINE, "toolsets": toolsets or {}}}
     layers = [layer.partial for layer in layers_of(own)]
-    return list_states(merge_settings(*layers), *switches)
+    return list_states(Settings(*layers).merged(), *switches)
 
 
 @pytest.mark.req("R083-33")

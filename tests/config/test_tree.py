@@ -13,15 +13,7 @@ from jp_nb.config.schema import find_node
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
-from tests.kit.settings import (
-    change_settings,
-    list_field_paths,
-    merge_settings,
-    read_settings,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 from tests.kit.tools import configured, offer_now
 
 # --- fields ----------------------------------------------------------------------------------
@@ -82,7 +74,7 @@ def test_settings_of_terminals_are_ignored_and_no_others() -> None:
     for path in OF_TERMINALS:
         assert find_node(path) is None, path
         assert is_ignored(path), path
-    assert not [path for path in list_field_paths() if is_ignored(path)]
+    assert not [path for path in Settings.list_paths() if is_ignored(path)]
     matched = {
         pattern for pattern in IGNORED_SETTINGS if any(_matches(pattern, p) for p in OF_TERMINALS)
     }
@@ -92,7 +84,7 @@ def test_settings_of_terminals_are_ignored_and_no_others() -> None:
 def is_ignored(path: str) -> bool:
     """Return True if a file with a wrong value at `path` has no problem."""
     try:
-        kept = read_settings(setting(path, {"no": ["such value"]}))
+        kept = Settings.read(setting(path, {"no": ["such value"]}))
     except jp.ConfigError:
         return False
     return value_at(kept, path) is None
@@ -121,7 +113,7 @@ def test_list_is_merged_by_the_rule_of_its_field(
     path: str, stronger: list[str], merged: list[str]
 ) -> None:
     layers = [setting(path, ["a"]), setting(path, stronger)]
-    assert value_at(merge_settings(*layers), path) == merged
+    assert value_at(Settings(*layers).merged(), path) == merged
 
 
 @pytest.mark.parametrize(
@@ -136,12 +128,12 @@ def test_list_is_merged_by_the_rule_of_its_field(
 def test_item_of_a_list_has_the_name_of_its_field(path: str, keys: tuple[str, ...]) -> None:
     for key in keys:
         before = setting(path, [{key: "one"}, {key: "two"}])
-        after = change_settings(before, ({}, (f"{path}[one]",)))
+        after = Settings(before).change(({}, (f"{path}[one]",)))
         assert value_at(after, path) == [{key: "two"}]
 
 
 def test_default_values() -> None:
-    kept = whole_settings()
+    kept = Settings().whole()
     assert lookup(kept, "assistant.model.id") == {"provider": "scripted", "name": "welcome"}
     assert [i["title"] for i in kept["assistant"]["instructions"]] == ["How to respond to the user"]
     assert lookup(kept, "assistant.request") == {
@@ -166,20 +158,20 @@ def test_default_values() -> None:
 def test_every_spelling_has_one_stored_form(subtests: pytest.Subtests) -> None:
     for path, written, kept in CASES:
         with subtests.test(path=path):
-            whole = whole_settings(set_path({}, path, written))
+            whole = Settings(set_path({}, path, written)).whole()
             assert lookup(whole, path) == kept
-            assert lookup(whole_settings(set_path({}, path, kept)), path) == kept
+            assert lookup(Settings(set_path({}, path, kept)).whole(), path) == kept
 
 
 @given(plain_partials)
 def test_stored_form_is_read_as_the_same_configuration(settings: dict[str, Any]) -> None:
-    stored = read_settings(settings)
+    stored = Settings.read(settings)
     try:
-        whole = whole_settings(settings)
+        whole = Settings(settings).whole()
     except jp.ConfigError:
         return  # two settings conflict
 
-    assert whole_settings(stored) == whole
+    assert Settings(stored).whole() == whole
 
 
 names = st.from_regex(r"[a-z][a-z0-9+._-]{1,6}", fullmatch=True)
@@ -192,8 +184,8 @@ def test_attachment_means_the_same_as_a_table_and_as_a_url(
 ) -> None:
     table = {"type": kind, "path": path, "params": params}
     attachments = "conversation.attachments"
-    (url,) = value_at(whole_settings(setting(attachments, [table])), attachments)
-    assert value_at(whole_settings(setting(attachments, [url])), attachments) == [url]
+    (url,) = value_at(Settings(setting(attachments, [table])).whole(), attachments)
+    assert value_at(Settings(setting(attachments, [url])).whole(), attachments) == [url]
 
     parts = parse_attachment_url(url)
     assert (parts.type, parts.path, parts.params) == (kind, path, params)
@@ -202,7 +194,7 @@ def test_attachment_means_the_same_as_a_table_and_as_a_url(
 def test_unset_half_of_enable_stays_unset() -> None:
     path = "conversation.tools.t.enable"
     for enable in ({"state": True}, {"allow_toggle": "never"}, {}):
-        assert value_at(whole_settings(setting(path, enable)), path) == enable
+        assert value_at(Settings(setting(path, enable)).whole(), path) == enable
 
 
 # --- wiring ----------------------------------------------------------------------------------
@@ -219,7 +211,7 @@ def test_tool_is_offered_with_its_own_modes_or_the_defaults(where: str) -> None:
 def test_parameters_are_nested_at_any_depth() -> None:
     path = "conversation.tools.t.parameters.p"
     nested = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
-    stored = value_at(whole_settings(setting(path, nested)), path)
+    stored = value_at(Settings(setting(path, nested)).whole(), path)
     assert stored["properties"]["a"]["items"]["type"] == "string"
 
 

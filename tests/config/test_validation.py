@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.settings import (
-    list_field_paths,
-    read_known_settings,
-    read_settings,
-    setting,
-    value_at,
-    whole_settings,
-)
+from tests.kit.settings import Settings, setting, value_at
 
 WORDS = "assistant.model.parameters.stop_words"
 
 
 def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings({"asistant": {}}, file="config.toml")
+        Settings.read({"asistant": {}}, file="config.toml")
     assert caught.value.path == "asistant"
     text = str(caught.value)
     assert text.startswith("asistant: ")
@@ -33,7 +26,7 @@ def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
 def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> None:
     partial: Any = {"template": {"values": {"x": [1, float("inf")]}}, "user": {"nme": 1}}
     with pytest.raises(jp.ConfigError) as caught:
-        read_settings(partial, "registrations")
+        Settings.read(partial, "registrations")
     assert [each.path for each in caught.value.problems] == ["template.values.x.1", "user.nme"]
 
 
@@ -41,24 +34,24 @@ def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> No
 
 
 def test_default_configuration_is_valid() -> None:
-    whole = whole_settings()
-    assert whole == whole_settings(whole)
-    assert {path.split(".")[0] for path in list_field_paths()} >= whole.keys()
+    whole = Settings().whole()
+    assert whole == Settings(whole).whole()
+    assert {path.split(".")[0] for path in Settings.list_paths()} >= whole.keys()
 
 
 def test_type_of_a_setting_is_checked_also_after_an_equal_value() -> None:
     path = "values.image_side"
-    assert value_at(whole_settings(setting(path, 1)), path) == 1
+    assert value_at(Settings(setting(path, 1)).whole(), path) == 1
     with pytest.raises(jp.ConfigError, match="image_side"):
-        whole_settings(setting(path, True))  # in Python, True == 1
-    assert value_at(whole_settings(setting(path, 1)), path) == 1
+        Settings(setting(path, True)).whole()  # in Python, True == 1
+    assert value_at(Settings(setting(path, 1)).whole(), path) == 1
 
 
 def test_settings_that_were_changed_in_place_are_validated_again() -> None:
     settings: Any = {"values": {"image_side": 1}}
-    assert value_at(whole_settings(settings), "values.image_side") == 1
+    assert value_at(Settings(settings).whole(), "values.image_side") == 1
     settings["values"]["image_side"] = 2
-    assert value_at(whole_settings(settings), "values.image_side") == 2
+    assert value_at(Settings(settings).whole(), "values.image_side") == 2
 
 
 def tools(**fields: Any) -> Any:
@@ -89,7 +82,7 @@ def test_fields_that_contradict_each_other_are_refused(
     config: Any, path: str, message: str
 ) -> None:
     with pytest.raises(jp.ConfigError) as caught:
-        whole_settings(config)
+        Settings(config).whole()
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
@@ -105,15 +98,15 @@ def test_fields_that_fit_together_are_accepted() -> None:
         {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
     ]
     for config in configs:
-        whole_settings(config)
+        Settings(config).whole()
 
 
 def test_all_contradictions_are_reported_at_once() -> None:
     found = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
     partial: Any = {"conversation": {"tools": found}}
-    assert read_settings(partial) == partial  # one layer need not be whole
+    assert Settings.read(partial) == partial  # one layer need not be whole
     with pytest.raises(jp.ConfigError) as caught:
-        whole_settings(partial)
+        Settings(partial).whole()
     assert [problem.path for problem in caught.value.problems] == [
         "conversation.tools.a.access",
         "conversation.tools.b.access",
@@ -176,7 +169,7 @@ def test_only_the_wrong_values_of_a_record_are_omitted(subtests: pytest.Subtests
     for partial, kept, paths in rows:
         with subtests.test(partial=partial):
             before = repr(partial)
-            found, unknown = read_known_settings(partial)
+            found, unknown = Settings.read_known(partial)
             assert without_empty_tables(found) == without_empty_tables(kept)
             assert sorted(unknown) == sorted(paths)
             assert repr(partial) == before
@@ -198,13 +191,13 @@ def nested(depth: int) -> Any:
 
 
 def test_value_that_is_nested_too_deep_is_omitted_and_its_path_named() -> None:
-    found, unknown = read_known_settings(nested(800))
+    found, unknown = Settings.read_known(nested(800))
     place = "conversation.tools.t.parameters.p" + ".items" * 27
     assert unknown == [place]
     assert value_at(found, "conversation.tools.t.run") == "ask"
     assert value_at(found, place) is None
     assert value_at(found, place.removesuffix(".items")) == {}
-    assert read_known_settings(nested(20)) == (nested(20), [])
+    assert Settings.read_known(nested(20)) == (nested(20), [])
 
 
 @pytest.mark.deep
@@ -222,14 +215,14 @@ def test_value_that_is_nested_too_deep_is_omitted_and_its_path_named() -> None:
     ids=["keys in items", "items", "keys", "keys of the root", "tools", "long", "deep"],
 )
 def test_record_with_thousands_of_wrong_values_is_read_quickly(partial: Any) -> None:
-    read_known_settings({})
+    Settings.read_known({})
     start = time.process_time()
-    read_known_settings(partial)
+    Settings.read_known(partial)
     assert time.process_time() - start < 1.5
 
 
 def test_table_that_is_no_short_form_is_reported_and_omitted() -> None:
-    kept, unknown = read_known_settings(
+    kept, unknown = Settings.read_known(
         {"assistant": {"model": {"parameters": {"reasoning": {"absolute": "many"}}}}}
     )
     assert value_at(kept, "assistant.model.parameters.reasoning.absolute") is None

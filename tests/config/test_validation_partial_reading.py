@@ -19,7 +19,7 @@ from tests.config.config_spellings import (
     plain_partials,
     set_path,
 )
-from tests.kit.settings import list_field_paths, read_settings, whole_settings
+from tests.kit.settings import Settings
 from tests.support.record_strategies import json_values
 
 TOOL = "conversation.tools.t"
@@ -28,7 +28,7 @@ TOOL = "conversation.tools.t"
 def problems(content: Any) -> list[Any]:
     """Return the problems of a file with this `content`."""
     try:
-        read_settings(content)
+        Settings.read(content)
     except jp.ConfigError as exc:
         return [*exc.problems]
     return []
@@ -56,15 +56,15 @@ def test_valid_layer_has_no_problems(partial: dict[str, Any]) -> None:
 def without_conflicts(content: Any) -> Any:
     """Return the effective configuration, or the problems of a file that other files complete."""
     try:
-        return whole_settings(content)
+        return Settings(content).whole()
     except jp.ConfigError as exc:
         return [str(problem) for problem in exc.problems]
 
 
 @given(plain_partials)
 def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> None:
-    kept = read_settings(whole)
-    assert read_settings(kept) == kept
+    kept = Settings.read(whole)
+    assert Settings.read(kept) == kept
     assert without_conflicts(kept) == without_conflicts(whole)
 
 
@@ -85,25 +85,25 @@ def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> 
     ],
 )  # fmt: skip
 def test_normalized_form_sets_no_more_than_the_layer(path: str, written: Any, kept: Any) -> None:
-    assert lookup(read_settings(set_path({}, path, written)), path) == kept
+    assert lookup(Settings.read(set_path({}, path, written)), path) == kept
 
 
 def test_null_is_not_kept() -> None:
-    assert read_settings({"user": {"name": None}, "assistant": {"instructions": None}}) == {
+    assert Settings.read({"user": {"name": None}, "assistant": {"instructions": None}}) == {
         "user": {},
         "assistant": {},
     }
 
 
 def test_every_field_accepts_null() -> None:
-    for path in list_field_paths():
+    for path in Settings.list_paths():
         assert problems(set_path({}, path.replace("*", "k"), None)) == [], path
 
 
 def test_recursive_table_is_read_at_any_depth() -> None:
     inner: Any = {"items": {"items": {"properties": {"a": {"required": None}}}}}
     kept = lookup(
-        read_settings(set_path({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p"
+        Settings.read(set_path({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p"
     )
     assert kept == {"items": {"items": {"properties": {"a": {}}}}}
 
@@ -249,7 +249,7 @@ def test_problem_repeats_no_possible_secret(subtests: pytest.Subtests) -> None:
             assert "s3cret" not in "".join(map(str, found)).replace(str(path), "")
 
 
-SECTIONS = sorted({path.split(".")[0] for path in list_field_paths()})
+SECTIONS = sorted({path.split(".")[0] for path in Settings.list_paths()})
 
 
 @given(st.dictionaries(st.sampled_from(SECTIONS), json_values))
@@ -275,7 +275,7 @@ def test_valid_layer_is_a_valid_configuration_unless_a_field_is_missing(
     )
     found: list[str] = []
     try:
-        whole_settings(read_settings(partial))
+        Settings(Settings.read(partial)).whole()
     except jp.ConfigError as exc:
         found = [problem.message for problem in exc.problems]
 

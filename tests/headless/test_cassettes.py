@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.cassettes import cassette_writer, open_cassette
+from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event
 from tests.kit.runs import read_run_events, report_text
@@ -40,8 +40,8 @@ def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     tmp_path: Path, events: Path, name: str
 ) -> None:
     exchange = answered(asked(SPEC))
-    cassette_writer(tmp_path / name).add(exchange)
-    tape = open_cassette(tmp_path / name)
+    CassetteFile(tmp_path / name).writer().add(exchange)
+    tape = CassetteFile(tmp_path / name).open()
     assert "1 of 1 exchange" in lines(read_run_events(events))[0]
     tape.replay(exchange.request)
     assert lines(read_run_events(events)) == [f"1 of 1 exchange of {name} used"]
@@ -51,8 +51,8 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, event
     last = max(index for index, each in enumerate(SPEC["message"]) if "user" in each)
     spec = changed(SPEC, ("message", last, "user"), f"{'x' * 52} {KEY}")
     spec["message"] = spec["message"][: last + 1]
-    cassette_writer(tmp_path / "talk.jsonl").add(answered(asked(spec)))
-    open_cassette(tmp_path / "talk.jsonl")
+    CassetteFile(tmp_path / "talk.jsonl").writer().add(answered(asked(spec)))
+    CassetteFile(tmp_path / "talk.jsonl").open()
     [_, line] = lines(read_run_events(events))
     assert "x" * 52 in line
     assert "sk-" not in line
@@ -74,7 +74,7 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
     exchanges = [answered(asked(changed(SPEC, ("model",), name))) for name in ("a", "b")]
     for number, exchange in enumerate(exchanges):
         events.unlink(missing_ok=True)
-        tape = open_cassette(path, "replay-or-record")
+        tape = CassetteFile(path).open("replay-or-record")
         for before in exchanges[:number]:
             tape.replay(before.request)
         tape.keep(exchange)
@@ -84,8 +84,8 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
 
 
 def test_unused_exchanges_of_a_failed_run_are_not_reported(tmp_path: Path, events: Path) -> None:
-    cassette_writer(tmp_path / "talk.jsonl").add(answered(asked(SPEC)))
-    open_cassette(tmp_path / "talk.jsonl")
+    CassetteFile(tmp_path / "talk.jsonl").writer().add(answered(asked(SPEC)))
+    CassetteFile(tmp_path / "talk.jsonl").open()
     assert lines(read_run_events(events))
     failure = make("run_failure", 0, "ValueError", "no")
     assert lines(read_run_events(events), failure) == []
@@ -96,10 +96,10 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(
 ) -> None:
     file = tmp_path / "talk.cassette.jsonl"
     question = changed(SPEC, ("message", 8), {"user": "Which size?", "inquiry": "pack.size"})
-    cassette_writer(file).add(answered(asked(question)))
+    CassetteFile(file).writer().add(answered(asked(question)))
     for tools, shown in (("run", 2), ("recorded", 0)):
         events.unlink(missing_ok=True)
-        tape = open_cassette(file, tools=tools)
+        tape = CassetteFile(file).open(tools=tools)
         found = [line for line in lines(read_run_events(events)) if not line.endswith(" used")]
         assert len(found) == shown
         assert len(tape.unused()) == shown // 2
@@ -114,8 +114,8 @@ def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_on
     assert read_run_events(path) == used
     monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "missing" / "events.jsonl"))
     cassette = tmp_path / "talk.jsonl"
-    cassette_writer(cassette).add(answered(asked(SPEC)))
+    CassetteFile(cassette).writer().add(answered(asked(SPEC)))
     for _ in range(2):
-        open_cassette(cassette).replay(asked(SPEC))
+        CassetteFile(cassette).open().replay(asked(SPEC))
     [logged] = caplog.records
     assert "Cannot write the events of this run" in logged.getMessage()

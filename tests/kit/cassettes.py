@@ -11,25 +11,29 @@ from jp_nb.storage.cassette_file import CassetteWriter, read_cassette
 from tests.kit.kinds import make
 
 
-def normalize_request(request: Any, provider: str = "anthropic") -> Any:
-    """Return the normalized form of a request to the model of `provider`."""
-    return RequestNormalizer(provider).normalize(request)
+class CassetteFile:
+    """The cassette at `path`, which keeps exchanges: `make("exchange", request, events, end)`."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-def open_cassette(path: Path, mode: Any = "replay", tools: str = "run") -> Any:
-    """Open the cassette at `path` as a session does, in this `mode`."""
-    return OpenCassette(CassetteChoice(mode, path, tools))
+    @staticmethod
+    def normalize(request: Any, provider: str = "anthropic") -> Any:
+        """Return the normalized form of a request to the model of `provider`."""
+        return RequestNormalizer(provider).normalize(request)
 
+    def open(self, mode: Any = "replay", tools: str = "run") -> Any:
+        """Open the cassette as a session does, in this `mode`."""
+        return OpenCassette(CassetteChoice(mode, self._path, tools))
 
-def cassette_writer(path: Path, *, continued: bool = False) -> Any:
-    """Return a writer of the file at `path`: a new one, or one that is `continued`."""
-    return CassetteWriter(path, read_cassette(path) if continued else None)
+    def writer(self, *, continued: bool = False) -> Any:
+        """Return a writer of the file: a new one, or one that is `continued`."""
+        return CassetteWriter(self._path, read_cassette(self._path) if continued else None)
 
-
-def read_exchanges(path: Path) -> list[Any]:
-    """Return the exchanges of the file at `path`, with their requests."""
-    content = read_cassette(path)
-    return [
-        make("exchange", content.asked(stored), stored.events, stored.end)
-        for stored in content.exchanges
-    ]
+    def exchanges(self) -> list[Any]:
+        """Return the exchanges of the file, with their requests."""
+        content = read_cassette(self._path)
+        return [
+            make("exchange", content.asked(stored), stored.events, stored.end)
+            for stored in content.exchanges
+        ]

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import make
-from tests.kit.servers import server_tool
+from tests.kit.servers import McpServer
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter
 
@@ -118,7 +118,7 @@ class Asking:
         **ports: Any,
     ) -> None:
         self.server = FakeServer(*steps)
-        make_tool, self.calls = server_tool("trip")
+        make_tool, self.calls = McpServer.tool("trip")
         self.tool = make_tool(self.server)
         self.person = FakePrompter(*ends, away=away)
         config: Any = interrupt_config()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.kit.kinds import make
-from tests.kit.servers import define_server_tools, server_source
+from tests.kit.servers import McpServer
 
 MAX_DESCRIPTION_CHARS = 4000
 
@@ -28,13 +28,13 @@ def make_tool(name: str = "search", description: str | None = "Search.", **schem
 
 def define(tool: Any) -> dict[str, Any]:
     """Return what the model gets of the only tool of the server `books`."""
-    (found,) = define_server_tools("books", tool)
+    (found,) = McpServer.define_tools("books", tool)
     return found
 
 
 def map_names(server: str, names: list[str]) -> dict[str, str]:
     """Return the names for the model of the tools with these `names`."""
-    found = define_server_tools(server, *map(make_tool, dict.fromkeys(names)))
+    found = McpServer.define_tools(server, *map(make_tool, dict.fromkeys(names)))
     return {each["tool"]: each["name"] for each in found}
 
 
@@ -99,13 +99,13 @@ def test_each_tool_has_its_own_valid_name_in_each_kernel(server: str, tools: lis
     assert found.keys() == set(tools)
     assert max(Counter(found.values()).values(), default=1) == 1
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) for name in found.values())
-    source = server_source(None, server)
+    source = McpServer({"command": "serve"}, name=server).source(None)
     assert all(source.may_have(name) for name in found.values())
     assert map_names(server, tools) == found
 
 
 def test_other_names_are_not_of_the_server() -> None:
-    source = server_source(None)
+    source = McpServer({"command": "serve"}).source(None)
     assert source.may_have("books__search")
     for other in ("books__", "books_search", "book__search", "search", "mcp.books.search"):
         assert not source.may_have(other)
@@ -156,7 +156,7 @@ def test_unusable_schema_costs_only_its_own_tool(subtests: pytest.Subtests) -> N
         with subtests.test(kind=kind):
             bad = replace(make_tool("bad"), input_schema={"type": "object", **schema})
             began = process_time()
-            kept, dropped = define_server_tools("books", bad, good)
+            kept, dropped = McpServer.define_tools("books", bad, good)
             assert process_time() - began < 2
             assert kept["name"] == "books__good"
             assert dropped["tool"] == "bad"
@@ -200,7 +200,7 @@ def test_schema_of_an_older_version_is_sent_in_the_current_one() -> None:
 def test_a_thousand_tools_are_read_within_a_second() -> None:
     tools = [make_tool(f"tool{n}", properties={"x": TEXT, "y": TEXT}) for n in range(1_000)]
     began = process_time()
-    assert len(define_server_tools("books", *tools)) == 1_000
+    assert len(McpServer.define_tools("books", *tools)) == 1_000
     assert process_time() - began < 2
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.kinds import is_kind
-from tests.kit.servers import find_server_needs, launch_of
+from tests.kit.servers import McpServer
 
 PYTHON = sys.executable
 SECRET = "hunter2-hunter2"
@@ -27,7 +27,7 @@ def resolve(
     **environ: str,
 ) -> Any:
     """Return the launch of the server `books` in the workspace `folder`."""
-    return launch_of(settings, folder, environ, inputs)
+    return McpServer(settings).launch(folder, environ, inputs)
 
 
 def resolve_stdio(folder: Path, settings: Mapping[str, Any], **environ: Any) -> Any:
@@ -134,7 +134,7 @@ def test_input_is_the_answer_of_the_user_and_a_secret(tmp_path: Path) -> None:
         "env": {"A": "${input:api_key}", "B": "${input:other-1}"},
         "inputs": {"api_key": "Key of the library"},
     }
-    inputs, _ = find_server_needs(settings, {})
+    inputs, _ = McpServer(settings).needs({})
     assert inputs == {"api_key": "Key of the library", "other-1": "other-1"}
 
     answers = {"api_key": SECRET, "other-1": "${TOKEN}"}
@@ -160,7 +160,7 @@ def test_server_gets_only_the_configured_variables(tmp_path: Path) -> None:
     named = {"env": {"ANTHROPIC_API_KEY": "${ANTHROPIC_API_KEY}"}}
     assert resolve_stdio(tmp_path, named, **environ).environment == {"ANTHROPIC_API_KEY": SECRET}
 
-    _, missing = find_server_needs(server, environ)
+    _, missing = McpServer(server).needs(environ)
     assert missing == ["MISSING"]
 
 

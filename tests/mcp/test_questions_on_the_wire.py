@@ -17,7 +17,7 @@ from tests.agent.interrupted_turns import interrupt_config
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import make
 from tests.kit.questions import not_answered
-from tests.kit.servers import server_tool
+from tests.kit.servers import McpServer
 from tests.kit.turn_bench import TurnBench
 from tests.mcp.helpers import FORM, Scripted, connected, scripted, wait_until
 from tests.support.fakes import FakePrompter, yes
@@ -34,7 +34,7 @@ async def turn_with(
     server: Scripted, person: FakePrompter, *, limit_s: float = 300, asks_users: bool = True
 ) -> AsyncIterator[TurnBench]:
     """Yield a turn in which the model calls the tool `trip` of a running server."""
-    make_tool, calls = server_tool("trip")
+    make_tool, calls = McpServer.tool("trip")
     limits = make("connection_limits", call_timeout_secs=limit_s)
     async with connected(
         server.launch, limits=limits, asks_users=asks_users, on_question=calls.ask
@@ -195,7 +195,7 @@ async def test_form_closes_and_the_call_ends_if_the_server_dies(tmp_path: Path, 
         await asyncio.sleep(60)
 
     shown: list[bool] = []
-    make_tool, calls = server_tool("trip")
+    make_tool, calls = McpServer.tool("trip")
     async with connected(server.launch, asks_users=True, on_question=calls.ask) as connection:
         tool = make_tool(connection)
         config: Any = interrupt_config()

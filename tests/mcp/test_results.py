@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.kinds import is_kind
-from tests.kit.servers import read_server_result
+from tests.kit.servers import McpServer
 from tests.mcp.fake_server import Asking, result
 from tests.support.images import png
 
@@ -29,7 +29,7 @@ def text(*texts: str) -> tuple[dict[str, Any], ...]:
 
 def read(*blocks: Any, **more: Any) -> jp.Success:
     """Return the outcome of a result that is no error."""
-    outcome, _ = read_server_result(*blocks, **more)
+    outcome, _ = McpServer.read_result(*blocks, **more)
     assert isinstance(outcome, jp.Success)
     return outcome
 
@@ -145,7 +145,7 @@ def test_content_for_the_user_only_is_shown_and_not_sent() -> None:
         "text": "fact",
         "annotations": {"audience": ["assistant"]},
     }
-    outcome, shown = read_server_result(for_user, for_model)
+    outcome, shown = McpServer.read_result(for_user, for_model)
     assert shown == ("secret joke",)
     assert outcome.content == "fact\n[A part of the result was shown to the user only.]"
 
@@ -153,7 +153,7 @@ def test_content_for_the_user_only_is_shown_and_not_sent() -> None:
 @pytest.mark.req("R-MCP-36")
 def test_error_of_a_tool_is_a_failure_with_the_words_of_the_server() -> None:
     image: dict[str, Any] = {"type": "image", "data": PNG, "mimeType": "image/png"}
-    outcome, _ = read_server_result(
+    outcome, _ = McpServer.read_result(
         *text("no such book"), image, structured={"code": 5}, is_error=True
     )
     assert is_kind(outcome, "failure")
@@ -166,7 +166,7 @@ def test_large_results_are_bounded_in_linear_time() -> None:
     began = time.monotonic()
     many = read(*text(*map(str, range(MAX_BLOCKS + 500))))
     assert many.content.endswith("[500 more content blocks are omitted]")
-    large, shown = read_server_result(
+    large, shown = McpServer.read_result(
         *text("x"), structured={"a": "y" * MAX_STRUCTURED_RESULT_CHARS}
     )
     assert large.structured is None

@@ -23,7 +23,7 @@ from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.stored_tokens import make_auth
 from jp_nb.storage.mcp_credentials import StoredCredentials
 from tests.kit.kinds import make
-from tests.kit.servers import sign_in
+from tests.kit.servers import McpServer
 from tests.mcp.authorization_server import GuardedServer, follow, guarded_server, press_sign_in
 from tests.mcp.helpers import start_fails
 
@@ -66,7 +66,7 @@ async def request(launch: Any) -> httpx2.Response:
 
 async def signed_in(server: GuardedServer) -> Any:
     launch = make_launch(server)
-    await sign_in(launch, paste)
+    await McpServer.sign_in(launch, paste)
     return launch
 
 
@@ -76,7 +76,7 @@ async def test_user_signs_in_and_requests_have_the_token(
     guarded: GuardedServer, person: Any
 ) -> None:
     launch = make_launch(guarded)
-    await sign_in(launch, person)
+    await McpServer.sign_in(launch, person)
     assert (await request(launch)).status_code == 200
     stored = json.loads(get_credentials_path().read_text())["servers"][guarded.url]
     assert list(stored["issuers"]) == [guarded.base + "/"] or list(stored["issuers"]) == [
@@ -181,7 +181,7 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
 
     launch = make_launch(guarded)
     with pytest.raises(jp.PromptCancelled):
-        await sign_in(launch, close)
+        await McpServer.sign_in(launch, close)
     assert not get_credentials_path().exists()
 
 
@@ -196,7 +196,7 @@ async def test_prompt_is_closed_before_the_sign_in_ends(guarded: GuardedServer) 
             ends.append("closed")
 
     launch = make_launch(guarded)
-    await sign_in(launch, close_slowly)
+    await McpServer.sign_in(launch, close_slowly)
     assert ends == ["closed"]
 
 
@@ -217,7 +217,7 @@ async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, rea
 
     launch = make_launch(guarded)
     with pytest.raises(jp.JpNbError, match=reason):
-        await sign_in(launch, paste_wrong)
+        await McpServer.sign_in(launch, paste_wrong)
     assert not get_credentials_path().exists()
 
 
@@ -239,7 +239,7 @@ async def test_errors_of_a_sign_in_quote_no_token(
     guarded.token_answer = answer
     launch = make_launch(guarded)
     with pytest.raises(jp.JpNbError, match="Signing in to books failed") as caught:
-        await sign_in(launch, paste)
+        await McpServer.sign_in(launch, paste)
 
     shown = "".join(traceback.format_exception(caught.value))
     assert reason in shown
@@ -254,14 +254,14 @@ async def test_address_without_encryption_gets_no_request() -> None:
         "http_launch", "http://books.example/mcp", credentials=StoredCredentials("http://b/mcp")
     )
     with pytest.raises(jp.JpNbError, match="insecure = true"):
-        await sign_in(launch, paste)
+        await McpServer.sign_in(launch, paste)
 
 
 async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> None:
     guarded.tokens = {""}  # also without a token
     launch = make_launch(guarded)
     with pytest.raises(jp.JpNbError, match="does not ask for a sign-in"):
-        await sign_in(launch, paste)
+        await McpServer.sign_in(launch, paste)
 
 
 # --- addresses that the server names -----------------------------------------------------------
@@ -306,7 +306,7 @@ async def test_flow_stops_at_an_address_that_is_not_allowed(guarded: GuardedServ
         guarded.metadata = {member: "http://169.254.169.254/latest"}
         launch = make_launch(guarded)
         with pytest.raises(jp.JpNbError, match=r"169\.254\.169\.254"):
-            await sign_in(launch, paste)
+            await McpServer.sign_in(launch, paste)
     assert not get_credentials_path().exists()
 
 
@@ -316,7 +316,7 @@ async def test_endless_answer_of_the_authorization_server_is_an_error(
     guarded.metadata = {"padding": "x" * 2_000_000}
     launch = make_launch(guarded)
     with pytest.raises(jp.JpNbError, match="sent too much"):
-        await sign_in(launch, paste)
+        await McpServer.sign_in(launch, paste)
 
 
 # --- the file ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 
 import jp_nb as jp
 from tests.kit.kinds import make
-from tests.kit.servers import server_source
+from tests.kit.servers import McpServer
 from tests.kit.tools import configured
 
 SEARCH = make("server_tool", "search", None, "Search.", {"type": "object"}, None, {})
@@ -39,7 +39,7 @@ class RunningServer:
 
 def make_source(tool: Any = SEARCH, **settings: Any) -> tuple[Any, RunningServer]:
     running = RunningServer(tool)
-    return server_source(running, **settings), running
+    return McpServer({"command": "serve", **settings}).source(running), running
 
 
 async def offer(source: Any) -> Any:

@@ -15,7 +15,7 @@ import pytest
 import jp_nb
 from tests.kit.completions import complete
 from tests.kit.ipython_shell import IPythonShell, ipython
-from tests.kit.settings import list_field_paths
+from tests.kit.settings import Settings
 
 MAX_COMPLETIONS = 300
 
@@ -235,7 +235,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
 
 
 def test_every_path_is_completed_level_by_level() -> None:
-    paths = list_field_paths()
+    paths = Settings.list_paths()
     maps: set[str] = set()
     for path in paths:
         for key in re.finditer(r"\.\*", path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.record.shapes import add_shape
-from tests.kit.cassettes import normalize_request
+from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.records import new_event, parse_event
 
@@ -97,6 +97,6 @@ def test_shape_does_not_change_the_request_of_a_cassette() -> None:
             "model-a",
             make("request_context", [make("context_item", call, "openai")]),
         )
-        return str(normalize_request(request, "openai").id)
+        return str(CassetteFile.normalize(request, "openai").id)
 
     assert normalize(**{SHAPE: '{"arguments":{"b":1.0}}'}) == normalize()

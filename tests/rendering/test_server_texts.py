@@ -15,7 +15,7 @@ from tests.kit.kinds import make
 from tests.kit.questions import answered as kit_answered
 from tests.kit.renderings import render
 from tests.kit.screens import display_event
-from tests.kit.servers import read_server_result
+from tests.kit.servers import McpServer
 from tests.rendering.markdown_readers import dangers, renderings
 
 question_outcome = partial(make, "question_outcome")
@@ -88,7 +88,7 @@ def test_result_is_text() -> None:
         {"type": "resource_link", "uri": "javascript:alert(1)", "name": HOSTILE},
         {"type": "resource", "resource": {"uri": HOSTILE, "text": HOSTILE}},
     )
-    outcome, _ = read_server_result(*blocks)
+    outcome, _ = McpServer.read_result(*blocks)
     assert isinstance(outcome, jp.Success)
     begins = display_event("tool_begins", "c", "books__find", {"query": HOSTILE})
     ends = display_event(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb as jp
-from tests.kit.cassettes import open_cassette, read_exchanges
+from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.support.asked_requests import exchanges, requests, write_cassette
 
@@ -16,14 +16,14 @@ from tests.support.asked_requests import exchanges, requests, write_cassette
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     failed, good, *_ = exchanges()
     path = tmp_path / "a.jsonl"
-    cassette = open_cassette(path, "replay-or-record")
+    cassette = CassetteFile(path).open("replay-or-record")
     cassette.keep(failed)
     assert not path.exists()
-    again = open_cassette(path, "replay-or-record")
+    again = CassetteFile(path).open("replay-or-record")
     assert again.replay(failed.request) is None
     again.keep(failed)
     again.keep(good)
-    last = open_cassette(path, "replay-or-record")
+    last = CassetteFile(path).open("replay-or-record")
     assert [last.replay(failed.request), last.replay(failed.request)] == [failed, good]
 
 
@@ -31,7 +31,7 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     failed, good, _, incomplete = exchanges()
     path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    cassette = open_cassette(path, "record")
+    cassette = CassetteFile(path).open("record")
     cassette.keep(failed)
     cassette.keep(incomplete)
     assert path.read_bytes() == before
@@ -39,14 +39,14 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     cassette.keep(good)
     cassette.keep(failed)
     assert not cassette.awaits_response
-    assert read_exchanges(path) == [failed, incomplete, good, failed]
+    assert CassetteFile(path).exchanges() == [failed, incomplete, good, failed]
 
 
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
     failed = exchanges()[0]
     path = write_cassette(tmp_path / "a.jsonl", failed)
-    assert open_cassette(path).replay(failed.request) == failed
-    assert open_cassette(path, "replay-or-record").replay(failed.request) is None
+    assert CassetteFile(path).open().replay(failed.request) == failed
+    assert CassetteFile(path).open("replay-or-record").replay(failed.request) is None
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
@@ -60,9 +60,9 @@ def test_replayed_error_is_raised_without_delay() -> None:
 
 def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> None:
     with pytest.raises(jp.StorageError, match="there is no cassette"):
-        open_cassette(tmp_path / "a.jsonl")
+        CassetteFile(tmp_path / "a.jsonl").open()
     for mode in ("record", "replay-or-record"):
-        cassette = open_cassette(tmp_path / "a.jsonl", mode)
+        cassette = CassetteFile(tmp_path / "a.jsonl").open(mode)
         assert cassette.replay(requests()[0]) is None
 
 
@@ -73,7 +73,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtes
             path = tmp_path / "talk.ipynb"
             path.write_text(content, "utf-8")
             with pytest.raises(jp.StorageError, match="is not a cassette and is not overwritten"):
-                open_cassette(path, "record")
+                CassetteFile(path).open("record")
             assert path.read_text("utf-8") == content
 
 
@@ -83,13 +83,13 @@ def test_damaged_cassette_can_be_recorded_again(
     path = tmp_path / "a.jsonl"
     for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
         path.write_text(content, "utf-8")
-        open_cassette(path, "record").keep(exchanges()[1])
-        assert len(read_exchanges(path)) == 1
+        CassetteFile(path).open("record").keep(exchanges()[1])
+        assert len(CassetteFile(path).exchanges()) == 1
 
 
 def test_pipe_is_refused_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(jp.StorageError, match="a device or a pipe"):
-        open_cassette(path, "record")
+        CassetteFile(path).open("record")
     assert path.is_fifo()

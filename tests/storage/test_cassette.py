@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.storage import cassette_file as cassette
-from tests.kit.cassettes import cassette_writer, open_cassette, read_exchanges
+from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event
 from tests.support.asked_requests import (
@@ -26,7 +26,7 @@ from tests.support.asked_requests import (
 
 
 def replayed(path: Path) -> list[Any]:
-    tape = open_cassette(path)
+    tape = CassetteFile(path).open()
     found = [tape.replay(each) for each in requests()]
     return [each for each in found if each is not None]
 
@@ -34,7 +34,7 @@ def replayed(path: Path) -> list[Any]:
 def test_written_cassette_is_read_back(tmp_path: Path) -> None:
     path = write_cassette(tmp_path / "a.jsonl")
     assert replayed(path) == exchanges()
-    assert read_exchanges(path) == exchanges()
+    assert CassetteFile(path).exchanges() == exchanges()
 
 
 def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_errors_of_a_malformed_cassette_name_the_line(
             path = tmp_path / "a.jsonl"
             path.write_text(text, "utf-8")
             with pytest.raises(jp.StorageError) as raised:
-                read_exchanges(path)
+                CassetteFile(path).exchanges()
             assert str(raised.value).startswith(f"a.jsonl{said}")
 
 
@@ -143,7 +143,7 @@ def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> N
     one = write_cassette(tmp_path / "1.jsonl", first, *inquiries(), last)
     other = write_cassette(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
     assert one.read_bytes() == other.read_bytes()
-    kinds = [each.request.is_inquiry for each in read_exchanges(one)]
+    kinds = [each.request.is_inquiry for each in CassetteFile(one).exchanges()]
     assert kinds == [False, True, True, True, True, False]
 
 
@@ -151,8 +151,8 @@ def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
     first, second, *_ = exchanges()
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    cassette_writer(path, continued=True).add(second)
-    assert read_exchanges(path) == [first, second]
+    CassetteFile(path).writer(continued=True).add(second)
+    assert CassetteFile(path).exchanges() == [first, second]
 
 
 def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> Non
     last = exchanges()[2]
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    writer = cassette_writer(path, continued=True)
+    writer = CassetteFile(path).writer(continued=True)
     for each in (*sorted(inquiries(), key=lambda one: one.request.id, reverse=True), last):
         writer.add(each)
     assert (
@@ -189,38 +189,38 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
 
     monkeypatch.setattr(cassette, "_block", counted)
     path = tmp_path / "a.jsonl"
-    writer = cassette_writer(path)
+    writer = CassetteFile(path).writer()
     for number, each in enumerate(many, 1):
         writer.add(each)
-        assert len(read_exchanges(path)) == number
+        assert len(CassetteFile(path).exchanges()) == number
     writer.add(exchanges()[2])
     assert len(lines) <= 2 * len(many) + 1
 
 
 def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    one = cassette_writer(path)
-    other = cassette_writer(path)
+    one = CassetteFile(path).writer()
+    other = CassetteFile(path).writer()
     one.add(exchanges()[0])
     other.add(exchanges()[0])  # it is as long as before
     with pytest.raises(jp.StorageError, match="another program wrote"):
         one.add(exchanges()[1])
-    read_exchanges(path)
+    CassetteFile(path).exchanges()
 
 
 def test_link_to_a_cassette_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "link.jsonl"
     (tmp_path / "a.jsonl").write_bytes(b"")
     path.symlink_to(tmp_path / "a.jsonl")
-    cassette_writer(path).add(exchanges()[0])
+    CassetteFile(path).writer().add(exchanges()[0])
     assert path.is_symlink()
-    assert len(read_exchanges(tmp_path / "a.jsonl")) == 1
+    assert len(CassetteFile(tmp_path / "a.jsonl").exchanges()) == 1
 
 
 def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(jp.StorageError, match=r"file/a.jsonl cannot be written"):
-        cassette_writer(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
+        CassetteFile(tmp_path / "file" / "a.jsonl").writer().add(exchanges()[0])
 
 
 def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from tests.kit.folders import edit_config_file
-from tests.kit.settings import assign, change_settings, merge_settings, read_settings
+from tests.kit.settings import Settings
 from tests.support.sessions import EVIL, URL, Notebook, configure
 
 WRITTEN = """\
@@ -165,18 +165,18 @@ def without_empty(settings: Any) -> Any:
 )
 @given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
 def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list[str]) -> None:
-    expected = read_settings(text)
+    expected = Settings.read(text)
     for change in changes:
-        expected = change_settings(expected, assign(change, expected), plain=False)
+        expected = Settings(expected).change(Settings.assign(change, expected), plain=False)
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "config.toml"
         path.write_text(text, encoding="utf-8")
         made = edit_config_file(path, *changes)
-        saved = read_settings(path.read_text(encoding="utf-8"))
+        saved = Settings.read(path.read_text(encoding="utf-8"))
 
-    assert without_empty(made) == without_empty(merge_settings(expected))
-    assert without_empty(merge_settings(saved)) == without_empty(made)
+    assert without_empty(made) == without_empty(Settings(expected).merged())
+    assert without_empty(Settings(saved).merged()) == without_empty(made)
 
 
 # --- the session -------------------------------------------------------------------------------

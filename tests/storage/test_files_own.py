@@ -15,7 +15,7 @@ from jp_nb.session.answer_import import read_table
 from jp_nb.storage import files
 from jp_nb.storage.files import read_owned_file
 from tests.kit.answers import read_answers
-from tests.kit.cassettes import read_exchanges
+from tests.kit.cassettes import CassetteFile
 from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
@@ -121,7 +121,10 @@ def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(
 ) -> None:
     readers: dict[str, tuple[Callable[[Path], object], str]] = {
         "answers": (read_answers, '[permissions]\nx = "run"\n'),
-        "cassette": (read_exchanges, '{"jp_nb":"cassette","version":1}\n'),
+        "cassette": (
+            lambda path: CassetteFile(path).exchanges(),
+            '{"jp_nb":"cassette","version":1}\n',
+        ),
         "table": (read_table, "timestamp,question,answer\n"),
     }
     for name, (read, text) in readers.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jp_nb as jp
-from tests.kit.cassettes import cassette_writer, normalize_request
+from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event
 from tests.kit.records import new_event
@@ -60,7 +60,7 @@ IDS = ("id",)
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> Any:
     """Return the normalized request of `spec`."""
-    return normalize_request(model_request(spec), provider)
+    return CassetteFile.normalize(model_request(spec), provider)
 
 
 def model_request(spec: dict[str, Any]) -> Any:
@@ -184,7 +184,7 @@ def exchanges() -> list[Any]:
 
 def write_cassette(path: Path, *given: Any) -> Path:
     """Write a cassette with `given`, or with `exchanges`, to `path`."""
-    writer = cassette_writer(path)
+    writer = CassetteFile(path).writer()
     for each in given or exchanges():
         writer.add(each)
     return path

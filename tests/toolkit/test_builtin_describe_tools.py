@@ -11,7 +11,7 @@ from pydantic import BaseModel, JsonValue
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import make
-from tests.kit.settings import switch_tools
+from tests.kit.settings import Settings
 from tests.kit.tools import configured, new_tool, offer_now
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import InlineCell, for_tool
@@ -129,11 +129,11 @@ def test_registration_follows_the_specification() -> None:
 
 def test_no_directive_disables_it() -> None:
     settings = configured({}).model_dump(mode="json", exclude_none=True)
-    (delta, _), states = switch_tools(settings, ("", False))
+    (delta, _), states = Settings(settings).switch_tools(("", False))
     assert "describe_tools" not in str(delta)
     assert states["describe_tools"]
     with pytest.raises(jp.ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
-        switch_tools(settings, ("describe_tools", False))
+        Settings(settings).switch_tools(("describe_tools", False))
 
 
 # --- the documentation -----------------------------------------------------------------------
