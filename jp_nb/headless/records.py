@@ -26,7 +26,7 @@ from jp_nb.interop.directories import (
     make_possible_path,
     save_directory,
 )
-from jp_nb.interop.files import Dialect, write_directory
+from jp_nb.interop.directory_writer import Dialect, write_directory
 from jp_nb.interop.jp_entries import format_jp_entry
 from jp_nb.interop.json_text import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object

@@ -19,19 +19,18 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file, resolve_write_target, sync_folder
-from jp_nb.interop.files import (
+from jp_nb.interop.directory_files import (
     BASE_CONFIG_FILE,
     DIRECTORY_FILES,
     EVENTS_FILE,
     MAX_DIRECTORY_FILE_BYTES,
     MAX_OTHER_BYTES,
     METADATA_FILE,
-    Dialect,
     is_other_name,
     is_temporary,
-    read_directory,
-    write_directory,
 )
+from jp_nb.interop.directory_reader import read_directory
+from jp_nb.interop.directory_writer import Dialect, write_directory
 from jp_nb.interop.json_text import read_list, read_value, same_json
 from jp_nb.json_values import JsonObject
 from jp_nb.record.clock import Clock
@@ -66,8 +65,9 @@ def make_possible_path(path: Path) -> Path:
 class FolderContent(NamedTuple):
     """The files directly in a folder by name, without temporary files.
 
-    A file of JP that is too large has only the first `MAX_FILE_BYTES + 1` bytes. `skipped` are the
-    names of folders, links, hidden files, files that are not UTF-8 text, and files over the limits.
+    A file of JP that is too large has only the first `MAX_DIRECTORY_FILE_BYTES + 1` bytes.
+    `skipped` are the names of folders, links, hidden files, files that are not UTF-8 text, and
+    files over the limits.
     """
 
     files: dict[str, bytes]
@@ -75,7 +75,7 @@ class FolderContent(NamedTuple):
 
 
 def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
-    """Return the `jp` object of the conversation in `folder`; see `jp_nb.interop.files`.
+    """Return the `jp` object of the conversation in `folder`; see `directory_reader.py`.
 
     Raises:
         UsageError: The folder does not exist, or its path is not possible.

@@ -38,6 +38,10 @@ ENTRY_INDENT = "  "
 FIRST_ENTRY_GAP = f"[\n{ENTRY_INDENT}"
 ENTRY_GAP = f",\n{ENTRY_INDENT}"
 """The text before the first entry, and before each other entry."""
+ENTRIES_END = "\n]\n"
+"""The text after the last entry."""
+NO_ENTRIES = "[]\n"
+"""The whole text if there are no entries."""
 
 _HINT_KEYS = ("verbatim", "spelling")
 

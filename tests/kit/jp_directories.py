@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from jp_nb.interop.files import Dialect, read_directory, write_directory
+from jp_nb.interop.directory_reader import read_directory
+from jp_nb.interop.directory_writer import Dialect, write_directory
 
 
 class WrittenDirectory(NamedTuple):

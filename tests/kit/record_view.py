@@ -10,7 +10,8 @@ from typing import Any
 import jp_nb as jp
 from jp_nb.agent.question_entries import make_closing_entry, make_inquiry_request
 from jp_nb.config.tree.compaction_settings import parse_bound
-from jp_nb.interop.files import read_directory, write_directory
+from jp_nb.interop.directory_reader import read_directory
+from jp_nb.interop.directory_writer import write_directory
 from jp_nb.record import question_history
 from jp_nb.record.compaction import find_compactions, find_last_step, list_active_compactions
 from jp_nb.record.compaction_range import CompactionBounds, TurnRange, widen_to_summaries

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from jp_nb.errors import StorageError
 from jp_nb.interop.directories import find_folder, load_directory, save_directory
-from jp_nb.interop.files import Dialect
+from jp_nb.interop.directory_writer import Dialect
 from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.clock import utc_now
 from jp_nb.record.conversation_list import ConversationInfo, list_conversations, make_title

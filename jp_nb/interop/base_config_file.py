@@ -1,0 +1,129 @@
+"""`base_config.json` of a JP directory: the configuration at the beginning of a conversation.
+
+The file is the configuration itself, or `{"base": {…}, "init": [{…}, …]}`: then `init` has the
+first configuration changes of the conversation, which `jp_nb` stores as its first entries. The
+*spelling* of the file (`json_text.py`) keeps order of keys and notation, so that an unchanged file
+is written back byte for byte.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.interop.directory_files import BASE_CONFIG_FILE, require_object
+from jp_nb.interop.jp_entries import decode_jp_entry, encode_jp_entry
+from jp_nb.interop.json_text import apply_spelling, find_spelling, read_value, same_json, sort_keys
+from jp_nb.json_values import JsonObject, as_object
+
+
+@dataclass(frozen=True, slots=True)
+class BaseConfig:
+    """Content of the file.
+
+    Attributes:
+        config: The configuration.
+        init: The changes in the file, as entries of the record.
+        spelling: The rest, for `format_base_config`: the notation; `init`, the number of changes
+            (null: the file has no key `init`); `extra`, other keys; `text`, the whole text if it
+            cannot be made from the values; `after`, unusual white space at the end.
+    """
+
+    config: JsonObject
+    init: list[JsonObject]
+    spelling: JsonObject
+
+
+def read_base_config(text: str) -> BaseConfig:
+    """Read the text of the file.
+
+    Raises:
+        StorageError: It is not a configuration.
+    """
+    source = read_value(text, BASE_CONFIG_FILE)
+    value = require_object(source.value, BASE_CONFIG_FILE)
+    config = value
+    init: list[JsonObject] = []
+    spelling: JsonObject = {}
+
+    if "base" in value:
+        config = require_object(value["base"], f"{BASE_CONFIG_FILE} base")
+        init = _read_init(value.get("init", []))
+        spelling["init"] = len(init) if "init" in value else None
+
+        extra = {key: item for key, item in value.items() if key not in ("base", "init")}
+        if extra:
+            spelling["extra"] = extra
+
+    usual = sort_keys(_make_value(config, init, spelling))
+    spelling |= find_spelling(source, usual)
+
+    after = text[len(source.text) :]
+    if "text" in spelling or not text.startswith(source.text):
+        spelling["text"] = text
+    elif after != "\n":
+        spelling["after"] = after
+
+    return BaseConfig(config, init, spelling)
+
+
+def _read_init(changes: JsonValue) -> list[JsonObject]:
+    if not isinstance(changes, list):
+        raise StorageError("expected a list", place=f"{BASE_CONFIG_FILE} init")
+
+    entries: list[JsonObject] = []
+    for index, change in enumerate(changes):
+        place = f"{BASE_CONFIG_FILE} init[{index}]"
+        found = require_object(change, place)
+        if found.get("type") != "config_delta":
+            raise StorageError("expected a config_delta", place=place)
+        entries.append(decode_jp_entry(found))
+    return entries
+
+
+def count_init_entries(spelling: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
+    """Return the number of first `entries` that the file contains as its `init` changes."""
+    imported = spelling.get("init")
+    limit = imported if isinstance(imported, int) else 0
+    changes = takewhile(lambda entry: entry.get("type") == "config_delta", entries[: max(limit, 0)])
+    return len(list(changes))
+
+
+def format_base_config(
+    config: JsonObject, init: Sequence[JsonObject], spelling: Mapping[str, JsonValue]
+) -> str:
+    """Return the text of the file, in its imported `spelling` as far as the values are the same."""
+    text = spelling.get("text")
+    if isinstance(text, str):
+        with suppress(StorageError):
+            imported = read_base_config(text)
+            if same_json([imported.config, *imported.init], [config, *init]):
+                return text
+
+    after = spelling.get("after")
+    if not isinstance(after, str) or after.strip(" \t\r\n"):
+        after = "\n"
+
+    value = sort_keys(_make_value(config, init, spelling))
+    return apply_spelling(value, dict(spelling)) + after
+
+
+def _make_value(
+    config: JsonObject, init: Sequence[JsonObject], spelling: Mapping[str, JsonValue]
+) -> JsonObject:
+    if "init" not in spelling and "base" not in config:
+        return config
+
+    extra = as_object(spelling.get("extra"))
+    value: JsonObject = {key: item for key, item in extra.items() if key != "init"}
+    value["base"] = config
+    if spelling.get("init") is not None:
+        value["init"] = [encode_jp_entry(entry) for entry in init]
+    return value

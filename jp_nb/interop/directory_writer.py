@@ -1,0 +1,159 @@
+"""Write a `jp` object as the files of a JP directory, in one of two dialects. No I/O.
+
+`native` reproduces imported entries byte for byte (`origin`: see `directory_reader.py`), and writes
+new ones in JP's form. `jp-head` is the dialect that the newest JP loads (`jp_dialect.py`).
+
+Source: `docs/record.md`; `docs/decisions.md` D7, D28.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.interop.base_config_file import count_init_entries, format_base_config
+from jp_nb.interop.directory_files import (
+    BASE_CONFIG_FILE,
+    EVENTS_FILE,
+    METADATA_FILE,
+    Directory,
+    decode_file,
+    is_other_name,
+    require_object,
+)
+from jp_nb.interop.directory_reader import split_leading_entry
+from jp_nb.interop.jp_dialect import convert_to_jp_dialect
+from jp_nb.interop.jp_entries import (
+    ENTRIES_END,
+    ENTRY_GAP,
+    FIRST_ENTRY_GAP,
+    NO_ENTRIES,
+    decode_jp_entry,
+    encode_jp_entry,
+    format_jp_entry,
+)
+from jp_nb.interop.json_text import same_json
+from jp_nb.interop.metadata_file import format_metadata
+from jp_nb.json_values import JsonObject, as_object, replace_surrogates
+
+Dialect = Literal["native", "jp-head"]
+
+# Texts between entries are from a notebook, so only brackets, commas, and white space are written.
+_FIRST_GAP_FORM = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*")
+_GAP_FORM = re.compile("[ \t\r\n]*,[ \t\r\n]*")
+_END_FORM = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
+_NO_ENTRIES_FORM = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
+
+
+def write_directory(
+    jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
+) -> Directory:
+    """Return the directory of the active conversation of `jp`.
+
+    `native` reproduces imported entries byte for byte, and writes new ones in JP's form. `jp-head`
+    omits or converts the parts that the current JP does not read, and lists them. `metadata` is the
+    existing `metadata.json`, whose other keys are kept.
+
+    Raises:
+        StorageError: `jp` contains no conversation, `metadata` cannot be read, or, for `jp-head`,
+            JP could not load the conversation even without the unsupported parts.
+    """
+    try:
+        existing = None
+        if metadata is not None:
+            existing = decode_file(metadata, METADATA_FILE)
+        return _write(jp, dialect, existing)
+    except RecursionError as exc:
+        raise StorageError("nested too deeply") from exc
+
+
+def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) -> Directory:
+    properties = require_object(jp.get("conversation"), "conversation")
+    config = require_object(jp.get("base_config", {}), "base_config")
+    events = jp.get("events", [])
+    if not isinstance(events, list):
+        raise StorageError(f"expected a list, found {type(events).__name__}", place="events")
+    entries = [require_object(entry, f"events[{index}]") for index, entry in enumerate(events)]
+
+    origin = _get_origin(properties)
+    texts: dict[str, str] = {}
+    dropped: list[str] = []
+
+    metadata = format_metadata(properties, origin, entries, existing)
+    if metadata is not None:
+        texts[METADATA_FILE] = metadata
+
+    spelling = as_object(origin.get("base_config"))
+    leading = as_object(origin.get("leading"))
+
+    if dialect == "jp-head":
+        base, entries, dropped = convert_to_jp_dialect(config, entries)
+        is_unchanged = "init" not in spelling and base == config
+        if not is_unchanged:
+            spelling = {}
+        texts[BASE_CONFIG_FILE] = format_base_config(base, [], spelling)
+    elif leading and (first := _make_leading_entry(leading, config)) is not None:
+        entries = [first, *entries]
+    else:
+        count = count_init_entries(spelling, entries)
+        texts[BASE_CONFIG_FILE] = format_base_config(config, entries[:count], spelling)
+        entries = entries[count:]
+
+    texts[EVENTS_FILE] = _format_events(entries, origin.get("after"))
+    texts |= _select_other_files(origin.get("files"))
+
+    contents = {name: replace_surrogates(text).encode() for name, text in texts.items()}
+    return Directory(contents, dropped)
+
+
+def _get_origin(properties: Mapping[str, JsonValue]) -> JsonObject:
+    # A fork copies `origin`, but is a new conversation.
+    origin = properties.get("origin")
+    if not isinstance(origin, dict) or properties.get("parent") is not None:
+        return {}
+    return origin
+
+
+def _make_leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None:
+    """Return the first entry of the older layout; None if it cannot express `config` exactly."""
+    entry = as_object(leading.get("entry"))
+    if leading.get("delta") or config:
+        entry = {**entry, "delta": config}
+
+    read = decode_jp_entry(encode_jp_entry(entry))
+    expressed, _ = split_leading_entry(read)
+    return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
+
+
+def _select_other_files(files: JsonValue) -> dict[str, str]:
+    if not isinstance(files, dict):
+        return {}
+
+    found: dict[str, str] = {}
+    for name in sorted(files):
+        text = files[name]
+        if isinstance(text, str) and is_other_name(name):
+            found[name] = text
+    return found
+
+
+def _format_events(entries: Sequence[JsonObject], after: JsonValue) -> str:
+    parts: list[str] = []
+    for index, entry in enumerate(entries):
+        gap = as_object(entry.get("spelling")).get("gap")
+        form = _GAP_FORM if index else _FIRST_GAP_FORM
+        usual = ENTRY_GAP if index else FIRST_ENTRY_GAP
+        if not isinstance(gap, str) or not form.fullmatch(gap):
+            gap = usual
+        parts.append(gap)
+        parts.append(format_jp_entry(entry, index))
+
+    end_form = _END_FORM if entries else _NO_ENTRIES_FORM
+    if not isinstance(after, str) or not end_form.fullmatch(after):
+        after = ENTRIES_END if entries else NO_ENTRIES
+
+    return "".join(parts) + after

@@ -1,0 +1,179 @@
+"""`JpConfiguration`: convert the configuration of a conversation to settings that JP supports.
+
+JP refuses unknown keys in the settings of a tool, needs a model that it knows, and has no operation
+to unset a setting. So a change is exported as the difference between the settings that JP has and
+those that it should have after the change. The settings of JP are in `jp_settings.py`.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import Change, Partial, apply_change, merge_partials
+from jp_nb.config.schema import format_path, look_up, parse_path
+from jp_nb.errors import ConfigError, StorageError
+from jp_nb.interop.jp_entry_fields import remove_spelling, remove_unsupported_fields
+from jp_nb.interop.jp_settings import (
+    JP_SHAPE,
+    UNSETTABLE_NOTE,
+    SupportedSettings,
+    find_difference,
+    find_models,
+    find_touched_keys,
+)
+from jp_nb.interop.omissions import Omissions
+from jp_nb.json_values import JsonObject, as_object
+
+NO_MODEL_ERROR = (
+    "JP needs a model that it supports, and this conversation names none. Choose one, for instance "
+    "with `%jp config assistant.model.id=anthropic/NAME`, and export again"
+)
+MODEL_ID_PATH = ("assistant", "model", "id")
+_STAR_RUN_PATH = ("conversation", "tools", "*", "run")
+
+
+class JpConfiguration:
+    """Follows the configuration through the entries, as `jp_nb` and as JP merge it.
+
+    Call `convert_delta` for each `config_delta` in order, then `finish_base`.
+    """
+
+    def __init__(self, base: JsonObject, report: Omissions) -> None:
+        self._report = report
+        self._ours: Partial = merge_partials({}, base)  # the settings as `jp_nb` has them
+        admitted = SupportedSettings(self._ours, report.add_base).select(JP_SHAPE, base, ())
+        self._base = base if admitted == base else admitted
+        self._jp: Partial = merge_partials({}, self._base)  # the settings as JP has them
+
+    def convert_delta(self, entry: JsonObject, index: int) -> JsonObject | None:
+        """Return the `config_delta` that changes the same in JP; None if nothing remains of it.
+
+        JP has no reset and no unset. It gets the values that these uncover, as far as it knows the
+        settings. A delta that JP understands as it is stays the same object.
+        """
+        if entry.get("op") not in (None, "reset"):
+            self._report.add_entry(index, "op", f"JP does not support {entry['op']!r}")
+            return None
+
+        before = self._ours
+        delta = as_object(entry.get("delta"))
+        unsets = self._read_unsets(entry, index)
+        touched = self._apply(entry, index, delta, unsets)
+
+        def report(keys: tuple[str, ...], why: str) -> None:
+            # A value that was not admitted has been reported already.
+            if why != UNSETTABLE_NOTE or look_up(self._ours, keys) is None:
+                self._report.add_entry(index, f"delta.{format_path(keys)}", why)
+
+        stripped = remove_unsupported_fields(entry, index, self._report)
+        admitted = SupportedSettings(self._ours, report).select(JP_SHAPE, delta, ())
+        is_plain = not unsets and entry.get("op") is None and admitted == delta
+
+        if is_plain and not self._must_be_whole(delta, before):
+            self._jp = merge_partials(self._jp, delta)
+            is_flat = as_object(entry.get("spelling")).get("flat") is True
+            return remove_spelling(stripped) if is_flat else stripped
+
+        wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
+        difference = find_difference(JP_SHAPE, self._jp, wanted, touched, (), report)
+        if not difference and (delta or unsets or entry.get("op") == "reset"):
+            return None
+
+        self._jp = merge_partials(self._jp, difference)
+        kept = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
+        return remove_spelling({**kept, "delta": difference})
+
+    def _apply(
+        self, entry: JsonObject, index: int, delta: JsonObject, unsets: Sequence[str]
+    ) -> JsonObject:
+        """Apply `entry` as `jp_nb` merges it. Return an object with the keys that it touches."""
+        if entry.get("op") == "reset":
+            self._ours = {}
+            self._report.add_entry(
+                index, "op", "JP has no reset: replaced by values where possible"
+            )
+            return dict.fromkeys(self._jp)
+
+        self._ours = apply_change(self._ours, Change(delta, tuple(unsets)))
+        if not unsets:
+            return find_touched_keys(JP_SHAPE, delta)
+
+        self._report.add_entry(
+            index, "unsets", "JP cannot unset: replaced by values where possible"
+        )
+        changed = delta
+        whole: list[list[str]] = []  # unset paths; those below them are unset with them
+        for path in unsets:
+            keys = [str(key) for key in parse_path(path)]
+            if not any(keys[: len(above)] == above for above in whole):
+                changed = set_at(changed, keys, None)
+                whole.append(keys)
+        return find_touched_keys(JP_SHAPE, changed)
+
+    def _read_unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
+        """Return the valid paths that the entry unsets; invalid ones are reported."""
+        listed = entry.get("unsets")
+        if not isinstance(listed, list):
+            return ()
+
+        found: list[str] = []
+        for path in listed:
+            try:
+                parse_path(str(path))
+            except ConfigError as exc:
+                self._report.add_entry(index, "unsets", str(exc))
+            else:
+                found.append(str(path))
+
+        return tuple(found)
+
+    def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
+        """Return True if JP needs complete values: for a partial model id, or a tool new to JP."""
+        for value in find_models(JP_SHAPE, delta):
+            if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
+                return True
+
+        tools = ("conversation", "tools")
+        here = as_object(look_up(before, tools))
+        known = as_object(look_up(self._jp, tools))
+        return any(name in here and name not in known for name in as_object(look_up(delta, tools)))
+
+    def finish_base(self, models: Sequence[JsonValue]) -> JsonObject:
+        """Return the base configuration with the settings that JP requires."""
+        base = self._base
+
+        if not _is_model(look_up(base, MODEL_ID_PATH)):
+            known = [model for model in models if _is_model(model)]
+            if not known:
+                raise StorageError(NO_MODEL_ERROR, place=format_path(MODEL_ID_PATH))
+
+            base = set_at(base, MODEL_ID_PATH, known[-1])
+            last = known[-1]
+            name = f"{last['provider']}/{last['name']}" if isinstance(last, dict) else last
+            why = f"JP needs a model here: set to {name}, the last supported one"
+            self._report.add_base(MODEL_ID_PATH, why)
+
+        if look_up(base, _STAR_RUN_PATH) is None:
+            base = set_at(base, _STAR_RUN_PATH, "ask")
+            self._report.add_base(_STAR_RUN_PATH, "JP needs a value here: set to ask")
+
+        return base
+
+
+def _is_model(value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(value.get(key), str) for key in ("provider", "name"))
+    return isinstance(value, str) and bool(value)
+
+
+def set_at(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
+    """Return a copy of `value` with `item` at `keys`."""
+    key = keys[0]
+    rest = keys[1:]
+    if rest:
+        item = set_at(as_object(value.get(key)), rest, item)
+    return {**value, key: item}

@@ -1,0 +1,90 @@
+"""Remove the fields of an entry that JP does not know. It would drop them when it saves.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from jp_nb.interop.omissions import Omissions
+from jp_nb.json_values import JsonObject
+from jp_nb.record.entry_images import IMAGES_KEY
+from jp_nb.record.events import CONVERSATION_KINDS
+
+
+def remove_unsupported_fields(entry: JsonObject, index: int, report: Omissions) -> JsonObject:
+    """Return the entry without the fields that JP ignores and drops when it saves."""
+    changed = dict(entry)
+    unknown = ["event_id", "request_id", "claims"]
+    if entry.get("type") == "inquiry_response":
+        unknown.append("outcome")
+    if entry.get("type") not in CONVERSATION_KINDS:
+        unknown.append("metadata")
+
+    for key in unknown:
+        if key in changed:
+            del changed[key]
+            report.add_entry(index, key, "JP has no such field")
+
+    metadata = changed.get("metadata")
+    if isinstance(metadata, dict) and IMAGES_KEY in metadata:
+        changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES_KEY}
+        if not changed["metadata"]:
+            del changed["metadata"]
+        report.add_entry(index, f"metadata.{IMAGES_KEY}", "JP has no images: omitted")
+
+    question = changed.get("question")
+    if entry.get("type") == "inquiry_request" and isinstance(question, dict):
+        changed["question"] = _convert_question(question, index, report)
+
+    return entry if changed == entry else remove_spelling(changed)
+
+
+def _convert_question(question: JsonObject, index: int, report: Omissions) -> JsonObject:
+    converted = dict(question)
+    for key in ("context", "exclusive", "header", "required", "persistence"):
+        if key in converted:
+            del converted[key]
+            report.add_entry(index, f"question.{key}", "JP has no such field")
+
+    answer_type = converted.get("answer_type")
+    if isinstance(answer_type, dict):
+        converted["answer_type"] = _convert_answer_type(answer_type, index, report)
+    return converted
+
+
+def _convert_answer_type(answer_type: JsonObject, index: int, report: Omissions) -> JsonObject:
+    plain: JsonObject = {}
+    for key, item in answer_type.items():
+        if key in ("type", "options"):
+            plain[key] = item
+        else:
+            report.add_entry(index, f"question.answer_type.{key}", "JP has no such field")
+
+    options = plain.get("options")
+    if isinstance(options, list):
+        plain["options"] = [_convert_option(option, index, report) for option in options]
+    return plain
+
+
+def _convert_option(option: JsonValue, index: int, report: Omissions) -> JsonValue:
+    """Return an option without a label: the label becomes the first line of the description."""
+    if not isinstance(option, dict) or "value" not in option:
+        return {"value": option}
+
+    label = option.get("label")
+    description = option.get("description")
+    if label is None:
+        return option
+
+    place = "question.answer_type.options.label"
+    report.add_entry(index, place, "JP has no labels: moved to the description")
+    texts = [text for text in (label, description) if isinstance(text, str)]
+    rest = {key: item for key, item in option.items() if key not in ("label", "description")}
+    return {**rest, "description": "\n".join(texts)}
+
+
+def remove_spelling(entry: JsonObject) -> JsonObject:
+    """Return `entry` without the notation of its import, which no longer fits a changed entry."""
+    return {key: item for key, item in entry.items() if key != "spelling"}
