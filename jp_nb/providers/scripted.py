@@ -1,5 +1,9 @@
 """Provider that replays the replies of a script, without network or key.
 
+A *script* is a file with prepared replies, for demonstrations and tests (`script_format.py`). The
+replies are given in order. An entry of the record stores the number of its reply, so the script
+continues at the right place in another kernel.
+
 Source: `docs/guide.md`.
 """
 
@@ -34,15 +38,8 @@ from jp_nb.config.tree.model_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.answer_schemas import pass_schema
-from jp_nb.providers.script_files import (
-    SCRIPTED_NAME,
-    ReadScript,
-    Reply,
-    Script,
-    list_scripts,
-    load_script,
-    read_script,
-)
+from jp_nb.providers.script_files import ReadScript, list_scripts, load_script, read_script
+from jp_nb.providers.script_format import SCRIPTED_NAME, Reply, Script
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
@@ -55,9 +52,6 @@ _EXCERPT: Final = 400
 
 class ScriptedProvider:
     """Answers with the replies of a script, in order for each conversation.
-
-    The entries of a reply store its number, so that a conversation continues in another kernel. A
-    reply that is an error has no entries, and is counted only by this object.
 
     Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package. `read`
     reads the files of the folders. If it refuses one, a script of the package has its name.
@@ -73,6 +67,7 @@ class ScriptedProvider:
         self._script = script
         self._folders = folders
         self._read_file = read
+        # Number of the next reply, by conversation and script, for replies without an entry:
         self._next: dict[tuple[str, str], int] = {}
 
     def script(self, model: str) -> Script:
@@ -96,40 +91,28 @@ class ScriptedProvider:
 
         last = request.context.items[-1].entry if len(request.context) else None
         marks = last.metadata if isinstance(last, ChatRequest) else {}
-        question = marks.get(INQUIRY_KEY)
 
+        # The model answers a question of a tool.
+        question = marks.get(INQUIRY_KEY)
         if isinstance(question, str) and question:
             for event in _make_inquiry_events(script, question, request):
                 yield event
             return
 
+        # The model summarizes the conversation.
         if script.summary is not None and SUMMARY_KEY in marks:
             for event in _make_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
             return
 
-        key = (request.conversation_id, script.name)
-        number = self._find_start(script, request, key)
-        latest = _format_latest(request.context)
+        number = self._find_reply(script, request)
+        reply = script.replies[number - 1]
+        _check_expected(reply, request, f"reply {number} of the script {script.name!r}")
+        self._next[request.conversation_id, script.name] = number
+        metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number}"}
 
-        while number < len(script.replies):
-            reply = script.replies[number]
-            if all(text in latest for text in reply.when):
-                break
-            number += 1
-        else:
-            raise ProviderError(
-                f"the script {script.name!r} has no reply left (of "
-                f"{len(script.replies)}) for this request: {_format_excerpt(latest)}. A "
-                "script answers only its own notebook. Start again with `%jp new`, "
-                "or choose a model with `%%jp -m`"
-            )
-
-        _check_expected(reply, request, f"reply {number + 1} of the script {script.name!r}")
-        self._next[key] = number + 1
-        metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number + 1}"}
-        for event in _make_events(reply, number + 1, metadata, request.schema):
+        for event in _make_events(reply, number, metadata, request.schema):
             if reply.chunk_ms is not None and isinstance(event, TextPart):
                 await asyncio.sleep(reply.chunk_ms / 1000)
             yield event
@@ -139,12 +122,33 @@ class ScriptedProvider:
 
         yield Finished(reply.finish)
 
-    def _find_start(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
+    def _find_reply(self, script: Script, request: ModelRequest) -> int:
+        """Return the number, from 1, of the next reply for the last entries of `request`.
+
+        Raises:
+            ProviderError: No reply is left.
+        """
+        latest = _format_latest(request.context)
+        used = self._count_used(script, request)
+
+        for number, reply in enumerate(script.replies[used:], start=used + 1):
+            if all(text in latest for text in reply.when):
+                return number
+
+        raise ProviderError(
+            f"the script {script.name!r} has no reply left (of "
+            f"{len(script.replies)}) for this request: {_format_excerpt(latest)}. A "
+            "script answers only its own notebook. Start again with `%jp new`, "
+            "or choose a model with `%%jp -m`"
+        )
+
+    def _count_used(self, script: Script, request: ModelRequest) -> int:
         used = count_used_replies(request.context, script.name)
-        if script.requests:
+        if script.requests:  # each turn begins with the first reply
             return 0 if isinstance(request.context.items[-1].entry, ChatRequest) else used
+
         # A reply that is an error has no entry in the context.
-        return max(used, self._next.get(key, 0))
+        return max(used, self._next.get((request.conversation_id, script.name), 0))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the parts of the request that the script can use; see `Provider`."""

@@ -32,7 +32,7 @@ from jp_nb.config.tree.model_settings import Assistant, Llm, ModelId, QuestionAs
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ToolSourceError, UsageError
-from jp_nb.providers.script_files import SCRIPTED_NAME as SCRIPTED
+from jp_nb.providers.script_format import SCRIPTED_NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.background_assistants import (

@@ -18,7 +18,8 @@ from pydantic import JsonValue
 from jp_nb.config.aliases import MODEL_PATH, Aliases, get_aliases, resolve_model
 from jp_nb.config.partial import get_path
 from jp_nb.errors import ConfigError
-from jp_nb.providers.script_files import MAX_SCRIPT_BYTES, SCRIPTED_NAME
+from jp_nb.providers.script_files import MAX_SCRIPT_BYTES
+from jp_nb.providers.script_format import SCRIPTED_NAME
 from jp_nb.record.config_history import Step
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.storage.files import ForeignFileError, read_owned_file

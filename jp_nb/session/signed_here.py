@@ -22,7 +22,7 @@ from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json
-from jp_nb.providers.script_files import SCRIPTED_NAME
+from jp_nb.providers.script_format import SCRIPTED_NAME
 from jp_nb.record.config_changes import find_untrusted_changes
 from jp_nb.record.config_history import MODEL_KEYS, Projection, paths_overlap, read_base_change
 from jp_nb.record.stream import ConversationStream

@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import jp_nb as jp
-from jp_nb.providers.script_files import Script
+from jp_nb.providers.script_format import Script
 from jp_nb.providers.scripted import ScriptedProvider
 from tests.agent.turn_bench import MockInquiryBackend, reply, say
 from tests.kit.kinds import is_kind, make

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 import weakref
@@ -288,6 +289,33 @@ async def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     missing = r"script b\.toml not found in .*; available: .*welcome"
     with pytest.raises(jp.ConfigError, match=missing):
         provider.check_ready("b", "Hello!")
+
+
+async def test_file_that_cannot_be_read_does_not_end_the_search(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    second = tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "mine.toml").write_text('[[replies]]\ntext = "Hello."\n')
+    os.truncate(first / "mine.toml", 20_000_000)
+
+    provider = new_provider("scripted", {"folders": [str(first), str(second)]})
+    assert text_of(await collect(provider, ask(model="mine"))) == "Hello."
+
+    (second / "mine.toml").unlink()
+    with pytest.raises(jp.ConfigError, match=r"cannot read the script: .*first/mine\.toml"):
+        await collect(provider, ask(model="mine"))
+
+
+async def test_place_that_cannot_be_searched_does_not_hide_the_others(tmp_path: Path) -> None:
+    no_folder = tmp_path / "notes.txt"
+    no_folder.write_text("")
+    provider = new_provider("scripted", {"folders": [str(no_folder), str(tmp_path / ("x" * 300))]})
+    assert "welcome" in [model.id for model in (await provider.models(seconds=1)).models]
+    provider.check_ready("welcome", "Hello! Who answers here?")
+
+    with pytest.raises(jp.ConfigError, match=r"cannot read the script: .*too long"):
+        provider.check_ready("x" * 300, "Hello!")
 
 
 def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
