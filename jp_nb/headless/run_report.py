@@ -375,6 +375,20 @@ def format_junit(reports: Iterable[RunReport]) -> bytes:
     for report in reports:
         _add_suite(root, report)
 
+    return encode_junit(root)
+
+
+def encode_junit(root: Element) -> bytes:
+    """Return the document in UTF-8, with the counts of its suites, and without invalid characters.
+
+    Each suite is a `testsuite` with its cases.
+    """
+    for suite in root:
+        cases = suite.findall("testcase")
+        suite.set("tests", str(len(cases)))
+        for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(plural, str(sum(case.find(kind) is not None for case in cases)))
+
     for name in ("tests", "failures", "errors"):  # the only attributes that all schemas allow
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     for element in root.iter():
@@ -407,10 +421,6 @@ def _add_suite(root: Element, report: RunReport) -> None:
     if open_ := format_open_decisions(report):
         SubElement(suite, "system-out").text = "\n".join(open_)
 
-    cases = suite.findall("testcase")
-    suite.set("tests", str(len(cases)))
-    for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(plural, str(sum(case.find(kind) is not None for case in cases)))
     suite.set("time", f"{report.seconds:.3f}")
 
 

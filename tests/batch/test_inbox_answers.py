@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from tests.kit.answers import find_answer, read_answers
-from tests.kit.batches import (
+from tests.kit.open_decisions import (
     an_answer,
     asked_permission,
     asked_question,

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from tests.kit.batches import (
+from tests.kit.open_decisions import (
     asked_at,
     asked_permission,
     asked_question,

@@ -1,107 +1,58 @@
-"""Logs of batches without kernels: runs with open decisions, their groups, and the answers."""
+"""Logs and specifications of batches, as plain data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch import inbox_answers, open_decisions, run_log
-from jp_nb.storage.answers_file import EnvironmentVariable
+from jp_nb.batch.run_log import LogLine, RunLogWriter, RunState, parse_log_line, read_run_log
+from jp_nb.batch.run_spec import make_run_digest, make_run_id
 
-TIME = "2026-11-29T12:00:00Z"
-
-
-def asked_question(tool: str, name: str, text: str, context: str = "", **more: Any) -> Any:
-    """Return an open question of the log, asked in cell 3 and the first turn.
-
-    `more` has further fields of the question, such as `answer_type`.
-    """
-    question = {"id": name, "text": text, "answer_type": {"type": "text"}, **more}
-    if context:
-        question["context"] = context
-    return {"kind": "question", "tool": tool, "question": question, "asked": [asked_at()]}
+BATCH: dict[str, Any] = {"type": "batch", "time": "2026-01-31", "pid": 4711, "host": "ada"}
 
 
-def asked_permission(tool: str, *calls: Mapping[str, Any]) -> Any:
-    """Return an open permission of the log for calls with these arguments."""
-    asked = [asked_at(arguments=dict(call)) for call in calls]
-    return {"kind": "permission", "tool": tool, "question": None, "asked": asked}
+def write_log(path: Path, *lines: dict[str, Any]) -> None:
+    """Append the `lines` to the log at `path`, as a batch does."""
+    log = RunLogWriter(path)
+    for line in lines:
+        log.append(log_line(line))
+    log.close()
 
 
-def asked_at(**more: Any) -> Any:
-    """Return the place of an open decision, with the model's last words or other fields."""
-    return {"cell": 2, "cell_id": "c", "turn": 0, "words": "I publish it.", **more}
+def log_line(line: dict[str, Any]) -> LogLine:
+    """Return a line of a log from its fields."""
+    return parse_log_line(json.dumps(line).encode(), "the line")
 
 
-def waiting_run(run: str, *decisions: Any, notebook: str = "walk.ipynb", **end: Any) -> list[Any]:
-    """Return the lines of the log for a run that ended with open `decisions`."""
-    return ended_run(run, "waiting", notebook=notebook, open_decisions=list(decisions), **end)
+def started(run: str, notebook: str = "walk.ipynb", **fields: Any) -> dict[str, Any]:
+    """Return the line of the start of a run."""
+    return {"type": "started", "run": run, "notebook": notebook, "time": "", **fields}
 
 
-def ended_run(
-    run: str,
-    outcome: str = "passed",
-    *,
-    notebook: str = "walk.ipynb",
-    parameters: Mapping[str, Any] | None = None,
-    **end: Any,
-) -> list[Any]:
-    """Return the lines of the log for a run; `end` has further fields of its end."""
-    started = {
-        "type": "started",
-        "run": run,
-        "notebook": notebook,
-        "parameters": dict(parameters or {}),
-        "time": TIME,
-    }
-    ended = {
-        "type": "ended",
-        "run": run,
-        "outcome": outcome,
-        "notebook": f"{run}.ipynb",
-        "time": TIME,
-        **end,
-    }
-    return [started, ended]
+def ended(run: str, outcome: str = "passed", **fields: Any) -> dict[str, Any]:
+    """Return the line of the end of a run."""
+    return {"type": "ended", "run": run, "outcome": outcome, **fields}
 
 
-def write_log(folder: Path, runs: Iterable[list[Any]]) -> Path:
-    """Write `folder/runs.jsonl` with these runs, and return the folder."""
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o700)
-    begin = {"type": "batch", "version": 1, "time": TIME, "pid": 1, "host": "ada"}
-    lines = [begin]
-    for run in runs:
-        lines += run
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / run_log.LOG_NAME).write_text(text, encoding="utf-8")
-    return folder
+def read_runs(path: Path) -> list[RunState]:
+    """Return the state of each run in the log at `path`."""
+    return read_run_log(path).runs
 
 
-def read_runs(folder: Path) -> Any:
-    """Return the states of the runs in the log of `folder`."""
-    return run_log.read_run_log(folder / run_log.LOG_NAME).runs
+def read_batches(path: Path) -> list[dict[str, Any]]:
+    """Return the first line of each batch in the log at `path`."""
+    return [line.model_dump() for line in read_run_log(path).batches]
 
 
-def group_runs(runs: Any) -> Any:
-    """Return the open decisions of these states of runs, grouped."""
-    return open_decisions.group_open_decisions(runs)
-
-
-def group_decisions(folder: Path) -> Any:
-    """Return the open decisions of the log in `folder`, grouped."""
-    return group_runs(read_runs(folder))
-
-
-def open_answers(folder: Path, groups: Iterable[Any]) -> Any:
-    """Return the answers of the inbox in `folder`."""
-    return inbox_answers.InboxAnswers(folder / inbox_answers.ANSWERS_NAME, list(groups))
-
-
-def an_answer(value: Any = None, *, skip: bool = False, env: str = "") -> Any:
-    """Return an answer of the user; `env` is the name of a variable."""
-    if env:
-        value = EnvironmentVariable(env)
-    return inbox_answers.InboxAnswer(value, skip)
+def run_id(notebook: str = "walk.ipynb", **changes: Any) -> str:
+    """Return the id of a run of `notebook`, with `changes` of its other inputs."""
+    parts: dict[str, Any] = {
+        "content": "c",
+        "parameters": {"city": "Delft"},
+        "overrides": {},
+        "cassette": "k",
+        "answers": "a",
+    } | changes
+    digest = make_run_digest(notebook, **parts)
+    return make_run_id(notebook, parts["parameters"], parts["overrides"], digest)
