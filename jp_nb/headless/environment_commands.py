@@ -17,8 +17,8 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.packages import list_versions
+from jp_nb.rendering.consent_text import PENDING_HEAD, list_pending_rows
 from jp_nb.rendering.report import make_table
-from jp_nb.rendering.tables import PENDING_HEAD, list_pending_rows
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, revoke_consent
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line

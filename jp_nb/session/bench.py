@@ -31,8 +31,8 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.call_outcome_text import NOT_OFFERED_NOTE, render_call_outcome
 from jp_nb.rendering.report import Report, join_reports, make_line
-from jp_nb.rendering.tool_text import NOT_OFFERED_NOTE, render_call_outcome
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turn_runner import TurnRunner

@@ -25,7 +25,7 @@ from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallRes
 from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall, read_turn
-from jp_nb.rendering.tool_text import Replayed, render_replay
+from jp_nb.rendering.replay_text import Replayed, render_replay
 from jp_nb.session.bench import BenchTools, ToolBench, raise_for_end
 from jp_nb.session.reusable_answers import read_reusable_answers
 from jp_nb.session.untrusted_calls import confirm_untrusted_calls

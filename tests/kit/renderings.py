@@ -7,8 +7,11 @@ from typing import Any
 
 from jp_nb.providers import create_provider
 from jp_nb.rendering import (
+    call_outcome_text,
+    call_source,
     call_text,
     log,
+    model_table,
     prompt_text,
     question_text,
     record_diff,
@@ -16,9 +19,8 @@ from jp_nb.rendering import (
     request_difference,
     request_text,
     status,
-    tables,
     text_diff,
-    tool_text,
+    usage_tables,
 )
 from jp_nb.rendering.code_blocks import find_code_blocks
 from jp_nb.rendering.traced_request import TracedRequest
@@ -44,9 +46,9 @@ def _compare_values(old: Any, new: Any, *, limit: int) -> list[str]:
 RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "note": report.make_note,
     "table": report.make_table,
-    "model_table": tables.render_model_table,
-    "usage": tables.render_usage,
-    "input_changes": tables.render_input_changes,
+    "model_table": model_table.render_model_table,
+    "usage": usage_tables.render_usage,
+    "input_changes": usage_tables.render_input_changes,
     "token_counts": status.format_tokens,
     "prompt": prompt_text.summarize_prompt,
     "prompt_without_form": prompt_text.format_without_form,
@@ -56,8 +58,8 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "value_difference": _compare_values,
     "code_blocks": _list_code,
     "call": call_text.render_call,
-    "call_outcome": tool_text.render_call_outcome,
-    "call_source": tool_text.find_call_source,
+    "call_outcome": call_outcome_text.render_call_outcome,
+    "call_source": call_source.find_call_source,
     "log": log.render_log,
     "proposing_tools": log.format_proposing_tools,
     "compared_record": record_diff.ComparedRecord.of,

@@ -12,8 +12,8 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.page.surroundings import is_headless
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.call_source import find_call_source
 from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
-from jp_nb.rendering.tool_text import find_call_source
 from jp_nb.session.call_ids import find_call
 from jp_nb.text import escape_invisible, one_line
 from jp_nb.toolkit.python import REGISTRY

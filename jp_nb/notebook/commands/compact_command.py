@@ -16,7 +16,7 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.conversation_commands import count_turns
 from jp_nb.record.compaction_text import format_compactions
 from jp_nb.record.turn_numbers import to_shown_turn, to_stored_turn
-from jp_nb.rendering.tables import render_compaction_preview, render_compactions
+from jp_nb.rendering.compaction_report import render_compaction_preview, render_compactions
 from jp_nb.session.manual_compaction import CompactionOptions, ManualCompaction
 
 NOTHING_TO_COMPACT = (

@@ -18,14 +18,14 @@ from jp_nb.notebook.commands import (
     make_usage_error,
     suggest_name,
 )
-from jp_nb.rendering import tables
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.curl_command import format_body, format_curl_command
 from jp_nb.rendering.log import render_log
+from jp_nb.rendering.model_table import render_model_table
 from jp_nb.rendering.report import add_note
 from jp_nb.rendering.request_difference import render_request_difference
 from jp_nb.rendering.request_text import describe_key, render_request, render_token_count
-from jp_nb.rendering.tables import render_model_table
+from jp_nb.rendering.usage_tables import render_input_changes, render_other_usage, render_usage
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
@@ -235,13 +235,13 @@ def show_usage(call: Invocation) -> None:
 
     last = call.number(at_least=1) or DEFAULT_LISTED_TURNS
     if call.options.why:
-        call.show(tables.render_input_changes(call.session.document, last))
+        call.show(render_input_changes(call.session.document, last))
         return
 
-    call.show(tables.render_usage(call.session.document, last))
+    call.show(render_usage(call.session.document, last))
     if "completions" in vars(call.session):
         other = call.session.completions
-        call.show(tables.render_other_usage(dict(other.requests), dict(other.usage)))
+        call.show(render_other_usage(dict(other.requests), dict(other.usage)))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:
