@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from jp_nb.images import Image
     from jp_nb.record.turn_view import Conversation, Turn
     from jp_nb.session.rows.completions import Completion, Completions, Failure
-    from jp_nb.toolkit.answer_types import Option
     from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
     from jp_nb.toolkit.python import PythonTool, remove_tool, tool
     from jp_nb.toolkit.question import Question
+    from jp_nb.toolkit.select_answer import Option
     from jp_nb.toolkit.tool_context import ToolContext
     from jp_nb.values.custom import describer
     from jp_nb.values.describe import describe
@@ -54,10 +54,10 @@ _EXPORTS = {
     "jp_nb.images": ("Image",),
     "jp_nb.record.turn_view": ("Conversation", "Turn"),
     "jp_nb.session.rows.completions": ("Completion", "Completions", "Failure"),
-    "jp_nb.toolkit.answer_types": ("Option",),
     "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
     "jp_nb.toolkit.python": ("remove_tool", "tool"),
     "jp_nb.toolkit.question": ("Question",),
+    "jp_nb.toolkit.select_answer": ("Option",),
     "jp_nb.toolkit.tool_context": ("ToolContext",),
     "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),

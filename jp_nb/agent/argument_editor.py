@@ -20,9 +20,10 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import JsonObject, as_object, indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.answer_types import MAX_FIELDS, TextAnswer
+from jp_nb.toolkit.json_types import declared_types
 from jp_nb.toolkit.outcome import ToolFailure
-from jp_nb.toolkit.parameters import declared_types, text_arguments
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.text_arguments import text_arguments
 
 WHOLE_FIELD: Final = "arguments"
 """Id of the only box, with all arguments as JSON, if there are no boxes or too many."""

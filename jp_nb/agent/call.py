@@ -23,8 +23,8 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.toolkit.call_arguments import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.outcome import ToolFailure
-from jp_nb.toolkit.parameters import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.tool_context import DeltaRejection
 from jp_nb.toolkit.tool_errors import error_summary
 

@@ -28,7 +28,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.toolkit.base import CommandLine
 from jp_nb.toolkit.outcome import ToolFailure
-from jp_nb.toolkit.parameters import TextArgument, text_arguments
+from jp_nb.toolkit.text_arguments import TextArgument, text_arguments
 from jp_nb.toolkit.tool_context import ToolContext
 
 

@@ -58,10 +58,8 @@ from jp_nb.toolkit.outcome import (
     Outcome,
     Success,
     ToolFailure,
-    join_lines,
-    truncate_middle,
 )
-from jp_nb.toolkit.parameters import text_arguments
+from jp_nb.toolkit.text_arguments import text_arguments
 from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
 from jp_nb.toolkit.tool_errors import (
     error_summary,
@@ -69,6 +67,7 @@ from jp_nb.toolkit.tool_errors import (
     format_traceback,
     tool_frames,
 )
+from jp_nb.toolkit.truncation import join_lines, truncate_middle
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.images import Image
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.toolkit.parameters import TextArgument
 from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.text_arguments import TextArgument
 
 
 class ShowText(NamedTuple):  # twice as fast as a frozen dataclass, and a turn has thousands

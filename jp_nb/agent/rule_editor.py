@@ -50,8 +50,9 @@ from jp_nb.config.argument_rules import (
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.text import escape_invisible, one_line, spell_invisible
-from jp_nb.toolkit.answer_types import MAX_FIELDS, Option
+from jp_nb.toolkit.answer_types import MAX_FIELDS
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.select_answer import Option
 
 ANY: Final[JsonValue] = {"any": True}
 MAX_CHOICE_CHARS: Final = 60

@@ -33,8 +33,9 @@ from jp_nb.config.tree.tool_settings import (
 from jp_nb.json_values import as_object, canonical_json
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.command import CommandFormatter, name_in_source
-from jp_nb.toolkit.outcome import MAX_RESULT_CHARS
-from jp_nb.toolkit.parameters import format_documentation, parameters_schema
+from jp_nb.toolkit.parameter_docs import format_documentation
+from jp_nb.toolkit.parameters import parameters_schema
+from jp_nb.toolkit.truncation import MAX_RESULT_CHARS
 
 T = TypeVar("T")
 

@@ -29,8 +29,8 @@ from jp_nb.json_values import compact_json, sorted_json
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.storage.answers_file import AnswerKey
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_types import SelectAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.select_answer import SelectAnswer
 
 MAX_SHOWN_CONTEXTS: Final = 5
 """Number of differing contexts that a group shows."""

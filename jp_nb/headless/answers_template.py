@@ -14,8 +14,8 @@ from typing import Final
 from jp_nb.headless.run_events_reading import DECISION_SECTIONS, ReportedDecision
 from jp_nb.storage.answers_file import SECTION_DECISIONS, is_answer_table
 from jp_nb.storage.toml_text import format_comment, format_toml, format_toml_key
-from jp_nb.toolkit.answer_types import SelectAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.select_answer import SelectAnswer
 
 
 def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str:

@@ -18,17 +18,10 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    SelectAnswer,
-    TextAnswer,
-    UrlAnswer,
-)
+from jp_nb.toolkit.answer_types import AnswerType, BooleanAnswer, TextAnswer, UrlAnswer
+from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.select_answer import Option, SelectAnswer
 
 OTHER_FIELD_SUFFIX: Final = "_other"
 """End of the name of the field for the user's own text."""

@@ -32,10 +32,12 @@ from jp_nb.session.base_config import registered_functions
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
-from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure, truncate_middle
-from jp_nb.toolkit.python import REGISTRY, PythonFunctions
+from jp_nb.toolkit.outcome import NeedsInput, Outcome, ToolFailure
+from jp_nb.toolkit.python import REGISTRY
+from jp_nb.toolkit.python_functions import PythonFunctions
 from jp_nb.toolkit.tool_context import ToolContext
 from jp_nb.toolkit.tool_errors import format_error_text
+from jp_nb.toolkit.truncation import truncate_middle
 
 T = TypeVar("T")
 

@@ -21,10 +21,12 @@ from jp_nb.json_values import compact_json, make_storable
 from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.text import one_line
-from jp_nb.toolkit.answer_types import SecretAnswer, SelectAnswer, TextAnswer, UrlAnswer
+from jp_nb.toolkit.answer_type_reading import first_problem
+from jp_nb.toolkit.answer_types import SecretAnswer, TextAnswer, UrlAnswer
 from jp_nb.toolkit.forms import FormParts, SchemaCheck, form_of
 from jp_nb.toolkit.misfits import find_schema_problem
-from jp_nb.toolkit.question import FormAnswer, Question, first_problem
+from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.toolkit.select_answer import SelectAnswer
 
 MAX_FORM_CHARS: Final = 100_000
 """Maximum length of the schema of a server's form as JSON."""

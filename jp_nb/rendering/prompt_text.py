@@ -54,8 +54,9 @@ from jp_nb.text import (
     unspell,
     upper_first,
 )
-from jp_nb.toolkit.answer_types import AnswerType, SelectAnswer, UrlAnswer
+from jp_nb.toolkit.answer_types import AnswerType, UrlAnswer
 from jp_nb.toolkit.question import FormAnswer
+from jp_nb.toolkit.select_answer import SelectAnswer
 from jp_nb.toolkit.web_address import WebAddress, read_web_address
 
 SUBMIT_LABEL = "Submit"

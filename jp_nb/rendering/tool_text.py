@@ -36,8 +36,9 @@ from jp_nb.rendering.report import (
     make_line,
     make_table,
 )
-from jp_nb.toolkit.parameters import Parameter, list_parameters
-from jp_nb.toolkit.python import PythonTool, suggest_improvements
+from jp_nb.toolkit.parameter_docs import Parameter, list_parameters
+from jp_nb.toolkit.python import PythonTool
+from jp_nb.toolkit.tool_advice import suggest_improvements
 
 
 class MakeOffer(Protocol):

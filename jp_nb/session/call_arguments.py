@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object, read_json
 from jp_nb.text import one_line
-from jp_nb.toolkit.parameters import declared_types
+from jp_nb.toolkit.json_types import declared_types
 
 EXPECTED_FORMS: Final = "name=value, name:=json, or a JSON object"
 _ASSIGNMENT: Final = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)

@@ -49,7 +49,8 @@ from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.toolkit.base import ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools
 from jp_nb.toolkit.command import CommandTools
-from jp_nb.toolkit.python import REGISTRY, PythonFunctions
+from jp_nb.toolkit.python import REGISTRY
+from jp_nb.toolkit.python_functions import PythonFunctions
 
 ATTACHMENTS = "conversation.attachments"
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"

@@ -29,19 +29,18 @@ from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_schema_path, resol
 from jp_nb.json_values import compact_json
 from jp_nb.text import one_line
 from jp_nb.toolkit.answer_types import (
-    BOUNDS,
     MAX_FIELDS,
     AnswerType,
     BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
 )
-from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem, is_linear_pattern
-from jp_nb.toolkit.parameters import TextFormat, declared_types
+from jp_nb.toolkit.json_types import declared_types
+from jp_nb.toolkit.linear_patterns import is_linear_pattern
+from jp_nb.toolkit.misfits import find_property_problems, find_schema_problem
+from jp_nb.toolkit.number_answer import BOUNDS, IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.text_formats import TextFormat
 
 Node = Mapping[str, JsonValue]
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines

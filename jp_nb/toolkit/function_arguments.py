@@ -30,8 +30,8 @@ from pydantic.fields import FieldInfo
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import TypeSchema, without_infinite_numbers
 from jp_nb.json_values import replace_surrogates
+from jp_nb.toolkit.call_arguments import drop_optional_nulls
 from jp_nb.toolkit.docstrings import read_docstring
-from jp_nb.toolkit.parameters import drop_optional_nulls
 from jp_nb.toolkit.tool_context import ToolContext
 
 WRAP_HINT: Final = (

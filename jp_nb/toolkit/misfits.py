@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import Schema, count_steps, format_schema_path
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line
+from jp_nb.toolkit.linear_patterns import matches_pattern
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
@@ -142,27 +141,6 @@ MAX_STEPS: Final = 10_000
 """Maximum number of subschemas that one validation of a server's schema applies."""
 CHECKED_FORMATS: Final = ("ipv4", "ipv6", "uuid")
 """Formats that are checked besides those of `TextAnswer`. Others are left to the server."""
-
-
-@lru_cache(maxsize=100)
-def _compile_pattern(pattern: str) -> SchemaValidator | None:
-    # The engine of pydantic runs in linear time, so it has no lookaround and no back-references.
-    text = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
-    try:
-        return SchemaValidator(text)
-    except SchemaError:
-        return None
-
-
-def is_linear_pattern(pattern: str) -> bool:
-    """Return True if `pattern` can be checked in linear time: without lookaround, for example."""
-    return _compile_pattern(pattern) is not None
-
-
-def matches_pattern(text: str, pattern: str) -> bool:
-    """Return True if `pattern` is somewhere in `text`, or cannot be checked in linear time."""
-    compiled = _compile_pattern(pattern)
-    return compiled is None or compiled.isinstance_python(text)
 
 
 def find_schema_problem(schema: Schema) -> str | None:

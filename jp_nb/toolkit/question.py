@@ -39,16 +39,13 @@ from jp_nb.toolkit.answer_types import (
     MAX_FIELDS,
     AnswerType,
     BooleanAnswer,
-    IntegerAnswer,
     Misfit,
-    NumberAnswer,
-    Option,
-    OptionValue,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
     UrlAnswer,
 )
+from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.select_answer import Option, OptionValue, SelectAnswer
 from jp_nb.toolkit.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]

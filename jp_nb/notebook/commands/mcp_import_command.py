@@ -27,8 +27,8 @@ from jp_nb.session.mcp_import import (
 from jp_nb.session.settings import write_config_file
 from jp_nb.storage.mcp_files import ServerFiles
 from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
-from jp_nb.toolkit.answer_types import Option
 from jp_nb.toolkit.question import Question
+from jp_nb.toolkit.select_answer import Option
 
 NO_SERVERS: Final = (
     "No MCP servers were found in the files of other applications. `%jp mcp import FILE` reads a "

@@ -22,18 +22,14 @@ from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.text import plain, spell_prose
 from jp_nb.toolkit.answer_types import (
     NONE_OF_THESE,
-    OTHER_LABEL,
     AnswerType,
     BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
-    Option,
-    Picks,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
     UrlAnswer,
 )
+from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.select_answer import OTHER_LABEL, Option, Picks, SelectAnswer
 
 _FILES = files(__package__)
 

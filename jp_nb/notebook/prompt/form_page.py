@@ -20,7 +20,8 @@ from jp_nb.notebook.prompt.form_heads import make_question_head
 from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text
 from jp_nb.rendering import prompt_text
 from jp_nb.text import upper_first
-from jp_nb.toolkit.question import REQUIRED, FormAnswer
+from jp_nb.toolkit.form_answer import REQUIRED
+from jp_nb.toolkit.question import FormAnswer
 
 log = logging.getLogger(__name__)
 

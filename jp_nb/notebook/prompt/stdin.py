@@ -38,13 +38,12 @@ from jp_nb.text import one_line, plain, spell_invisible
 from jp_nb.toolkit.answer_types import (
     AnswerType,
     BooleanAnswer,
-    IntegerAnswer,
-    NumberAnswer,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
     UrlAnswer,
 )
+from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.select_answer import SelectAnswer
 
 DETAILS_KEY: Final = "d"
 SHOW_AGAIN: Final = "a"

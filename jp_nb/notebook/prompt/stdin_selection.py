@@ -25,12 +25,8 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.question_text import spell_option_labels
 from jp_nb.text import MAX_DIGITS, plain, spell_invisible
-from jp_nb.toolkit.answer_types import (
-    NONE_OF_THESE,
-    OTHER_LABEL,
-    Picks,
-    SelectAnswer,
-)
+from jp_nb.toolkit.answer_types import NONE_OF_THESE
+from jp_nb.toolkit.select_answer import OTHER_LABEL, Picks, SelectAnswer
 
 RECOMMENDED: Final = "(recommended)"
 

@@ -29,12 +29,10 @@ from jp_nb.record.outcomes import (
     QuestionEnd,
     QuestionOutcome,
 )
-from jp_nb.toolkit.answer_types import (
-    NONE_OF_THESE,
-    Picks,
-)
+from jp_nb.toolkit.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
+from jp_nb.toolkit.select_answer import Picks
 from jp_nb.toolkit.tool_context import ToolContext
 
 SCHEMA_NAME: Final = "jp_nb.ask"
