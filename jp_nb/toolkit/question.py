@@ -1,11 +1,15 @@
 """Questions that a tool asks while it runs.
 
+A question has an id, a text, and an answer type (`jp_nb/toolkit/answer_types.py`), which decides
+what is a valid answer. A form is an answer type too. Its fields are questions, so both classes are
+in this module.
+
 Source: `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import (
     Annotated,
     Any,
@@ -15,7 +19,6 @@ from typing import (
     Protocol,
     Self,
     overload,
-    runtime_checkable,
 )
 
 from pydantic import (
@@ -25,16 +28,13 @@ from pydantic import (
     Field,
     JsonValue,
     StrictBool,
-    ValidationError,
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
-from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.errors import UsageError
-from jp_nb.record.recorded_answers import CONFIRMED_ANSWER, EMPTY
 from jp_nb.text import one_line
+from jp_nb.toolkit.answer_type_reading import read_answer_type
 from jp_nb.toolkit.answer_types import (
     MAX_FIELDS,
     AnswerType,
@@ -44,11 +44,16 @@ from jp_nb.toolkit.answer_types import (
     TextAnswer,
     UrlAnswer,
 )
+from jp_nb.toolkit.form_answer import FieldsAnswer
 from jp_nb.toolkit.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.select_answer import Option, OptionValue, SelectAnswer
 from jp_nb.toolkit.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]
+
+
+def _read_answer_type(value: Any) -> AnswerType:
+    return read_answer_type(value, QUESTION_KINDS)
 
 
 class _MakeText(Protocol):
@@ -106,9 +111,9 @@ class Question(BaseModel):
     text: ClassVar[_TextDescriptor] = _TextDescriptor()
     id: str
     wording: str = Field(alias="text")
-    answer_type: Annotated[AnswerType, BeforeValidator(lambda x: read_answer_type(x))] = (
-        TextAnswer()
-    )
+    answer_type: Annotated[
+        AnswerType, BeforeValidator(lambda x: read_answer_type(x, QUESTION_KINDS))
+    ] = TextAnswer()
     header: str | None = None
     context: str | None = None
     context_is_text: bool = Field(False, exclude=True, repr=False)
@@ -368,200 +373,15 @@ class Question(BaseModel):
         return self.model_copy(update={**changed, "answer_type": kind})
 
 
-REQUIRED: Final = "an answer is required"
-Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
-"""Return the problems of the answer to a form by field id. "" is the id of the whole form."""
-
-
-@runtime_checkable
-class ConvertingCheck(Protocol):
-    """A `Check` that also converts answers to Python values."""
-
-    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]: ...  # noqa: D102
-
-    def value(self, answer: Mapping[str, JsonValue]) -> Any: ...  # noqa: D102
-
-
-class FormAnswer(AnswerType):
+class FormAnswer(FieldsAnswer):
     """Answered by an object: a form with a field for each question in `fields`.
 
     The object has no key for a field that the user left open. A question has the label (`text`),
     description (`context`), and initial value (`default`) of its field. It cannot be a form.
     Without fields, the user only confirms: the answer is an empty object.
-
-    Attributes:
-        check: Further conditions, such as the validators of a model. They are not serialized.
-        keeps_cleared: True if an optional field whose default the user deleted is an empty text,
-            False if it is absent. It is not serialized.
     """
 
-    type: Literal["form"] = "form"
     fields: tuple[Question, ...] = Field(max_length=MAX_FIELDS)
-    check: Check | None = Field(None, exclude=True, repr=False)
-    keeps_cleared: bool = Field(True, exclude=True, repr=False)
-
-    @model_validator(mode="after")
-    def _flat(self) -> Self:
-        if len({field.id for field in self.fields}) < len(self.fields):
-            raise ValueError("two fields have the same id")
-        if any(isinstance(field.answer_type, FormAnswer) for field in self.fields):
-            raise ValueError("a form cannot contain another form")
-        return self
-
-    def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of the object."""
-        required: list[JsonValue] = [field.id for field in self.fields if field.required]
-        properties: dict[str, JsonValue] = {}
-
-        for field in self.fields:
-            schema = {"title": field.text, **field.answer_type.answer_schema()}
-            described = {} if field.context is None else {"description": field.context}
-            properties[field.id] = {**described, **schema}
-
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
-
-    def format_problem(self, answer: JsonValue) -> str:
-        """Return the problems of all fields."""
-        if not isinstance(answer, dict):
-            return super().format_problem(answer)
-
-        problems = self.find_unknown_fields(answer) or self.problems(answer)
-        texts: list[str] = []
-        for field_id, problem in problems.items():
-            text = f"`{field_id}`: {problem}" if field_id else problem
-            texts.append(text)
-        return one_line("; ".join(texts))
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for other objects and values, and `value` if a field is invalid."""
-        if not isinstance(answer, dict) or self.find_unknown_fields(answer):
-            return "type"
-        return "value" if self.problems(answer) else None
-
-    def find_unknown_fields(self, answer: Iterable[str]) -> dict[str, str]:
-        """Return a problem for each key of `answer` that is not a field."""
-        known = {field.id for field in self.fields}
-        return {name: "unknown field" for name in answer if name not in known}
-
-    def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
-        """Return the problems by field id. "" is the id of the whole form."""
-        found: dict[str, str] = {}
-        for field in self.fields:
-            if field.id not in answer:
-                if field.required:
-                    found[field.id] = REQUIRED
-            elif field.misfit(answer[field.id]):
-                found[field.id] = f"expected {field.answer_type.expects}"
-        if found or self.check is None:
-            return found
-
-        secrets = [secret for secret in self.secrets(answer) if isinstance(secret, str) and secret]
-        for field_id, text in self.check(answer).items():
-            for secret in secrets:  # a validator may quote its input
-                text = text.replace(secret, SECRET_ANSWER)
-            found[field_id] = one_line(text)
-
-        return found
-
-    def validated(self, answer: JsonValue) -> Any:
-        """Convert a valid `answer` if `check` can do so."""
-        if isinstance(answer, dict) and isinstance(self.check, ConvertingCheck):
-            return self.check.value(answer)
-        return answer
-
-    def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return `given` with the valid defaults of the other fields."""
-        defaults = {field.id: field.default for field in self.fields if field.fits_default}
-        return {**defaults, **given}
-
-    def remaining_form(self, given: Mapping[str, JsonValue]) -> FormAnswer:
-        """Return a form with the fields that are not in `given`. It checks all fields together."""
-        fields = tuple(field for field in self.fields if field.id not in given)
-        names = {field.id: field.text for field in self.fields}
-
-        def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
-            found = self.problems({**given, **answer})
-            of_given = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
-            whole = "; ".join(filter(None, [found.get(""), *of_given]))
-            of_fields = {key: text for key, text in found.items() if key and key not in given}
-            if whole:
-                of_fields[""] = whole
-            return of_fields
-
-        return FormAnswer(fields=fields, check=check, keeps_cleared=self.keeps_cleared)
-
-    @property
-    def automatic(self) -> JsonValue:
-        """The default values; None if they are not a valid answer, or if there are no fields."""
-        if not self.fields:  # only the user confirms
-            return None
-        answer = self.with_defaults({})
-        return None if self.problems(answer) else answer
-
-    def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return a copy whose displayed texts are replaced by the results of `change`."""
-        fields = tuple(field.reworded(change) for field in self.fields)
-        return self.model_copy(update={"fields": fields})
-
-    @property
-    def expects(self) -> str:
-        """Description of the object, with the ids of the fields."""
-        if not self.fields:
-            return "an empty object, as a confirmation"
-        ids = [f"`{field.id}`" for field in self.fields]
-        return f"an object with {', '.join(ids)}"
-
-    @property
-    def has_secret(self) -> bool:
-        """True if a field is secret."""
-        return any(field.answer_type.has_secret for field in self.fields)
-
-    @property
-    def is_for_user(self) -> bool:
-        """True if a field is secret, or has a URL."""
-        return any(field.answer_type.is_for_user for field in self.fields)
-
-    def _items(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
-        given = answer if isinstance(answer, Mapping) else {}
-        return ((field, given[field.id]) for field in self.fields if field.id in given)
-
-    def redacted(self, answer: JsonValue) -> JsonValue:
-        """Return the object without secrets, for the record."""
-        return {field.id: field.answer_type.redacted(value) for field, value in self._items(answer)}
-
-    def secrets(self, answer: object) -> Iterator[JsonValue]:
-        """Yield the answers of the secret fields."""
-        for field, value in self._items(answer):
-            yield from field.answer_type.secrets(value)
-
-    def normalized(self, answer: JsonValue) -> JsonValue:
-        """Return the configured object with the values of options in place of their labels."""
-        if not isinstance(answer, dict):
-            return answer
-        return answer | {
-            field.id: field.answer_type.normalized(x) for field, x in self._items(answer)
-        }
-
-    def format_answer(self, answer: JsonValue) -> str:
-        """Return `name: value` for each field, in one line."""
-        words = (
-            f"{field.text}: {field.answer_type.format_answer(value)}"
-            for field, value in self._items(answer)
-        )
-        nothing = EMPTY if self.fields else CONFIRMED_ANSWER
-        return one_line("; ".join(words), limit=2000) or nothing
-
-    def fixed_texts(self) -> tuple[str, ...]:
-        """Return the ids of the fields, and the fixed texts of their answers."""
-        texts = [field.id for field in self.fields]
-        for field in self.fields:
-            texts += field.answer_type.fixed_texts()
-        return tuple(texts)
 
 
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
@@ -575,52 +395,3 @@ QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
     "url": UrlAnswer,
 }
 """The answer types by the value of `type`."""
-
-
-def read_answer_type(value: Any) -> AnswerType:
-    """Return the answer type for the JSON of a tool, or for an `AnswerType`.
-
-    Older tools write `"Boolean"`, `"Text"`, and `{"Select": {"options": […]}}`.
-
-    Raises:
-        ValueError: The type is unknown, or its fields are invalid.
-    """
-    if isinstance(value, AnswerType) and QUESTION_KINDS.get(value.type) is type(value):
-        return value
-    if isinstance(value, str):
-        value = {"type": value.lower()}
-    elif isinstance(value, dict) and len(value) == 1:
-        [(older, fields)] = value.items()
-        if isinstance(fields, dict):
-            value = {"type": str(older).lower(), **fields}
-
-    fields = vars(value) if isinstance(value, AnswerType) else value
-    kind = fields.get("type") if isinstance(fields, dict) else None
-    if not isinstance(kind, str):
-        raise ValueError("expected a question type, or an object with a `type`")
-
-    if kind not in QUESTION_KINDS or isinstance(value, AnswerType):
-        known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
-        raise ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
-
-    try:
-        return QUESTION_KINDS[kind].model_validate(value)
-    except ValidationError as exc:
-        # The outer error has no path inside of the answer type: `first_problem` adds it.
-        path, reason = first_problem(exc)
-        context = {"reason": reason, "path": path}
-        raise PydanticCustomError("answer_type", "{reason}", context) from exc
-
-
-def first_problem(exc: ValidationError) -> tuple[str, str]:
-    """Return path and text of the first problem. A path is e.g. `answer_type.options.0`."""
-    [first, *_] = exc.errors(include_url=False, include_input=False)
-    steps = [str(step) for step in first["loc"]]
-    if first["type"] == "answer_type" and first["ctx"].get("path"):
-        steps.append(first["ctx"]["path"])
-
-    message = first["msg"].removeprefix("Value error, ")
-    return ".".join(steps), _PROBLEMS.get(first["type"], message)
-
-
-_PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
