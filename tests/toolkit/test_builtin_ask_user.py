@@ -247,7 +247,7 @@ def test_only_question_tools_ask_exclusive_questions() -> None:
         if (isinstance(node, ast.keyword) and node.arg == "exclusive")
         or (isinstance(node, ast.Attribute) and node.attr == "with_exclusive")
     ]
-    assert sorted(setting) == ["ask.py", "ask_user.py"]
+    assert sorted(setting) == ["ask_arguments.py", "ask_user.py"]
 
 
 # --- configuration ---------------------------------------------------------------------------
