@@ -1,6 +1,7 @@
 """The command `jp-nb`: run, check, show, and convert notebooks from a shell.
 
-Each command is a function of a module in `jp_nb/headless`, which is imported when it is needed.
+Each command is a function of a module in `jp_nb/headless` or `jp_nb/batch`, which is imported when
+it is needed.
 
 Source: `docs/guide.md`.
 """
@@ -30,10 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0 on success, 1 on failure, 2 for wrong arguments, and 130 after Ctrl+C.
     """
     try:
-        options = _parser().parse_args(arguments)
+        options = parse_arguments(arguments)
         module, _, function = options.command.partition(":")
         with delay_parsers():  # nbformat loads jsonschema
-            commands = import_module(f"jp_nb.headless.{module}")
+            commands = import_module(f"jp_nb.{module}")
         command: Callable[[argparse.Namespace], int] = getattr(commands, function)
         return command(options)
     except KeyboardInterrupt:
@@ -47,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
         return 2 if isinstance(exc, UsageError) else 1
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of a command line; by default, those of this process."""
+    return _parser().parse_args(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,12 +75,13 @@ def _parser() -> argparse.ArgumentParser:
     flag = {"action": "store_true"}
     file = {"type": Path, "metavar": "FILE"}
 
-    add = command("demo", "demo:demo", "open the tutorials in JupyterLab: offline, no key")
+    add = command("demo", "headless.demo:demo", "open the tutorials in JupyterLab: offline, no key")
     add("--headless", "execute it and print its output", **flag)
 
-    add = command("run", "run:run", "execute a notebook headless: no user answers")
-    add("notebook", "the notebook", type=Path)
-    add("-o --out", "output file (default: in place)", type=Path)
+    text = "execute notebooks headless: no user answers"
+    add = command("run", "batch.batch_command:run", text)
+    add("notebooks", "notebooks, folders, and patterns", nargs="*", metavar="NOTEBOOK")
+    add("-o --out", "output file (default: in place); of several runs: the output folder")
     add("--strict", "fail if a user is needed", **flag)
     add("--continue", "append to the notebook's conversation", dest="go_on", **flag)
     text = "set a configuration value for this run"
@@ -97,23 +104,26 @@ def _parser() -> argparse.ArgumentParser:
     add("--answers", "prepared answers and permissions, in TOML", **file)
     text = "write the open decisions to a new answers file, to fill in"
     add("--answers-template", text, **file)
+    _add_batch_options(add)
 
     text = "find API keys, damaged records, and outdated cassettes before you share a notebook"
-    add = command("check", "check:check", text)
+    add = command("check", "headless.check:check", text)
     text = "notebooks, cassettes, answers files, or folders that contain them"
     add("files", text, nargs="+", **file)
 
-    add = command("show", "records:show", "print the conversation in a notebook")
+    add = command("show", "headless.records:show", "print the conversation in a notebook")
     add("notebook", "the notebook", type=Path)
     add("--json", "print the stored JSON object", **flag)
 
-    add = command("strip", "strip:strip", "remove the record and outputs from notebooks")
+    add = command("strip", "headless.strip:strip", "remove the record and outputs from notebooks")
     add("notebooks", "a notebook; - filters stdin to stdout", type=Path, nargs="+", metavar="NB")
     add("--record", "remove only the record", **flag)
     add("--outputs", "remove only outputs and execution counts", **flag)
 
     add = command(
-        "diff", "records:diff_notebooks", "compare the records of two notebooks, turn by turn"
+        "diff",
+        "headless.records:diff_notebooks",
+        "compare the records of two notebooks, turn by turn",
     )
     add("notebooks", "the two notebooks: A B", nargs="+", metavar="NB")
     add(
@@ -121,12 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     text = "import a conversation of JP into a notebook"
-    add = command("import", "records:import_conversation", text)
+    add = command("import", "headless.records:import_conversation", text)
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     add("notebook", "created if it does not exist", type=Path, metavar="NB")
 
     text = "export a conversation as a directory of JP"
-    add = command("export", "records:export_conversation", text)
+    add = command("export", "headless.records:export_conversation", text)
     add("notebook", "the notebook", type=Path, metavar="NB")
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     text = "native (default): the format of jp_nb; jp-head: the format that JP reads"
@@ -134,24 +144,64 @@ def _parser() -> argparse.ArgumentParser:
     add("--conversation", "export this conversation instead of the active one", metavar="ID")
 
     add = command(
-        "trust", "environment_commands:trust_folder", "trust the configuration files of a folder"
+        "trust",
+        "headless.environment_commands:trust_folder",
+        "trust the configuration files of a folder",
     )
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
     add("--yes", "do not ask for confirmation", **flag)
     add("--revoke", "withdraw the trust", **flag)
 
     text = "offer the tools of a module or notebook to other MCP clients"
-    add = command("mcp", "mcp_server:serve", text)
+    add = command("mcp", "headless.mcp_server:serve", text)
     add("source", "a module, a .py file, or a notebook", metavar="MODULE_OR_NOTEBOOK")
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")
 
     command(
         "doctor",
-        "environment_commands:print_diagnosis",
+        "headless.environment_commands:print_diagnosis",
         "check the installation and the configuration",
     )
     return parser
+
+
+def _add_batch_options(add: Callable[..., None]) -> None:
+    """Add the options of `jp-nb run` that run notebooks several times."""
+    flag: dict[str, Any] = {"action": "store_true"}
+    file: dict[str, Any] = {"type": Path, "metavar": "FILE"}
+    number: dict[str, Any] = {"type": read_count, "metavar": "N"}
+
+    text = "assign a value in the cell tagged `parameters`"
+    pair: dict[str, Any] = {"nargs": 2, "metavar": ("NAME", "VALUE"), "dest": "parameters"}
+    add("-p --parameter", text, action="append", default=[], **pair)
+    add("--params", "assign the values in a JSON, YAML, or TOML file", **file)
+    text = "run each notebook with each set of parameters in a CSV or JSON lines file"
+    add("--each", text, **file)
+    add("--models", "run each notebook with each of these models", metavar="A,B")
+    add("--workers", "runs at the same time (default: by cores and free memory)", **number)
+    text = "start runs in the given order, or those first that took longest in an earlier batch"
+    add("--order", text, choices=("given", "longest-first"))
+    add("-x", "start no further run after a failure", dest="first_failure", **flag)
+    add("--max-failures", "start no further run after N failures", **number)
+    folder: dict[str, Any] = {"type": Path, "metavar": "OUT"}
+    add("--resume", "run what is not done in this output folder", **folder)
+    add("--failed", "with --resume: run failed runs again", **flag)
+    text = "with --resume: run those again whose id or notebook matches"
+    add("--rerun", text, action="append", default=[], metavar="PATTERN")
+    text = "start no further run once all runs used N tokens"
+    add("--max-total-tokens", text, **number)
+
+
+def read_count(text: str) -> int:
+    """Return the number that an option gives.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not a whole number above 0.
+    """
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!a}")
+    return int(text)
 
 
 if __name__ == "__main__":

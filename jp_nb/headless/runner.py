@@ -24,6 +24,7 @@ from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.execution import CellEnd, CellFailure, Execution, NotStartedError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
+from jp_nb.headless.parameter_cell import inject_parameters
 from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.headless.time_limits import TimeLimits
 from jp_nb.json_values import as_object
@@ -84,6 +85,7 @@ def run_notebook(
     timeout: float | None = None,
     run_timeout: float | None = None,
     run_id: str | None = None,
+    parameters: Mapping[str, JsonValue] | None = None,
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -94,6 +96,7 @@ def run_notebook(
     for this run only, and replace environment variables. Each cell may take `timeout`
     seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
     `run_id` is the id of the run in its batch, which selects its tables of the answers file.
+    A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`).
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -115,10 +118,9 @@ def run_notebook(
     lift_carrier(notebook.metadata)
     taken_over = count_entries(read_carrier(notebook.metadata), with_headless=True)
 
-    for cell in notebook.cells:
-        if cell.cell_type == "code":  # remove outputs of an older run
-            cell.outputs = []
-            cell.execution_count = None
+    if parameters:
+        inject_parameters(notebook, parameters)
+    _remove_outputs(notebook)
 
     environment = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
     environment[environment_module.PATH_VARIABLE] = str(path)
@@ -143,6 +145,13 @@ def run_notebook(
 
     cells = execution.finish()
     return RunResult(target, notebook, failure, cells, taken_over, continue_, events)
+
+
+def _remove_outputs(notebook: Any) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # of an older run
+            cell.outputs = []
+            cell.execution_count = None
 
 
 def _execute(

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch.run_log import LogLine, RunLogWriter, RunState, parse_log_line, read_run_log
-from jp_nb.batch.run_spec import make_run_digest, make_run_id
+from jp_nb.batch.batch_command import run_batch
+from jp_nb.batch.batch_request import make_request
+from jp_nb.batch.parameter_files import ParameterSets
+from jp_nb.batch.run_log import (
+    EndedLine,
+    LogLine,
+    RunLog,
+    RunLogWriter,
+    RunState,
+    parse_log_line,
+    read_run_log,
+)
+from jp_nb.batch.run_plan import RunPlan
+from jp_nb.batch.run_spec import RunEnd, RunSpec, make_run_digest, make_run_id
+from jp_nb.batch.worker_count import choose_worker_count
+from jp_nb.batch.worker_process import WorkerDiedError
+from jp_nb.cli import parse_arguments
 
 BATCH: dict[str, Any] = {"type": "batch", "time": "2026-01-31", "pid": 4711, "host": "ada"}
 
@@ -56,3 +73,89 @@ def run_id(notebook: str = "walk.ipynb", **changes: Any) -> str:
     } | changes
     digest = make_run_digest(notebook, **parts)
     return make_run_id(notebook, parts["parameters"], parts["overrides"], digest)
+
+
+class FakeWorker:
+    """A worker without a process: `ends` decides how a run ends, by its specification."""
+
+    def __init__(self, ends: Callable[[RunSpec], RunEnd]) -> None:
+        self._ends = ends
+
+    async def execute(self, spec: RunSpec) -> RunEnd:
+        await asyncio.sleep(0)
+        return self._ends(spec)
+
+    def interrupt(self) -> None:
+        """Do nothing."""
+
+    def kill(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class BatchBench:
+    """`jp-nb run` in a folder, with workers that only write a file.
+
+    Attributes:
+        outcomes: The outcome of each run, by a part of its id; other runs pass.
+        fields: Further fields of the end of each run.
+        ran: The ids of all runs so far, in the order of their starts.
+        died: Parts of the ids of runs whose worker dies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.outcomes: dict[str, str] = {}
+        self.fields: dict[str, Any] = {}
+        self.fatal = ""
+        self.ran: list[str] = []
+        self.died: set[str] = set()
+
+    def run(self, *arguments: str | Path) -> int:
+        """Run `jp-nb run` with `arguments`, and return its exit code."""
+        options = parse_arguments(["run", *map(str, arguments)])
+        return run_batch(options, make_worker=lambda: FakeWorker(self._end))
+
+    def states(self, out: str = "OUT") -> dict[str, str]:
+        """Return the outcomes in the log, by id."""
+        return {each.run: each.outcome for each in read_runs(self.folder / out / "runs.jsonl")}
+
+    def _end(self, spec: RunSpec) -> RunEnd:
+        self.ran.append(spec.run)
+        if any(part in spec.run for part in self.died):
+            raise WorkerDiedError("the worker process ended (signal SIGKILL)")
+        Path(spec.output).write_text("{}")
+        found = [self.outcomes[part] for part in self.outcomes if part in spec.run]
+        outcome = found[0] if found else "passed"
+        name = Path(spec.output).name
+        fields = {"run": spec.run, "outcome": outcome, "notebook": name, **self.fields}
+        return RunEnd(line=EndedLine.model_validate(fields), fatal=self.fatal)
+
+
+def plan_runs(folder: Path, *arguments: str | Path) -> list[dict[str, Any]]:
+    """Return the specifications that `jp-nb run` makes of `arguments`."""
+    options = parse_arguments(["run", "-o", str(folder / "OUT"), *map(str, arguments)])
+    plan = RunPlan(make_request(options, RunLog()), out=folder / "OUT")
+    return [spec.model_dump() for spec in plan]
+
+
+def list_warnings(folder: Path, *arguments: str | Path) -> list[str]:
+    """Return the warnings of `jp-nb run` with `arguments`."""
+    options = parse_arguments(["run", "-o", str(folder / "OUT"), *map(str, arguments)])
+    return RunPlan(make_request(options, RunLog()), out=folder / "OUT").warnings
+
+
+def read_each(path: Path) -> list[dict[str, Any]]:
+    """Return the sets of parameters in a file with a set a line, after its check."""
+    sets = ParameterSets(path)
+    sets.check()
+    return list(sets)
+
+
+def worker_count(folder: Path, **files: str) -> int:
+    """Return the default number of workers of a system with these files."""
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return choose_worker_count(cgroup=folder, memory=folder / "meminfo")

@@ -1,0 +1,199 @@
+"""Command `jp-nb run` with several notebooks, parameter sets, or models: start or resume a batch.
+
+`run` is the entry of the command line. One notebook without the options of a batch is run by
+`jp_nb/headless/run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from jp_nb.batch.notebook_search import names_several
+from jp_nb.errors import UsageError
+
+if TYPE_CHECKING:
+    from jp_nb.batch.notebook_batch import NotebookBatch
+    from jp_nb.batch.out_folder import OutputFolder
+    from jp_nb.batch.run_plan import RunPlan
+    from jp_nb.batch.run_selection import RunSelection
+    from jp_nb.batch.worker_pool import WorkerPool
+    from jp_nb.batch.worker_process import Worker
+
+BATCH_OPTIONS: Final = (
+    *("parameters", "params", "each", "models"),
+    *("workers", "order", "first_failure", "max_failures"),
+    *("resume", "failed", "rerun"),
+    "max_total_tokens",
+)
+"""Options that make a batch of `jp-nb run`, by their names in the namespace."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one notebook, or a batch."""
+    if is_batch(options):
+        return run_batch(options)
+
+    from jp_nb.headless.run import run as run_one
+
+    [name] = options.notebooks
+    options.notebook = Path(name)
+    options.out = None if options.out is None else Path(options.out)
+    return run_one(options)
+
+
+def is_batch(options: argparse.Namespace) -> bool:
+    """Return True if the options are those of a batch."""
+    if any(getattr(options, name) for name in BATCH_OPTIONS):
+        return True
+    if not options.notebooks:
+        raise UsageError("name a notebook, a folder, or a pattern")
+    if options.out is not None and (options.out.endswith(os.sep) or os.path.isdir(options.out)):
+        return True
+    return names_several(options.notebooks)
+
+
+def run_batch(
+    options: argparse.Namespace, *, make_worker: Callable[[], Worker] | None = None
+) -> int:
+    """Run the notebooks of a batch, and return the exit code.
+
+    Raises:
+        UsageError: The options are wrong. Nothing was run.
+        KeyboardInterrupt: The user pressed Ctrl+C. What was done is in the output folder.
+    """
+    from jp_nb.batch.batch_progress import LineProgress
+    from jp_nb.batch.batch_request import make_request
+    from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
+    from jp_nb.batch.out_folder import OutputFolder
+    from jp_nb.batch.run_plan import RunPlan
+    from jp_nb.batch.worker_count import choose_worker_count
+    from jp_nb.batch.worker_pool import WorkerPool
+    from jp_nb.batch.worker_process import WorkerProcess
+
+    _check_options(options)
+    with OutputFolder(find_out(options)) as folder:
+        plan = RunPlan(make_request(options, folder.log), out=folder.path)
+        progress = LineProgress(plan.count)
+        for warning in plan.warnings:
+            progress.tell(warning)
+
+        selection = _make_selection(options, folder)
+        _log_batch(folder, plan)
+
+        max_failures = 1 if options.first_failure else options.max_failures
+        rules = StopRules(max_failures, options.max_total_tokens)
+        batch = NotebookBatch(
+            plan, folder.writer, selection=selection, rules=rules, observer=progress
+        )
+
+        workers = options.workers or choose_worker_count()
+        pool = WorkerPool(min(workers, plan.count), make_worker or WorkerProcess)
+        is_interrupted = asyncio.run(_run_pool(pool, batch))
+        progress.close(batch.counts)
+
+    if is_interrupted:
+        raise KeyboardInterrupt
+    return batch.find_exit_code(strict=plan.request.strict)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if not options.resume and (options.failed or options.rerun):
+        raise UsageError("`--failed` and `--rerun` select runs of an earlier batch: add `--resume`")
+    if options.json is not None:
+        raise UsageError("`--json` reports one run; a batch has `report.json` in its output folder")
+    if options.answers_template is not None:
+        raise UsageError("`--answers-template` is for one run: answer a batch with `jp-nb inbox`")
+
+
+def find_out(options: argparse.Namespace) -> Path:
+    """Return the absolute output folder.
+
+    Raises:
+        UsageError: There is none, or it is no folder.
+    """
+    resumed: Path | None = options.resume
+    if resumed is not None and options.out and Path(options.out).resolve() != resumed.resolve():
+        raise UsageError("`--resume OUT/` writes to its folder: omit `-o`")
+
+    out = resumed or options.out
+    if out is None:
+        raise UsageError("runs of a batch need an output folder: add `-o OUT/`")
+
+    path = Path(os.path.abspath(out))
+    if path.suffix == ".ipynb" or path.is_file():
+        raise UsageError(f"{path.name} is no folder: `-o OUT/` gets a notebook for each run")
+    if resumed is not None and not path.is_dir():
+        raise UsageError(f"there is no folder {path} to resume")
+    return path
+
+
+def _make_selection(options: argparse.Namespace, folder: OutputFolder) -> RunSelection | None:
+    from jp_nb.batch.run_selection import RunSelection
+
+    if not options.resume:
+        return None
+    return RunSelection(folder.log.runs, folder.path, failed=options.failed, rerun=options.rerun)
+
+
+def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:
+    from jp_nb.batch.notebook_batch import format_now
+    from jp_nb.batch.run_log import BatchLine
+    from jp_nb.packages import list_versions
+
+    pairs = (text.partition(" ") for text in list_versions())
+    line = BatchLine(
+        time=format_now(),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        versions={name: version for name, _, version in pairs},
+        plan=plan.request.model_dump(mode="json"),
+    )
+    folder.writer.append(line)
+
+
+async def _run_pool(pool: WorkerPool, batch: NotebookBatch) -> bool:
+    """Run the pool, and return True if the user pressed Ctrl+C."""
+    presses = 0
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        nonlocal presses
+        presses += 1
+        if presses == 1:
+            batch.stop("interrupted: the running notebooks end; Ctrl+C again kills them")
+            pool.interrupt()
+        else:
+            pool.kill()
+
+    with _handle_sigint(lambda: loop.call_soon_threadsafe(interrupt)):
+        await pool.run(batch)
+    return presses > 0
+
+
+@contextmanager
+def _handle_sigint(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Call `interrupt` on Ctrl+C in this block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        interrupt()
+
+    previous = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

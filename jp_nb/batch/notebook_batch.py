@@ -1,0 +1,183 @@
+"""A batch: the runs of a plan, the log of their starts and ends, and the reasons to stop.
+
+`NotebookBatch` is the source of runs for a pool (`worker_pool.py`). It takes runs of a plan, skips
+those that are done or repeated, and writes each start and end to the log. It gives out no further
+run after too many failures, a full disk, an interrupt, or a reached budget. The exit code follows
+from its counts.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from jp_nb.batch.run_log import EndedLine, LogLine, Outcome, RunLogWriter, SkippedLine, StartedLine
+from jp_nb.batch.run_selection import RunSelection
+from jp_nb.batch.run_spec import RunEnd, RunSpec
+from jp_nb.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """When a batch starts no further run. None: no such rule."""
+
+    max_failures: int | None = None
+    max_total_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class BatchCounts:
+    """Counts of a batch so far. `done_before` are the runs of earlier batches that are done."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    done_before: Counter[Outcome] = field(default_factory=Counter)
+    requests: int = 0
+    tokens: int = 0
+    repeated: int = 0
+
+
+class BatchObserver(Protocol):
+    """Shows the progress of a batch."""
+
+    def start(self, spec: RunSpec) -> None:
+        """Show that a run starts."""
+
+    def end(self, spec: RunSpec, line: EndedLine, counts: BatchCounts) -> None:
+        """Show the end of a run."""
+
+    def tell(self, text: str) -> None:
+        """Show a message to the user."""
+
+
+class NotebookBatch:
+    """The source of the runs of a batch; see `RunSource`.
+
+    Attributes:
+        counts: The counts so far.
+        stop_reason: Why no further run starts; "" if further runs may start.
+    """
+
+    def __init__(
+        self,
+        plan: Iterable[RunSpec],
+        log: RunLogWriter,
+        *,
+        selection: RunSelection | None = None,
+        rules: StopRules = StopRules(),
+        observer: BatchObserver,
+    ) -> None:
+        self.counts = BatchCounts()
+        self.stop_reason = ""
+        self._log = log
+        self._selection = selection
+        self._rules = rules
+        self._observer = observer
+        self._over_budget = False
+        self._seen: set[int] = set()
+        self._specs = self._select(plan)
+
+    def _select(self, plan: Iterable[RunSpec]) -> Iterator[RunSpec]:
+        for spec in plan:
+            key = int(spec.digest[:16], 16)
+            if key in self._seen:
+                self.counts.repeated += 1
+                continue
+            self._seen.add(key)
+
+            if self._selection is None or self._selection.includes(spec):
+                yield spec
+            elif (state := self._selection.find(spec.run)) is not None:
+                self.counts.done_before[state.outcome] += 1
+
+    def take(self) -> RunSpec | None:
+        """Return the next run; None if no further run starts."""
+        while not self.stop_reason:
+            spec = next(self._specs, None)
+            if spec is None or not self._is_over_budget():
+                return spec
+            self._skip(spec)
+        return None
+
+    def _is_over_budget(self) -> bool:
+        budget = self._rules.max_total_tokens
+        return budget is not None and self.counts.tokens >= budget
+
+    def _skip(self, spec: RunSpec) -> None:
+        reason = f"the batch has used {self.counts.tokens:,} tokens, its budget"
+        if not self._over_budget:
+            self._over_budget = True
+            self._observer.tell(f"{reason}: no further run starts")
+        self.counts.outcomes["over_budget"] += 1
+        self._append(
+            SkippedLine(
+                run=spec.run,
+                notebook=spec.notebook,
+                parameters=spec.parameters,
+                overrides=spec.overrides,
+                digest=spec.digest,
+                reason=reason,
+                time=format_now(),
+            )
+        )
+
+    def start(self, spec: RunSpec, worker: int) -> None:
+        """Note in the log that a run starts."""
+        self._append(
+            StartedLine(
+                run=spec.run,
+                notebook=spec.notebook,
+                parameters=spec.parameters,
+                overrides=spec.overrides,
+                digest=spec.digest,
+                time=format_now(),
+                worker=worker,
+            )
+        )
+        self._observer.start(spec)
+
+    def end(self, spec: RunSpec, end: RunEnd) -> None:
+        """Note in the log how a run ended, and decide if further runs start."""
+        line = end.line.model_copy(update={"time": format_now()})
+        self._append(line)
+
+        counts = self.counts
+        counts.outcomes[line.outcome] += 1
+        counts.requests += line.requests
+        counts.tokens += line.tokens.input + line.tokens.output
+        self._observer.end(spec, line, counts)
+
+        if end.fatal:
+            self.stop(f"{end.fatal}: no further run starts")
+        failures = counts.outcomes["failed"] + counts.outcomes["unknown"]
+        limit = self._rules.max_failures
+        if limit is not None and failures >= limit:
+            self.stop(f"{failures} failed: no further run starts")
+
+    def stop(self, reason: str) -> None:
+        """Start no further run."""
+        if not self.stop_reason:
+            self.stop_reason = reason
+            self._observer.tell(reason)
+
+    def _append(self, line: LogLine) -> None:
+        try:
+            self._log.append(line)
+        except StorageError as exc:
+            self.stop(f"{exc}: no further run starts")
+
+    def find_exit_code(self, *, strict: bool) -> int:
+        """Return 0 if all runs of the batch passed, also earlier ones, and 1 if not."""
+        ended = self.counts.outcomes + self.counts.done_before
+        accepted: set[Outcome] = {"passed"} if strict else {"passed", "waiting"}
+        has_failed = any(outcome not in accepted for outcome in ended)
+        return 1 if has_failed or self.stop_reason else 0
+
+
+def format_now() -> str:
+    """Return the current time as the log stores it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,117 @@
+"""Execute the run of a specification, and describe its end.
+
+The worker calls `execute_run`. It runs the notebook with `jp_nb/headless/runner.py`, as `jp-nb run`
+does for one notebook, and never raises for a run that failed: the end has the reason.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from pathlib import Path
+from typing import Final
+
+from jp_nb.batch.run_log import EndedLine, FailedCell, Outcome, TokenCounts
+from jp_nb.batch.run_plan import digest_file
+from jp_nb.batch.run_spec import RunEnd, RunSpec
+from jp_nb.errors import JpNbError
+from jp_nb.headless.files import format_text
+from jp_nb.headless.run_report import RunReport, make_report
+from jp_nb.headless.runner import RunResult, run_notebook
+
+FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""Errors after which no run could write its notebook."""
+_DEAD: Final = ("DeadKernelError", "TimeoutError", "StorageError")
+"""Failures that are no consequence of an open decision."""
+
+
+def execute_run(spec: RunSpec) -> RunEnd:
+    """Execute the run, and write its notebook.
+
+    Raises:
+        KeyboardInterrupt: The user pressed Ctrl+C.
+    """
+    start = time.monotonic()
+    if digest_file(Path(spec.path)) != spec.notebook_digest:
+        reason = "the notebook's file has changed since the batch began: resume the batch"
+        return _fail(spec, start, reason)
+
+    try:
+        result = run_notebook(
+            spec.path,
+            out=spec.output,
+            strict=spec.strict,
+            continue_=spec.continues,
+            overrides=spec.cfg,
+            settings=spec.settings,
+            answers=Path(spec.answers) if spec.answers else None,
+            timeout=spec.timeout_s,
+            run_timeout=spec.run_timeout_s,
+            run_id=spec.run,
+            parameters=spec.parameters,
+        )
+        return RunEnd(line=_describe(spec, result, start))
+    except JpNbError as exc:
+        return _fail(spec, start, str(exc), fatal=_find_fatal_cause(exc))
+
+
+def _fail(spec: RunSpec, start: float, reason: str, *, fatal: str = "") -> RunEnd:
+    cell = FailedCell(error=format_text(reason))
+    seconds = round(time.monotonic() - start, 3)
+    line = EndedLine(run=spec.run, outcome="failed", seconds=seconds, failed_cells=(cell,))
+    return RunEnd(line=line, fatal=fatal)
+
+
+def _find_fatal_cause(error: BaseException) -> str:
+    """Return why no other run can succeed; "" if others may."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in FULL_DISK:
+            return format_text(str(error))
+        cause = cause.__cause__
+    return ""
+
+
+def _describe(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
+    report = make_report(result, spec.notebook)
+    usage = report.usage.values()
+    tokens = TokenCounts(
+        input=sum(each.input_tokens or 0 for each in usage),
+        output=sum(each.output_tokens or 0 for each in usage),
+    )
+    return EndedLine(
+        run=spec.run,
+        outcome=_judge(spec, report),
+        seconds=round(time.monotonic() - start, 3),
+        requests=len(report.turns),
+        tokens=tokens,
+        failed_cells=tuple(_list_failed_cells(result, report)),
+        open_decisions=tuple(each.to_json() for each in report.undecided),
+        notebook=Path(spec.output).name,
+    )
+
+
+def _judge(spec: RunSpec, report: RunReport) -> Outcome:
+    """Return the outcome. A run with open decisions waits, unless `--strict` makes it fail."""
+    failure = report.failure
+    is_dead = failure is not None and failure.name in _DEAD
+    if report.undecided and not spec.strict and not is_dead:
+        return "waiting"
+    if failure is not None or (report.undecided and spec.strict):
+        return "failed"
+    return "passed"
+
+
+def _list_failed_cells(result: RunResult, report: RunReport) -> list[FailedCell]:
+    cells = result.notebook.cells
+    failed = [
+        FailedCell(cell=cells[each.number].get("id"), index=each.number, error=each.error)
+        for each in report.cells
+        if each.status == "failed"
+    ]
+    failure = report.failure
+    if failure is not None and not failed:
+        failed.append(FailedCell(error=format_text(f"{failure.name}: {failure.message}")))
+    return failed

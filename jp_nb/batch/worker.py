@@ -1,0 +1,100 @@
+"""A worker: the program of a subprocess that executes runs, one at a time.
+
+    python -m jp_nb.batch.worker
+
+The pool writes a `RunSpec` as one line of JSON to its stdin, and reads a `RunEnd` as one line from
+its stdout. The line `interrupt` ends the current run as Ctrl+C does. The worker ends when its stdin
+does. Modules stay imported between runs, and each run gets a new kernel.
+
+The worker does not depend on the pool: any program may start it and give it specifications. It
+reads keys of providers from its environment, and neither lines nor arguments contain any.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO, Final
+
+from jp_nb.batch.run_execution import execute_run
+from jp_nb.batch.run_log import EndedLine, write_all
+from jp_nb.batch.run_spec import RunEnd, RunSpec
+
+INTERRUPT: Final = "interrupt"
+"""The line that ends the current run."""
+ORPHANED_EXIT_CODE: Final = 3
+"""Exit code of a worker whose pool ended while a run was under way."""
+
+
+def main() -> int:
+    """Execute runs until stdin ends."""
+    results = _keep_stdout()
+    incoming = _IncomingSpecs(sys.stdin.buffer)
+    incoming.start()
+
+    for spec in incoming:
+        end = execute_in_worker(spec)
+        incoming.finish()
+        write_all(results, end.model_dump_json().encode() + b"\n")
+    return 0
+
+
+def execute_in_worker(spec: RunSpec) -> RunEnd:
+    """Execute one run. An interrupt ends it, and is its outcome."""
+    start = time.monotonic()
+    try:
+        return execute_run(spec)
+    except KeyboardInterrupt:
+        line = EndedLine(run=spec.run, outcome="interrupted", seconds=time.monotonic() - start)
+        return RunEnd(line=line)
+
+
+def _keep_stdout() -> int:
+    """Return a descriptor for results. All other output of this process goes to stderr."""
+    results = os.dup(1)
+    os.dup2(2, 1)
+    return results
+
+
+class _IncomingSpecs:
+    """Reads stdin in a thread, so that a run can be interrupted."""
+
+    def __init__(self, stdin: IO[bytes]) -> None:
+        self._stdin = stdin
+        self._specs: queue.SimpleQueue[RunSpec | None] = queue.SimpleQueue()
+        self._is_busy = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._read, name="jp-nb-specs", daemon=True).start()
+
+    def __iter__(self) -> Iterator[RunSpec]:
+        while (spec := self._specs.get()) is not None:
+            yield spec
+
+    def finish(self) -> None:
+        """Note that the run has ended."""
+        self._is_busy.clear()
+
+    def _read(self) -> None:
+        for line in self._stdin:
+            if line.strip() == INTERRUPT.encode():
+                if self._is_busy.is_set():
+                    os.kill(os.getpid(), signal.SIGINT)
+                continue
+            self._is_busy.set()
+            self._specs.put(RunSpec.model_validate_json(line))
+
+        if self._is_busy.is_set():  # the pool was killed: the guard ends the kernel
+            os._exit(ORPHANED_EXIT_CODE)
+        self._specs.put(None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""A worker process, as the pool sees it: it gets a specification, and returns the end of its run.
+
+The process executes `jp_nb/batch/worker.py`. It starts with its first run, is used for further
+ones, and starts again if it has died. A worker that dies costs the run that it executed.
+
+Source: `docs/many-notebooks.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import suppress
+from typing import Final, Protocol
+
+from jp_nb.batch.run_spec import RunEnd, RunSpec
+from jp_nb.batch.worker import INTERRUPT
+from jp_nb.text import plain
+
+MAX_RESULT_BYTES: Final = 60_000_000
+"""Longest line that a worker sends: the end of a run, with its open decisions."""
+MAX_KEPT_STDERR_BYTES: Final = 4_000
+"""Bytes of a worker's last output that are kept, to explain its death."""
+CLOSE_GRACE_S: Final = 10.0
+"""Seconds in which an idle worker ends after its stdin has ended."""
+
+
+class WorkerDiedError(Exception):
+    """The worker ended before it reported the end of its run. The message has the reason."""
+
+
+class Worker(Protocol):
+    """Executes runs, one at a time."""
+
+    async def execute(self, spec: RunSpec) -> RunEnd:
+        """Execute a run.
+
+        Raises:
+            WorkerDiedError: The worker ended before the run did.
+        """
+
+    def interrupt(self) -> None:
+        """End the current run, if there is one, as Ctrl+C does."""
+
+    def kill(self) -> None:
+        """End the worker and its kernel at once."""
+
+    async def close(self) -> None:
+        """End the idle worker."""
+
+
+class WorkerProcess:
+    """A worker in a subprocess of this program."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._stderr: asyncio.Task[bytes] | None = None
+
+    async def execute(self, spec: RunSpec) -> RunEnd:
+        """Execute a run; see `Worker`."""
+        process = await self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        line = b""
+        with suppress(OSError):  # it has died: its exit code says more
+            process.stdin.write(spec.model_dump_json().encode() + b"\n")
+            await process.stdin.drain()
+            line = await process.stdout.readline()
+
+        if not line.endswith(b"\n"):
+            raise WorkerDiedError(await self._describe_death(process))
+        return RunEnd.model_validate_json(line)
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "jp_nb.batch.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=MAX_RESULT_BYTES,
+            start_new_session=True,  # Ctrl+C reaches it only by way of the pool
+        )
+        assert self._process.stderr is not None
+        self._stderr = asyncio.create_task(_keep_end(self._process.stderr))
+        return self._process
+
+    async def _describe_death(self, process: asyncio.subprocess.Process) -> str:
+        with suppress(ProcessLookupError):  # it has closed its stdout: it is of no use
+            process.kill()
+        code = await process.wait()
+        reason = f"exit code {code}"
+        if code < 0:
+            reason = f"signal {_name_signal(-code)}"
+
+        text = f"the worker process ended ({reason})"
+        if self._stderr is not None:
+            last = plain((await self._stderr).decode(errors="replace").strip())
+            if last:
+                text += f"; its last output: {last.splitlines()[-1]}"
+        return text
+
+    def interrupt(self) -> None:
+        """End the current run; see `Worker`."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(f"{INTERRUPT}\n".encode())
+
+    def kill(self) -> None:
+        """End the worker at once. Its guard ends the kernel."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def close(self) -> None:
+        """End the idle worker; see `Worker`."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(CLOSE_GRACE_S):
+                await process.wait()
+        except TimeoutError:
+            self.kill()
+            await process.wait()
+        if self._stderr is not None:
+            await self._stderr
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+async def _keep_end(stream: asyncio.StreamReader) -> bytes:
+    """Read `stream` until it ends, and return its last bytes."""
+    kept = b""
+    while chunk := await stream.read(65536):
+        kept = (kept + chunk)[-MAX_KEPT_STDERR_BYTES:]
+    return kept

@@ -1,0 +1,106 @@
+"""The plan of a batch: notebooks × parameter sets × models, checked before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import jp_nb as jp
+from tests.kit.batches import list_warnings, plan_runs
+from tests.support.notebook_runs import write_cells
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names(folder: Path, *arguments: str | Path) -> list[str]:
+    return [spec["notebook"] for spec in plan_runs(folder, *arguments)]
+
+
+@pytest.mark.req("BATCH-1")
+def test_files_folders_and_patterns_name_notebooks(folder: Path) -> None:
+    for name in (
+        "b.ipynb", "a.ipynb", "far/c.ipynb", "far/.ipynb_checkpoints/c.ipynb", ".git/d.ipynb",
+        "OUT/e.ipynb", "far/x.txt",
+    ):  # fmt: skip
+        write_cells(folder / name, "1")
+
+    assert names(folder, ".") == ["a.ipynb", "b.ipynb", "far/c.ipynb"]
+    assert names(folder, "b.ipynb", "far", "a.ipynb") == ["b.ipynb", "far/c.ipynb", "a.ipynb"]
+    assert names(folder, "*.ipynb", "a.ipynb") == ["a.ipynb", "b.ipynb"]
+    assert names(folder, "**/c.ipynb") == ["c.ipynb"]
+    for missing in ("none.ipynb", "none*.ipynb", "OUT"):
+        with pytest.raises(jp.UsageError, match="there is no notebook"):
+            names(folder, "a.ipynb", missing)
+
+
+@pytest.mark.req("BATCH-1")
+def test_file_with_the_characters_of_a_pattern_is_a_file(folder: Path) -> None:
+    write_cells(folder / "a[1].ipynb", "1")
+    assert names(folder, "a[1].ipynb", "-p", "x", "1") == ["a[1].ipynb"]
+
+
+@pytest.mark.req("BATCH-2", "BATCH-3")
+def test_run_is_notebook_times_parameters_times_model(folder: Path) -> None:
+    for name in ("a", "b"):
+        write_cells(folder / f"{name}.ipynb", "1")
+    (folder / "e.csv").write_text("n\n1\n2\n")
+    specs = plan_runs(folder, "a.ipynb", "b.ipynb", "--each", "e.csv", "--models", "x/1,y/2")
+    rows = [(each["notebook"], each["parameters"]["n"], each["cfg"]) for each in specs]
+    assert rows == [
+        (f"{name}.ipynb", n, (f"assistant.model.id={model}",))
+        for name in "ab"
+        for n in (1, 2)
+        for model in ("x/1", "y/2")
+    ]
+    assert len({each["run"] for each in specs}) == 8
+    assert specs[0]["run"].startswith("a-n=1-model=x-1-")
+
+
+@pytest.mark.req("BATCH-3")
+def test_id_depends_on_the_cells_and_not_on_outputs(folder: Path) -> None:
+    path = write_cells(folder / "a.ipynb", "1")
+    [first] = plan_runs(folder, path, "-p", "x", "1")
+    path.write_text(path.read_text().replace('"outputs": []', '"outputs": [ ]'))
+    [second] = plan_runs(folder, path, "-p", "x", "1")
+    write_cells(folder / "a.ipynb", "2")
+    [third] = plan_runs(folder, path, "-p", "x", "1")
+    assert first["run"] == second["run"] != third["run"]
+
+    for name in ("a.cassette.jsonl", "a.answers.toml"):
+        [before] = plan_runs(folder, path, "-p", "x", "1")
+        (folder / name).write_text("")
+        [after] = plan_runs(folder, path, "-p", "x", "1")
+        assert before["run"] != after["run"], name
+
+
+@pytest.mark.req("BATCH-2")
+def test_unknown_parameter_is_a_warning_and_strictly_an_error(folder: Path) -> None:
+    path = write_cells(folder / "walk.ipynb", "city = 'Delft'\ndays: int = 1", "print(city)")
+    text = path.read_text().replace('"metadata": {}', '"metadata": {"tags": ["parameters"]}', 1)
+    path.write_text(text)
+    (folder / "e.csv").write_text("days,citty\n1,a\n")
+    arguments = ["walk.ipynb", "--each", "e.csv", "-p", "far", "1"]
+
+    assert list_warnings(folder, *arguments) == [
+        "walk.ipynb has no parameter far (-p)",
+        "walk.ipynb has no parameter citty (line 1 of e.csv): did you mean city?",
+    ]
+    with pytest.raises(jp.UsageError, match="no parameter citty"):
+        plan_runs(folder, *arguments, "--strict")
+    assert list_warnings(folder, "walk.ipynb", "-p", "city", "Gouda", "-p", "days", "2") == []
+
+
+@pytest.mark.req("BATCH-15")
+def test_answers_file_of_the_notebook_is_used_unless_one_is_named(folder: Path) -> None:
+    write_cells(folder / "a.ipynb", "1")
+    write_cells(folder / "b.ipynb", "1")
+    (folder / "a.answers.toml").write_text("")
+    found = [each["answers"] for each in plan_runs(folder, "a.ipynb", "b.ipynb")]
+    assert found == [str(folder / "a.answers.toml"), ""]
+    found = [each["answers"] for each in plan_runs(folder, "a.ipynb", "b.ipynb", "--answers", "x")]
+    assert found == [str(folder / "x")] * 2
