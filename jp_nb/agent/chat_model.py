@@ -27,8 +27,9 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
-from jp_nb.config.tree.model_settings import ParametersConfig, make_background_request
-from jp_nb.config.tree.model_settings import Request as RequestConfig
+from jp_nb.config.tree.model_settings import ParametersConfig
+from jp_nb.config.tree.request_settings import Request as RequestConfig
+from jp_nb.config.tree.request_settings import make_background_request
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import Entry

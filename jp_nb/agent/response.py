@@ -28,7 +28,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.config.tree.model_settings import Request as RequestConfig
+from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.json_values import read_json, replace_surrogates, split_json_objects
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest

@@ -17,12 +17,8 @@ from pydantic import JsonValue
 from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.schema import ROOT, PathKeys, SchemaNode, format_path
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.config.tree.model_settings import (
-    MODEL_NAME_PATTERN,
-    PROVIDER_CLASSES,
-    ModelId,
-    read_model_id,
-)
+from jp_nb.config.tree.model_id import MODEL_NAME_PATTERN, ModelId, read_model_id
+from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 from jp_nb.errors import ConfigError
 
 MODEL_PATH = "assistant.model.id"

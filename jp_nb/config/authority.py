@@ -36,7 +36,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
-from jp_nb.config.tree.model_settings import PROVIDER_CLASSES
+from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 
 IsInside = Callable[[str], bool]
 """Return True if the URL of an attachment is in the workspace."""

@@ -33,7 +33,7 @@ from jp_nb.config.schema import (
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, UnexpectedValueError, describe_found
 from jp_nb.config.tree.ignored_settings import IGNORED_PATTERNS
-from jp_nb.config.tree.model_settings import SERVERS_PATH, declare_servers
+from jp_nb.config.tree.named_servers import SERVERS_PATH, declare_servers
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS

@@ -21,7 +21,8 @@ from IPython import get_ipython
 from jp_nb.agent.provider import ModelList
 from jp_nb.config.schema import look_up, parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import PROVIDER_NAMES, SERVERS_PATH
+from jp_nb.config.tree.named_servers import SERVERS_PATH
+from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.record.conversation_list import ConversationInfo, list_conversations

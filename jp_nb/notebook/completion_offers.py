@@ -16,7 +16,9 @@ from pydantic import ValidationError
 from jp_nb.config.assignments import parse_setting_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, parse_path
 from jp_nb.config.tree.base import ShortTable
-from jp_nb.config.tree.model_settings import PROVIDER_NAMES, REASONING_EFFORTS, ModelId
+from jp_nb.config.tree.model_id import ModelId
+from jp_nb.config.tree.model_settings import REASONING_EFFORTS
+from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.completion_names import Names

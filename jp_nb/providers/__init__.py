@@ -12,12 +12,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.model_settings import (
+from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
+from jp_nb.config.tree.provider_settings import (
     AVAILABLE_PROVIDERS,
     PROVIDER_CLASSES,
-    SERVERS_PATH,
     ProviderConfig,
-    Server,
 )
 from jp_nb.errors import ConfigError
 

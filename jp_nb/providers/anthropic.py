@@ -25,7 +25,8 @@ from jp_nb.agent.provider import (
     ToolChoice,
     ToolDefinition,
 )
-from jp_nb.config.tree.model_settings import Anthropic, Server
+from jp_nb.config.tree.named_servers import Server
+from jp_nb.config.tree.provider_settings import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_schema import Schema

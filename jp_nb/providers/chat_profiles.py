@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.model_settings import ServerProfile
+from jp_nb.config.tree.named_servers import ServerProfile
 from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema, suggest_schema
 from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import (

@@ -16,7 +16,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
-from jp_nb.config.tree.model_settings import SERVERS_PATH, OpenAi, ProviderConfig, Server
+from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
+from jp_nb.config.tree.provider_settings import OpenAi, ProviderConfig
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.local_server import find_answering_address
 

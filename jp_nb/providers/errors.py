@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from jp_nb.config.tree.model_settings import Llm
+from jp_nb.config.tree.providers_table import Llm
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.providers.endpoint import Endpoint
 

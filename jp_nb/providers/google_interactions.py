@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
-from jp_nb.config.tree.model_settings import Google, ProviderConfig, Server
+from jp_nb.config.tree.named_servers import Server
+from jp_nb.config.tree.provider_settings import Google, ProviderConfig
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json

@@ -14,11 +14,8 @@ from typing import ClassVar, Self
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Attachment, ModelList, ModelRequest, Provider
-from jp_nb.config.tree.model_settings import (
-    ChatCompletionsProvider,
-    OpenRouter,
-    Server,
-)
+from jp_nb.config.tree.named_servers import Server
+from jp_nb.config.tree.provider_settings import ChatCompletionsProvider, OpenRouter
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, PDF, Image
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.json_values import replace_surrogates, spaced_json

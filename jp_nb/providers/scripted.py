@@ -34,7 +34,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
 )
 from jp_nb.agent.summarizer import SUMMARY_KEY
-from jp_nb.config.tree.model_settings import Scripted
+from jp_nb.config.tree.provider_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.answer_schemas import pass_schema

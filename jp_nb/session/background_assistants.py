@@ -11,14 +11,10 @@ from __future__ import annotations
 
 from jp_nb.config.partial import Partial, merge_partials
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.assistant_settings import Assistant, AssistantOverrides, QuestionAssistant
 from jp_nb.config.tree.compaction_settings import SummaryConfig
-from jp_nb.config.tree.model_settings import (
-    BACKGROUND_RETRIES,
-    Assistant,
-    AssistantOverrides,
-    Model,
-    QuestionAssistant,
-)
+from jp_nb.config.tree.model_settings import Model
+from jp_nb.config.tree.request_settings import BACKGROUND_RETRIES
 
 
 def build_inquiry_assistant(config: AppConfig) -> Assistant:

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from jp_nb.config.tree.model_settings import Cassette as CassetteConfig
-from jp_nb.config.tree.model_settings import CassetteMode
+from jp_nb.config.tree.providers_table import Cassette as CassetteConfig
+from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.session.open_cassette import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette_file import default_cassette_path

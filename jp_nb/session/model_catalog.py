@@ -14,7 +14,7 @@ from typing import Any, Final
 from jp_nb.agent.provider import ModelInfo, ModelList, Provider
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import ModelId
+from jp_nb.config.tree.model_id import ModelId
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.session.resolver import Resolver
 

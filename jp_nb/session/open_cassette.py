@@ -15,7 +15,7 @@ from typing import Final
 
 from jp_nb.agent.exchange_recorder import Exchange, RecordedResult
 from jp_nb.agent.request_normalizer import NormalizedRequest
-from jp_nb.config.tree.model_settings import CassetteMode
+from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.rendering.cassette_miss import format_mismatch
 from jp_nb.storage.cassette_file import (

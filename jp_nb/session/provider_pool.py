@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.model_settings import Llm
+from jp_nb.config.tree.providers_table import Llm
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.errors import format_model_choices

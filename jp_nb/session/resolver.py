@@ -27,8 +27,10 @@ from jp_nb.config.partial import get_path
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.assistant_settings import Assistant, QuestionAssistant
 from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
-from jp_nb.config.tree.model_settings import Assistant, Llm, ModelId, QuestionAssistant
+from jp_nb.config.tree.model_id import ModelId
+from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, ToolSourceError, UsageError

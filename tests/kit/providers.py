@@ -10,7 +10,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb import json_values
-from jp_nb.config.tree.model_settings import LlamaCpp
+from jp_nb.config.tree.provider_settings import LlamaCpp
 from jp_nb.providers import (
     create_provider,
     create_server,

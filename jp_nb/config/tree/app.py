@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from jp_nb.config.tree.assistant_settings import Assistant, AssistantOverrides
 from jp_nb.config.tree.attachment_urls import format_attachment_url
 from jp_nb.config.tree.base import (
     APPEND_SET_MERGE,
@@ -39,7 +40,7 @@ from jp_nb.config.tree.base import (
     table,
 )
 from jp_nb.config.tree.compaction_settings import CompactionConfig
-from jp_nb.config.tree.model_settings import Assistant, AssistantOverrides, Providers
+from jp_nb.config.tree.providers_table import Providers
 from jp_nb.config.tree.server_settings import McpStartup
 from jp_nb.config.tree.tool_settings import STAR, Command, Enable, ToolConfig
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue, model_serializer
 
 from jp_nb.config.argument_rules import check_conditions
+from jp_nb.config.tree.assistant_settings import QuestionAssistant
 from jp_nb.config.tree.base import (
     APPEND_MERGE,
     PLAIN_FORM,
@@ -32,7 +33,6 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
-from jp_nb.config.tree.model_settings import QuestionAssistant
 
 RulePath = Annotated[str, not_blank("a path")]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import CassetteMode, Llm
+from jp_nb.config.tree.providers_table import CassetteMode, Llm
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import (
     NOT_A_NAME,

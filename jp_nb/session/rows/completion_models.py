@@ -21,7 +21,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import apply_change, merge_partials
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.model_settings import Llm
+from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.validation import validate_config
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream

@@ -1,0 +1,186 @@
+"""Settings of the assistant: the texts of its system prompt, its model, and its requests.
+
+`AssistantOverrides` are the same settings for a separate task, such as the answer to a question.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from jp_nb.config.tree.base import (
+    APPEND_MERGE,
+    PLAIN_FORM,
+    REPLACE_MERGE,
+    TABLE_FORM,
+    TABLE_OR_PLAIN_FORM,
+    TEXT_MERGE,
+    ConfigTable,
+    ShortTable,
+    Whole,
+    merge_by_keys,
+    not_blank,
+    one_of,
+    table,
+)
+from jp_nb.config.tree.model_settings import Model, ModelChoice
+from jp_nb.config.tree.request_settings import Request, RequestOverrides
+
+
+class Section(ShortTable):
+    """A section of the system prompt. It can be written as a text, which is its content."""
+
+    TEXT: ClassVar[str] = "content"
+    FORMS: ClassVar[str] = "a text, or a table of content, tag, title, and position"
+
+    content: str
+    """The text."""
+    tag: str | None = None
+    """Name of an XML element that contains the text."""
+    title: str | None = None
+    """Title of the section."""
+    position: Whole = 0
+    """Sections are sorted by this number."""
+
+    def render(self) -> str:
+        """Return the section as text for the model."""
+        content = self.content.strip()
+        if self.tag is None:
+            return f"# {self.title}\n\n{content}" if self.title else content
+
+        if any(sign in content for sign in "<>&"):
+            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+
+        title = ""
+        if self.title:
+            from xml.sax.saxutils import quoteattr
+
+            title = f" title={quoteattr(self.title)}"
+        return f"<{self.tag}{title}>\n{content}\n</{self.tag}>"
+
+
+class Contrast(ConfigTable):
+    """A good and a bad example."""
+
+    good: str
+    """The good example."""
+    bad: str
+    """The bad example."""
+    reason: str | None = None
+    """The reason for the difference."""
+
+    def format(self) -> str:
+        """Return the examples as text for the model."""
+        text = f"Good: {self.good}\nBad: {self.bad}"
+        return f"{text}\nReason: {self.reason}" if self.reason else text
+
+
+Example = Annotated[
+    Annotated[str, PLAIN_FORM] | Annotated[Contrast, TABLE_FORM],
+    TABLE_OR_PLAIN_FORM,
+    one_of(str, dict, Contrast, expected="a text, or a table of good, bad, and reason"),
+]
+
+
+class Instruction(ConfigTable):
+    """A list of instructions in the system prompt."""
+
+    title: str | None = None
+    """Title of the list."""
+    description: str | None = None
+    """Text before the list."""
+    position: Whole = 0
+    """Lists and sections are sorted by this number."""
+    items: Annotated[list[str], APPEND_MERGE] = Field(default_factory=list)
+    """The instructions."""
+    examples: Annotated[list[Example], APPEND_MERGE] = Field(default_factory=list)
+    """Examples: a text, or a good and a bad example."""
+
+    def to_section(self) -> Section:
+        """Return a section with the tag `instruction`."""
+        parts = [self.description or ""]
+        parts.append("\n".join(f"- {item}" for item in self.items))
+
+        if self.examples:
+            parts.append("**Examples**")
+        for example in self.examples:
+            parts.append(example.format() if isinstance(example, Contrast) else example)
+
+        return Section(
+            content="\n\n".join(part for part in parts if part),
+            tag="instruction",
+            title=self.title,
+            position=self.position,
+        )
+
+
+def make_default_instructions() -> list[Instruction]:
+    """Return the instructions that apply until others are configured."""
+    items = [
+        "Be concise.",
+        "Use simple sentences.",
+        "Explain no more than was asked for.",
+        "No flattery and no marketing tone.",
+        "No vague claims: say what you know and how you know it.",
+    ]
+    return [Instruction(title="How to respond to the user", items=items)]
+
+
+SECTIONS_MERGE = merge_by_keys("tag", "title")
+INSTRUCTIONS_MERGE = merge_by_keys("title")
+
+
+ToolChoiceSetting = Annotated[str, not_blank("auto, none, required, or the name of a tool")]
+
+
+class Assistant(ConfigTable):
+    """The assistant: its prompt, its model, and its requests."""
+
+    name: str | None = None
+    """Name of the assistant. No prompt contains it."""
+    system_prompt: Annotated[str, TEXT_MERGE] = "You are a helpful assistant."
+    """First text of the system prompt."""
+    system_prompt_sections: Annotated[list[Section], SECTIONS_MERGE] = Field(default_factory=list)
+    """Further sections of the system prompt."""
+    instructions: Annotated[list[Instruction], INSTRUCTIONS_MERGE] = Field(
+        default_factory=make_default_instructions
+    )
+    """Lists of instructions in the system prompt."""
+    tool_choice: Annotated[ToolChoiceSetting, REPLACE_MERGE] = "auto"
+    """Use of tools in the first request of a turn: `auto`, `none`, `required`, or the name of a
+    tool."""
+    model: Model = table()
+    request: Request = table()
+
+    def system_texts(self) -> tuple[str, ...]:
+        """Return the system texts in the order in which they are sent."""
+        sections = [*self.system_prompt_sections, *(i.to_section() for i in self.instructions)]
+        sections.sort(key=lambda section: section.position)
+        texts = [self.system_prompt, *(section.render() for section in sections)]
+        return tuple(text for text in texts if text.strip())
+
+
+class AssistantOverrides(ConfigTable):
+    """Overrides of `assistant` for a separate task. Unset settings are inherited."""
+
+    system_prompt: str | None = None
+    """First text of the system prompt."""
+    system_prompt_sections: Annotated[list[Section], SECTIONS_MERGE] = Field(default_factory=list)
+    """Further sections of the system prompt."""
+    tool_choice: ToolChoiceSetting | None = None
+    """Use of tools."""
+    model: ModelChoice | None = None
+    request: RequestOverrides | None = None
+
+
+class QuestionAssistant(AssistantOverrides):
+    """Settings of the model that answers a question of a tool. Unset ones are inherited."""
+
+    name: str | None = None
+    """Name of the assistant. No prompt contains it."""
+    system_prompt: Annotated[str | None, TEXT_MERGE] = None
+    instructions: Annotated[list[Instruction], INSTRUCTIONS_MERGE] = Field(default_factory=list)
+    """Lists of instructions in the system prompt."""
