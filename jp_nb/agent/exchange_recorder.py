@@ -20,6 +20,7 @@ from jp_nb.agent.provider import (
     Flush,
     InputChange,
     KeepAlive,
+    OmittedFiles,
     ProviderEvent,
     Retry,
     TextPart,
@@ -90,6 +91,10 @@ class ExchangeRecorder:
             notice = self._hide(event.notice)
             event = replace(event, reason=reason, notice=notice)
 
+        if isinstance(event, OmittedFiles):
+            names = tuple(map(self._hide, event.names))
+            event = replace(event, names=names, reason=self._hide(event.reason))
+
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
         if isinstance(event, KeepAlive):
@@ -136,6 +141,7 @@ _EVENTS: Final[Mapping[str, type[Any]]] = {
     "flush": Flush,
     "usage": Usage,
     "input-change": InputChange,
+    "omitted-files": OmittedFiles,
 }
 _ENDS: Final[Mapping[str, type[Any]]] = {
     "finished": Finished,

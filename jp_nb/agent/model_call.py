@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Final
 
 from jp_nb.agent.answer_attempt import CALLS_SETTING, Attempt, ContinuedAnswer
 from jp_nb.agent.call import Call
@@ -30,6 +31,7 @@ from jp_nb.agent.provider import (
     InputChange,
     KeepAlive,
     ModelRequest,
+    OmittedFiles,
     PrefixLoss,
     PromptCut,
     Provider,
@@ -50,6 +52,8 @@ from jp_nb.record.request_head import mark_head
 from jp_nb.record.stream import ConversationStream
 
 log = logging.getLogger(__name__)
+MAX_NAMED_FILES: Final = 5
+"""Number of files that a notice about omitted files names."""
 
 
 class AnswerStream:
@@ -236,6 +240,10 @@ class AnswerStream:
             )
             return
 
+        if isinstance(event, OmittedFiles):
+            self._notify(_format_omitted_files(event))
+            return
+
         is_call = isinstance(event, ToolCallStart | ToolCallArguments)
         attempt.has_content = attempt.has_content or is_call
         if isinstance(event, ToolCallStart):
@@ -364,3 +372,14 @@ def _log_input_changes(changes: Sequence[InputChange], stream: ConversationStrea
         what = "was not sent to the model" if change.is_dropped else "was sent to the model"
         event_id = found.get(change.mark, "unknown")
         log.debug("The reasoning of event %s %s: %s changed", event_id, what, change.reason)
+
+
+def _format_omitted_files(omitted: OmittedFiles) -> str:
+    named = omitted.names[:MAX_NAMED_FILES]
+    more = len(omitted.names) - len(named)
+    listed = ", ".join(named)
+    if more:
+        listed = f"{listed}, and {more} more"
+
+    notice = f"⚠ The model does not get {listed}: {omitted.reason}."
+    return f"{notice} {omitted.advice}".strip()

@@ -165,6 +165,18 @@ class PromptCut:
     advice: str
 
 
+@dataclass(frozen=True, slots=True)
+class OmittedFiles:
+    """Images, PDFs, or attachments that a request does not contain, reported once each.
+
+    `names` and `reason` are for the user. `advice` may name a setting that changes it.
+    """
+
+    names: tuple[str, ...]
+    reason: str
+    advice: str = ""
+
+
 BodyPart = tuple[str, bytes]
 """Name and content of a part of a request body, such as a message or one of its `tools`."""
 
@@ -209,6 +221,7 @@ ProviderEvent = (
     | InputChange
     | PrefixLoss
     | PromptCut
+    | OmittedFiles
     | Finished
     | Retry
 )

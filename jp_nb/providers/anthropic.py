@@ -576,7 +576,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         """
         if len(request.context) - 1 in rendering.unsigned_items:
             return 0
-        sent, _ = self._build_body(request, rendering, self._make_answer_schema(request))
+        sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
         return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from jp_nb.agent.provider import Attachment
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, MEDIA_TYPES, PDF, Image
+from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.request_body import Omitted
 from jp_nb.text import one_line
 
@@ -48,6 +49,13 @@ def split_attachments(
             sent.append(attachment)
 
     return sent, omitted
+
+
+def advise_images(endpoint: Endpoint, media_types: frozenset[str]) -> str:
+    """Return the advice for a user whose model may accept images; "" if they are sent."""
+    if media_types >= IMAGE_TYPES:
+        return ""
+    return f"If the model accepts images: `%jp config {endpoint.setting_path}.images=true`"
 
 
 def format_attachment_name(attachment: Attachment) -> str:

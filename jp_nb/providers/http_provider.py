@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
+    OmittedFiles,
     PrefixLoss,
     ProviderEvent,
     Retry,
@@ -64,6 +65,20 @@ _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{
 RenderingT = TypeVar("RenderingT", bound=Rendering)
 
 
+@dataclass(frozen=True, slots=True)
+class _BuiltRequest:
+    """The body of a request, and the parts that it omits, each with the reason."""
+
+    body: RequestBody
+    omitted_files: Omitted
+    omitted_settings: Omitted
+
+    @property
+    def omitted(self) -> Omitted:
+        """All omitted parts."""
+        return {**self.omitted_files, **self.omitted_settings}
+
+
 class HttpProvider(ABC, Generic[RenderingT]):
     """Provider over HTTP; see `Provider` for the public methods.
 
@@ -84,7 +99,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._make_rendering = make_rendering
         self._renderings: dict[RequestContext, RenderingT] = {}  # the last one was used last
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
-        self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
+        self._reported: set[tuple[str, str]] = set()  # conversation and omitted part
         self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
         self._replaces_head: set[str] = set()  # models that rejected appended changes
         self._refused_media = RefusedMedia()
@@ -138,15 +153,15 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Stream one response."""
         rendering = self._choose_rendering(request)
         answer = self._make_answer_schema(request)
-        encoded, omitted = self._build_body(request, rendering, answer)
-        loss = self._note_sent(request, encoded) if request.is_turn else None
-        body = encoded.encode()
-
-        for setting, reason in omitted.items():
-            self._warn_once(request, setting, f"is not sent: {reason}")
+        built = self._build_body(request, rendering, answer)
+        body = built.body.encode()
+        notices = self._report_omissions(request, built)
+        if request.is_turn:
+            loss = self._note_sent(request, built.body)
+            notices += [] if loss is None else [loss]
 
         decoder = self._make_decoder(request, answer, body)
-        chunks = self._stream_body(request, body, decoder, encoded.headers)
+        chunks = self._stream_body(request, body, decoder, built.body.headers)
         stream_decoder = StreamDecoder(
             decoder,
             provider=self._http.endpoint.provider,
@@ -160,9 +175,45 @@ class HttpProvider(ABC, Generic[RenderingT]):
             idle_timeout=request.idle_timeout,
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover_or_locate(error, request, rendering),
-            first=loss,
+            first=notices,
         )
-        return self._watch_prompt(request, encoded, events)
+        return self._watch_prompt(request, built.body, events)
+
+    def _report_omissions(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
+        """Tell the user once in a conversation about each part that a request omits.
+
+        Omitted files of a turn become events, for a notice in the cell. The log has all others.
+        """
+        logged = built.omitted_settings if request.is_turn else built.omitted
+        for setting, reason in logged.items():
+            self._warn_once(request, setting, f"is not sent: {reason}")
+
+        if not request.is_turn:
+            return []
+
+        names_by_reason: dict[str, list[str]] = {}
+        for name, reason in built.omitted_files.items():
+            if self._is_first_report(request, name):
+                names_by_reason.setdefault(reason, []).append(name)
+
+        advice = self._advise_images()
+        return [
+            OmittedFiles(tuple(names), reason, advice) for reason, names in names_by_reason.items()
+        ]
+
+    def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
+        if self._is_first_report(request, setting):
+            _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
+
+    def _is_first_report(self, request: ModelRequest, omitted: str) -> bool:
+        key = (request.conversation_id, omitted)
+        is_first = key not in self._reported
+        self._reported.add(key)
+        return is_first
+
+    def _advise_images(self) -> str:
+        """Return the advice for a user whose model may accept images; "" if they are sent."""
+        return ""
 
     def _choose_rendering(self, request: ModelRequest) -> RenderingT:
         """Return the kept rendering of the conversation, or an empty one if it no longer fits."""
@@ -220,8 +271,8 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
         """Return a `Retry` without images or PDFs that the server may have refused."""
-        body, _ = self._build_body(request, rendering, self._make_answer_schema(request))
-        omitted = self._refused_media.omit(error, request, body.messages)
+        built = self._build_body(request, rendering, self._make_answer_schema(request))
+        omitted = self._refused_media.omit(error, request, built.body.messages)
         if not omitted:
             return None
 
@@ -237,19 +288,14 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return the item of the context that is in the message number `message` of a request."""
         context = request.context
         whole = self._render_apart(request)
-        body, _ = self._build_body(request, whole, self._make_answer_schema(request))
-        place = message - (len(body.messages) - len(whole.encode(context)))
+        built = self._build_body(request, whole, self._make_answer_schema(request))
+        place = message - (len(built.body.messages) - len(whole.encode(context)))
 
         def count_messages(items: int) -> int:
             return len(self._render_apart(replace(request, context=context.until(items))).messages)
 
         item = bisect_right(range(1, len(context) + 1), place, key=count_messages)
         return item if place >= 0 and item < len(context) else None
-
-    def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
-        if (key := (request.conversation_id, setting)) not in self._reported:
-            self._reported.add(key)
-            _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
 
     def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
         """Note the `body` that is sent; return what it lost of the previous one, if it is much.
@@ -296,9 +342,10 @@ class HttpProvider(ABC, Generic[RenderingT]):
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
         rendering = self._render_apart(request)
-        body, omitted = self._build_body(request, rendering, self._make_answer_schema(request))
+        built = self._build_body(request, rendering, self._make_answer_schema(request))
+        body = built.body
 
-        lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
+        lines = [f"{setting}: {reason}" for setting, reason in built.omitted.items()]
         sent = self._http.preview(
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
@@ -333,7 +380,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
     async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
         """Ask the server for the number of input tokens of `request`; see `Provider`."""
         rendering = self._render_apart(request)
-        body, _ = self._build_body(request, rendering, self._make_answer_schema(request))
+        body = self._build_body(request, rendering, self._make_answer_schema(request)).body
         query = self._make_count_query(request, body)
         if query is None:
             raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
@@ -363,11 +410,12 @@ class HttpProvider(ABC, Generic[RenderingT]):
 
     def _build_body(
         self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
-    ) -> tuple[RequestBody, Omitted]:
+    ) -> _BuiltRequest:
         settled = rendering.settle(request)
         attached = self._format_attachments(settled.attachments)
-        omitted = {**attached.omitted, **rendering.omitted_media}
-        return self._encode_body(settled, rendering, attached, answer, omitted), omitted
+        omitted: Omitted = {}
+        body = self._encode_body(settled, rendering, attached, answer, omitted)
+        return _BuiltRequest(body, {**attached.omitted, **rendering.omitted_media}, omitted)
 
     @property
     def address(self) -> str:

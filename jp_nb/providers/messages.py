@@ -16,7 +16,11 @@ from typing import ClassVar, Final, Self
 from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
+from jp_nb.providers.attachment_parts import (
+    IMAGE_AND_PDF_TYPES,
+    IMAGE_TYPES,
+    split_attachments,
+)
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
@@ -61,7 +65,7 @@ class Rendering(ABC):
         self.host = ""  # mark of the server; "" if there is none
         self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
         self.media = MediaRules()
-        self.omitted_media: Omitted = {}  # by the rules
+        self.omitted_media: Omitted = {}  # images, PDFs, and attachments added later
         self._pages = 0  # of the PDFs in the messages, as far as they are known
         self._heads = 0
         self._has_tools = False
@@ -70,6 +74,7 @@ class Rendering(ABC):
         self.provider = provider  # the one whose signatures are sent back
         self._rules = rules
         self._ids = CallIds(rules)
+        self._media_types = media_types
         self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
         self._encoded: list[bytes] = []  # of the first messages
 
@@ -112,6 +117,9 @@ class Rendering(ABC):
         )
         if change is None or not change.added:
             return change
+
+        _, omitted = split_attachments(change.added, self._media_types)
+        self.omitted_media.update(omitted)
         return replace(change, added=self._replace_attachments(change.added, self._pages)[0])
 
     def settle(self, request: ModelRequest) -> ModelRequest:
@@ -223,9 +231,10 @@ class Rendering(ABC):
 
     def _find_omission(self, image: Image, pages_before: int) -> str:
         """Return the reason to send a text instead of `image`; "" to send it."""
-        if image.media_type not in self._shown_types:
-            return f"this provider takes no {image.noun}s"
-        reason = self.media.find_reason(image, pages_before)
+        if image.media_type in self._shown_types:
+            reason = self.media.find_reason(image, pages_before)
+        else:
+            reason = f"this provider takes no {image.noun}s"
         if reason:
             self.omitted_media.setdefault(name_medium(image), reason)
         return reason

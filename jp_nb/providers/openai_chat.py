@@ -23,6 +23,7 @@ from jp_nb.providers.answer_schemas import AnswerSchema, adapt_for_json_mode
 from jp_nb.providers.attachment_parts import (
     IMAGE_TYPES,
     FormattedAttachments,
+    advise_images,
     encode_content,
     format_attachment_name,
     format_documents_xml,
@@ -368,6 +369,9 @@ class ChatProvider(HttpProvider[ChatRendering]):
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         return (self._profile.answer or adapt_for_json_mode)(schema)
+
+    def _advise_images(self) -> str:
+        return advise_images(self._http.endpoint, self._profile.media_types)
 
     def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         if self._profile.answer is not None:  # a member of the body has the schema

@@ -18,7 +18,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.json_values import read_json
 from jp_nb.providers.answer_schemas import AnswerSchema
-from jp_nb.providers.attachment_parts import FormattedAttachments
+from jp_nb.providers.attachment_parts import FormattedAttachments, advise_images
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.http_provider import HttpProvider
@@ -98,12 +98,16 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             lambda attachments: format_attachments(attachments, media_types),
         )
         self._local = local
+        self._media_types = media_types
         self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
         self._images_in_results = True
         self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         return adapt_responses_schema(schema, is_local=self._local is not None)
+
+    def _advise_images(self) -> str:
+        return advise_images(self._http.endpoint, self._media_types)
 
     def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED

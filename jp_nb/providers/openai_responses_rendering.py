@@ -152,7 +152,6 @@ class ResponsesRendering(Rendering):
     ) -> None:
         super().__init__(provider, RESPONSES_CALLS, media_types)
         self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
-        self._media_types = media_types
         self._system_role = system_role
         self._is_openai = system_role == "developer"
         self.stale_items = stale_items

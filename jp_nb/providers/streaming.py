@@ -6,7 +6,7 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from typing import Final
 
@@ -25,21 +25,21 @@ async def stream_events(
     idle_timeout: float,
     sanitize_error: Callable[[ProviderError], ProviderError] = lambda error: error,
     recover: Callable[[ProviderError], ProviderEvent | None] = lambda _: None,
-    first: ProviderEvent | None = None,
+    first: Iterable[ProviderEvent] = (),
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield the events of a response with the body `chunks`, which is always closed.
 
     The wait for the first chunk includes connecting. `idle_timeout` is the maximum number of
     seconds without content or keep-alives; 0 is no limit. `sanitize_error` makes an error safe to
-    show, and `recover` may return a last event instead of it. `first` is yielded before the others.
+    show, and `recover` may return a last event instead of it. `first` precede the other events.
 
     Raises:
         ProviderError: The request fails, or the stream breaks or is idle for too long.
     """
     problem: ProviderError | None = None
     async with aclosing(chunks):
-        if first is not None:
-            yield first
+        for event in first:
+            yield event
 
         with IdleWatch(decoder, idle_timeout) as idle:
             try:

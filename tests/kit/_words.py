@@ -72,6 +72,7 @@ MODEL_EVENTS: Mapping[str, type[Any]] = {
     "input_change": provider.InputChange,
     "prefix_loss": provider.PrefixLoss,
     "prompt_cut": provider.PromptCut,
+    "omitted_files": provider.OmittedFiles,
 }
 
 REQUEST_VALUES: Mapping[str, type[Any]] = {
