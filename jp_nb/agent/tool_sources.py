@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import build_partial, get_path, merge_partials
+from jp_nb.config.partial import build_partial, get_path
+from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.errors import ToolSourceError

@@ -21,7 +21,9 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.partial import Change, Partial, build_partial, expand_shorthand, get_path, unwrap
+from jp_nb.config.partial import Partial, build_partial, get_path, unwrap
+from jp_nb.config.partial_change import Change
+from jp_nb.config.partial_merge import expand_shorthand
 from jp_nb.config.schema import (
     JSON,
     Element,

@@ -27,19 +27,9 @@ from jp_nb.config.assignments import (
     read_partial,
 )
 from jp_nb.config.authority import IsInside, is_path_in_workspace, needs_user
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply_change,
-    build_partial,
-    get_path,
-    is_wrapper,
-    merge_partials,
-    remove_empty,
-    strip_strategies,
-    unset_path,
-    unwrap,
-)
+from jp_nb.config.partial import Partial, build_partial, get_path, is_wrapper, remove_empty, unwrap
+from jp_nb.config.partial_change import Change, apply_change, unset_path
+from jp_nb.config.partial_merge import merge_partials, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,

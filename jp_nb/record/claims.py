@@ -16,16 +16,16 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.partial import (
-    Change,
     Partial,
     build_partial,
     get_identity,
     get_path,
     is_wrapper,
     iter_leaf_paths,
-    merge_partials,
     unwrap,
 )
+from jp_nb.config.partial_change import Change
+from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.schema import (
     JSON,
     ROOT,

@@ -12,18 +12,16 @@ from pydantic import JsonValue
 
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import (
-    Change,
     Partial,
-    apply_change,
     build_partial,
-    diff_partials,
     get_path,
     is_wrapper,
     iter_leaf_paths,
     iter_leaves,
     select_settings,
-    strip_strategies,
 )
+from jp_nb.config.partial_change import Change, apply_change, diff_partials
+from jp_nb.config.partial_merge import strip_strategies
 from jp_nb.config.schema import (
     PathKeys,
     SchemaNode,

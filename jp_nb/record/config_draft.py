@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, apply_change, diff_partials
+from jp_nb.config.partial import Partial
+from jp_nb.config.partial_change import Change, apply_change, diff_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.json_values import JsonObject
 from jp_nb.record.claims import ChangeSource, Claims, make_claims

@@ -20,15 +20,9 @@ from pydantic import JsonValue
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply_change,
-    get_path,
-    merge_partials,
-    strip_strategies,
-    unset_path,
-)
+from jp_nb.config.partial import Partial, get_path
+from jp_nb.config.partial_change import Change, apply_change, unset_path
+from jp_nb.config.partial_merge import merge_partials, strip_strategies
 from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config

@@ -26,7 +26,8 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
+from jp_nb.config.partial import Partial, get_path, iter_leaves
+from jp_nb.config.partial_change import Change
 from jp_nb.config.schema import PathKeys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
 from jp_nb.record.turn_numbers import to_shown_turn

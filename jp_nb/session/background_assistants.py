@@ -9,7 +9,8 @@ Source: `docs/configuration.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from jp_nb.config.partial import Partial, merge_partials
+from jp_nb.config.partial import Partial
+from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.assistant_settings import Assistant, AssistantOverrides, QuestionAssistant
 from jp_nb.config.tree.compaction_settings import SummaryConfig

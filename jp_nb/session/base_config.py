@@ -21,16 +21,9 @@ from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_as
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import Layer, merge_layers
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply_change,
-    build_partial,
-    get_path,
-    make_replacement,
-    merge_partials,
-    strip_strategies,
-)
+from jp_nb.config.partial import Partial, build_partial, get_path
+from jp_nb.config.partial_change import Change, apply_change
+from jp_nb.config.partial_merge import make_replacement, merge_partials, strip_strategies
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage import environment

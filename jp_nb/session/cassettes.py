@@ -123,7 +123,8 @@ class Cassettes:
         if not self._files.has_configuration():
             return CassetteConfig()
 
-        from jp_nb.config.partial import Partial, get_path, merge_partials
+        from jp_nb.config.partial import Partial, get_path
+        from jp_nb.config.partial_merge import merge_partials
         from jp_nb.config.validation import validate_config
 
         partial: Partial = {}

@@ -30,7 +30,8 @@ from jp_nb.config.layers import (
     Layer,
     merge_layers,
 )
-from jp_nb.config.partial import Change, Partial, get_path, iter_leaf_paths
+from jp_nb.config.partial import Partial, get_path, iter_leaf_paths
+from jp_nb.config.partial_change import Change
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import (
     Element,

@@ -17,7 +17,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
 from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
-from jp_nb.config.partial import Change, get_path
+from jp_nb.config.partial import get_path
+from jp_nb.config.partial_change import Change
 from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError

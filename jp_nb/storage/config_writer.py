@@ -18,14 +18,9 @@ from tomlkit.exceptions import TOMLKitError
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import Layer, parse_layer
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply_change,
-    is_wrapper,
-    remove_empty,
-    strip_strategies,
-)
+from jp_nb.config.partial import Partial, is_wrapper, remove_empty
+from jp_nb.config.partial_change import Change, apply_change
+from jp_nb.config.partial_merge import strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,

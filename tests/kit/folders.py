@@ -7,7 +7,7 @@ from typing import Any
 
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
-from jp_nb.config.partial import strip_strategies
+from jp_nb.config.partial_merge import strip_strategies
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.config_writer import ConfigFile
 from jp_nb.storage.trust import FolderTrust

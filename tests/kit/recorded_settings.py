@@ -8,7 +8,9 @@ from typing import Any
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Change, get_path, iter_leaf_paths, merge_partials
+from jp_nb.config.partial import get_path, iter_leaf_paths
+from jp_nb.config.partial_change import Change
+from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.claims import ChangeSource, Claims, make_claims, revert_source, revert_value

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.config import layers, partial, proposal, validation
+from jp_nb.config import layers, partial, partial_change, partial_merge, proposal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
@@ -84,8 +84,8 @@ class Settings:
         """Return the merged layers: without merge strategies if `plain`."""
         result: Layer = {}
         for layer in self._layers:
-            result = partial.merge_partials(result, layer)
-        return partial.strip_strategies(result) if plain else result
+            result = partial_merge.merge_partials(result, layer)
+        return partial_merge.strip_strategies(result) if plain else result
 
     def whole(self) -> Layer:
         """Return the effective configuration, with the defaults, as a JSON object.
@@ -106,16 +106,18 @@ class Settings:
         """Return the layer after `changes`. `defaults` are restored where something is unset."""
         after = self._layer
         for delta, unsets in changes:
-            after = partial.apply_change(after, partial.Change(delta, tuple(unsets)), defaults)
-        return partial.strip_strategies(after) if plain else after
+            after = partial_change.apply_change(
+                after, partial_change.Change(delta, tuple(unsets)), defaults
+            )
+        return partial_merge.strip_strategies(after) if plain else after
 
     def difference(self, after: Layer) -> Change:
         """Return the change that leads to `after`. Both layers have no merge strategies."""
-        return _as_pair(partial.diff_partials(self._layer, after))
+        return _as_pair(partial_change.diff_partials(self._layer, after))
 
     def squash(self, changes: Sequence[Change], defaults: Layer) -> Change:
         """Return one change in place of `changes`."""
-        given = [partial.Change(delta, tuple(unsets)) for delta, unsets in changes]
+        given = [partial_change.Change(delta, tuple(unsets)) for delta, unsets in changes]
         return _as_pair(proposal.squash_changes(given, self._layer, defaults))
 
     def switch_tools(self, *switches: tuple[str, bool]) -> tuple[Change, dict[str, bool]]:
@@ -129,7 +131,9 @@ class Settings:
 
         for name, on in switches:
             change = _as_pair(toggle_tools(config, name, on=on))
-            written = partial.make_replacement(config.model_dump(mode="json", exclude_none=True))
+            written = partial_merge.make_replacement(
+                config.model_dump(mode="json", exclude_none=True)
+            )
             config = validation.validate_config(Settings(written).change(change))
 
         names = [name for name in config.conversation.tools if name != "*"]
@@ -170,7 +174,7 @@ class Settings:
         return validation.validate_config(self.merged(plain=False))
 
 
-def _as_pair(change: partial.Change) -> Change:
+def _as_pair(change: partial_change.Change) -> Change:
     return change.delta, change.unsets
 
 

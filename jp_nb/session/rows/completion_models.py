@@ -19,7 +19,8 @@ from jp_nb.agent.provider import Provider
 from jp_nb.config.aliases import get_aliases, parse_model_reference, resolve_model
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import merge_layers
-from jp_nb.config.partial import apply_change, merge_partials
+from jp_nb.config.partial_change import apply_change
+from jp_nb.config.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.validation import validate_config
