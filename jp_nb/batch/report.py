@@ -50,7 +50,7 @@ MAX_VALUE_CHARS: Final = 200
 """Maximum length of a name, or of the value of a parameter, in a report."""
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _DATA: Final = "__DATA__"
-_SUMMARY: Final = "__SUMMARY__"
+_HEADING: Final = "__HEADING__"
 _POLICY: Final = "__POLICY__"
 
 
@@ -60,27 +60,30 @@ def write_reports(folder: Path, log: RunLog) -> None:
     Raises:
         StorageError: A report cannot be written.
     """
-    report = make_batch_report(log)
-    text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
-    replace_file_at(folder / JSON_NAME, text.encode("utf-8", "replace"))
-    replace_file_at(folder / HTML_NAME, format_page(report, folder.name).encode("utf-8", "replace"))
+    report = format_batch_report(log)
+    page = format_page(report, folder.name, len(log.runs))
+    replace_file_at(folder / JSON_NAME, report.encode())
+    replace_file_at(folder / HTML_NAME, page.encode("utf-8", "replace"))
 
 
-def make_batch_report(log: RunLog) -> JsonObject:
-    """Return the report as JSON, with the shape in `docs/many-notebooks.md`."""
+def format_batch_report(log: RunLog) -> str:
+    """Return the report as JSON in ASCII, with one run in a line.
+
+    `docs/many-notebooks.md` has its shape.
+    """
     detailed = sum(bool(run.failed_cells or run.open_decisions) for run in log.runs)
     limit = MAX_ERROR_CHARS
     if detailed > MAX_DETAILED_RUNS:
         limit = MAX_SHORT_ERROR_CHARS
 
-    runs: list[JsonValue] = [_run_to_json(run, limit) for run in log.runs]
-    batches: list[JsonValue] = [_batch_to_json(batch) for batch in log.batches]
-    return {
-        "version": 1,
-        "batches": batches,
-        "totals": make_totals(log.runs),
-        "runs": runs,
-    }
+    batches = _to_line([_batch_to_json(batch) for batch in log.batches])
+    totals = _to_line(make_totals(log.runs))
+    runs = ",\n".join(_to_line(_run_to_json(run, limit)) for run in log.runs)
+    return f'{{"version":1,\n"batches":{batches},\n"totals":{totals},\n"runs":[\n{runs}\n]}}\n'
+
+
+def _to_line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def make_totals(runs: Sequence[RunState]) -> JsonObject:
@@ -107,7 +110,7 @@ def _run_to_json(run: RunState, limit: int) -> JsonObject:
     parameters = {_clean(name): _clean_value(value) for name, value in run.parameters.items()}
     overrides: JsonObject = {_clean(key): _clean(value) for key, value in run.overrides.items()}
     failed: list[JsonValue] = [
-        {"cell": cell.cell, "index": cell.index, "error": _clean(cell.error, limit)}
+        {"cell": _clean(cell.cell or ""), "index": cell.index, "error": _clean(cell.error, limit)}
         for cell in run.failed_cells
     ]
     decisions: list[JsonValue] = [
@@ -146,14 +149,18 @@ def _clean(text: str, limit: int = MAX_VALUE_CHARS) -> str:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def format_page(report: JsonObject, title: str) -> str:
-    """Return the report as one HTML file without external parts, headed by `title`."""
+def format_page(report: str, name: str, count: int) -> str:
+    """Return the JSON `report` as one HTML file without external parts.
+
+    Its heading has the `name` of the folder, and the number of runs.
+    """
     page = files("jp_nb.batch").joinpath("report_page.html").read_text(encoding="utf-8")
-    data = zlib.compress(compact_json(make_storable(report)).encode(), 9)
+    heading = f"{_clean(name)}: {count:,} {pluralize('run', count)}"
+    data = base64.b64encode(zlib.compress(report.encode(), 9)).decode("ascii")
 
     page = page.replace(_POLICY, _make_policy(page))
-    page = page.replace(_SUMMARY, escape(_format_summary(report, title)))
-    return page.replace(_DATA, base64.b64encode(data).decode("ascii"))
+    page = page.replace(_HEADING, escape(heading))
+    return page.replace(_DATA, data)
 
 
 def _make_policy(page: str) -> str:
@@ -162,14 +169,6 @@ def _make_policy(page: str) -> str:
     assert script is not None
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-
-
-def _format_summary(report: JsonObject, title: str) -> str:
-    totals = report["totals"]
-    assert isinstance(totals, dict)
-    count = totals["runs"]
-    assert isinstance(count, int)
-    return f"{_clean(title)}: {count} {pluralize('run', count)}"
 
 
 # --- JUnit ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Logs of batches without kernels: runs with open decisions, their groups, and the answers."""
+"""Batches without kernels: runs with open decisions, their groups, answers, and reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch import inbox_answers, open_decisions, run_log
+from jp_nb.batch import inbox_answers, open_decisions, report, run_log
 from jp_nb.storage.answers_file import EnvironmentVariable
 
 TIME = "2026-11-29T12:00:00Z"
@@ -105,3 +105,14 @@ def an_answer(value: Any = None, *, skip: bool = False, env: str = "") -> Any:
     if env:
         value = EnvironmentVariable(env)
     return inbox_answers.InboxAnswer(value, skip)
+
+
+def write_reports(folder: Path) -> str:
+    """Write the reports of the log in `folder`, and return the page."""
+    report.write_reports(folder, run_log.read_run_log(folder / run_log.LOG_NAME))
+    return (folder / report.HTML_NAME).read_text(encoding="utf-8")
+
+
+def format_junit(folder: Path, *, strict: bool = False) -> str:
+    """Return the JUnit XML of the log in `folder`."""
+    return report.format_batch_junit(read_runs(folder), strict=strict).decode()

@@ -1,0 +1,183 @@
+"""The report of a batch, as JSON, JUnit XML, and one page without network access."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.kit.open_decisions import (
+    asked_permission,
+    asked_question,
+    ended_run,
+    format_junit,
+    waiting_run,
+    write_log,
+    write_reports,
+)
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e&"
+FAILED: dict[str, Any] = {
+    "failed_cells": [{"cell": "c", "index": 2, "error": "KeyError: 'population'"}]
+}
+TO = asked_question("publish", "to", "To whom?")
+
+
+def make_batch(folder: Path) -> Path:
+    """Write a log with a run of each outcome."""
+    tokens: dict[str, Any] = {
+        "tokens": {"input": 1200, "output": 30},
+        "requests": 2,
+        "seconds": 2.5,
+    }
+    unfinished = ended_run("cut", notebook="talk.ipynb")[:1]
+    return write_log(
+        folder,
+        [
+            ended_run("ok", parameters={"city": "Delft", "n": 3}, **tokens),
+            ended_run("bad", "failed", **FAILED),
+            waiting_run("asks", TO, asked_permission("pay", {"amount": 5})),
+            ended_run("late", "interrupted", notebook="talk.ipynb"),
+            unfinished,
+        ],
+    )
+
+
+@pytest.mark.req("BATCH-4")
+def test_json_report_has_a_row_for_each_run_and_the_sums(tmp_path: Path) -> None:
+    write_reports(make_batch(tmp_path))
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+
+    assert report["totals"] == {
+        "runs": 5,
+        "outcomes": {"failed": 1, "interrupted": 1, "passed": 1, "unknown": 1, "waiting": 1},
+        "seconds": 2.5,
+        "requests": 2,
+        "tokens": {"input": 1200, "output": 30},
+    }
+    rows = {row["run"]: row for row in report["runs"]}
+    assert rows["ok"]["parameters"] == {"city": "Delft", "n": 3}
+    assert rows["bad"]["failed_cells"][0]["error"] == "KeyError: 'population'"
+    assert rows["asks"]["open_decisions"] == [
+        "to of publish: To whom?",
+        'permission to run pay with {"amount":5}',
+    ]
+
+
+@pytest.mark.req("BATCH-4", "INBOX-7")
+@pytest.mark.parametrize(("strict", "ends"), [(False, "skipped"), (True, "failure")])
+def test_junit_has_a_suite_for_each_notebook_and_a_case_for_each_run(
+    tmp_path: Path, strict: bool, ends: str
+) -> None:
+    root = ElementTree.fromstring(format_junit(make_batch(tmp_path), strict=strict))
+    suites = {suite.get("name"): suite for suite in root}
+    assert {name: suite.get("tests") for name, suite in suites.items()} == {
+        "walk.ipynb": "3",
+        "talk.ipynb": "2",
+    }
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    failure = cases["bad"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "cell 3: KeyError: 'population'"
+    assert cases["asks"].find(ends) is not None
+    assert cases["cut"].find("error") is not None
+    assert len(cases["ok"].findall("failure")) == 0
+    assert (root.get("failures"), root.get("errors")) == ("2" if strict else "1", "2")
+
+
+def hostile_batch(folder: Path) -> Path:
+    """Write a log whose every text tries to leave its place."""
+    error: dict[str, Any] = {"failed_cells": [{"cell": HOSTILE, "index": 0, "error": HOSTILE}]}
+    question = asked_question(HOSTILE, HOSTILE, HOSTILE)
+    parameters = {"__class__": HOSTILE, HOSTILE: "=cmd()"}
+    return write_log(
+        folder,
+        [
+            ended_run(HOSTILE, "failed", notebook=HOSTILE, parameters=parameters, **error),
+            waiting_run(f"{HOSTILE}2", question, notebook="javascript:alert(1)//x.ipynb"),
+        ],
+    )
+
+
+@pytest.mark.req("BATCH-33")
+def test_hostile_texts_are_data_in_each_report(tmp_path: Path) -> None:
+    page = write_reports(hostile_batch(tmp_path))
+    xml = format_junit(tmp_path)
+    report = (tmp_path / "report.json").read_text(encoding="utf-8")
+
+    assert "onerror" not in page  # the rows are compressed, and no text is outside of them
+    root = ElementTree.fromstring(xml)
+    assert len(list(root.iter("testcase"))) == 2
+    for text in (xml, report):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.req("BATCH-13")
+def test_page_allows_only_its_own_script(tmp_path: Path) -> None:
+    page = write_reports(make_batch(tmp_path))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert policy[1].startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"
+    )
+    assert not re.search(r"""(src|href)=["']""", page)
+
+
+@pytest.mark.req("BATCH-13")
+def test_report_of_many_runs_is_small(tmp_path: Path) -> None:
+    number = 20_000
+    runs = [
+        ended_run(f"walk-seed={n}-1f3a9c", parameters={"seed": n}, seconds=n % 97 / 7, requests=3)
+        for n in range(number)
+    ]
+    page = write_reports(write_log(tmp_path, runs))
+    assert len(page) < 20_000_000 * number / 100_000
+
+
+@pytest.mark.browser
+@pytest.mark.req("BATCH-13", "BATCH-33")
+def test_page_shows_filters_and_sorts_the_runs(chromium: Any, tmp_path: Path) -> None:
+    make_batch(tmp_path)
+    write_reports(tmp_path)
+    page = chromium.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    names = page.locator("#rows td.name")
+    names.first.wait_for()
+    assert names.all_inner_texts() == ["bad", "asks", "cut", "late", "ok"]
+    assert page.locator("tr.more:visible").all_inner_texts() == ["Cell 3: KeyError: 'population'"]
+
+    page.get_by_role("button", name="Tokens", exact=True).click()
+    assert names.all_inner_texts()[0] == "ok"
+
+    page.get_by_label("Filter Tokens").fill(">1000")
+    assert names.all_inner_texts() == ["ok"]
+    assert page.locator("#shown").inner_text() == "1 of 5 runs"
+    page.get_by_role("button", name="Clear filters").click()
+    page.get_by_label("Search in all columns").fill("population")
+    assert names.all_inner_texts() == ["bad"]
+    page.get_by_role("button", name="Clear filters").click()
+    page.get_by_role("button", name="waiting").click()
+    assert names.all_inner_texts() == ["asks"]
+    assert page.locator("td.name a").get_attribute("href") == "./asks.ipynb"
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.req("BATCH-33")
+def test_hostile_texts_run_no_code_in_the_page(chromium: Any, tmp_path: Path) -> None:
+    write_reports(hostile_batch(tmp_path))
+    page = chromium.new_page()
+    dialogs: list[Any] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog))
+    page.goto((tmp_path / "report.html").as_uri())
+    page.locator("#rows td.name").first.wait_for()
+    assert page.locator("img").count() == 0
+    links = page.locator("td.name a").evaluate_all("each => each.map(one => one.protocol)")
+    assert links == ["file:", "file:"]
+    assert dialogs == []
+    page.close()
