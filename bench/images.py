@@ -19,7 +19,7 @@ from pydantic import SecretBytes
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.images import Image
-from jp_nb.providers.anthropic import AnthropicRendering
+from jp_nb.providers.anthropic_rendering import AnthropicRendering
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document

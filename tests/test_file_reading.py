@@ -103,7 +103,7 @@ NOT_FILES: Final = {
     "record/document.py",
     "providers/model_entries.py",
     "providers/own_metadata.py",
-    "providers/anthropic.py",
+    "providers/anthropic_rendering.py",
     "providers/google_generate.py",
     "providers/openai_responses_rendering.py",
     "session/cassettes.py",

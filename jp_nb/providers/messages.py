@@ -16,11 +16,7 @@ from typing import ClassVar, Final, Self
 from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import replace_surrogates, spaced_json
-from jp_nb.providers.attachment_parts import (
-    IMAGE_AND_PDF_TYPES,
-    IMAGE_TYPES,
-    split_attachments,
-)
+from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES, split_attachments
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
