@@ -102,6 +102,14 @@ def iter_leaf_paths(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, Jso
     return ((format_path(keys), value) for keys, value in iter_leaves(partial))
 
 
+def list_leaf_paths(partials: Iterable[Partial]) -> list[str]:
+    """Return the path of each value in `partials`, with repetitions."""
+    paths: list[str] = []
+    for partial in partials:
+        paths += [path for path, _ in iter_leaf_paths(partial)]
+    return paths
+
+
 def iter_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: PathKeys = ()
 ) -> Iterator[tuple[PathKeys, JsonValue]]:

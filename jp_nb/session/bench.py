@@ -134,8 +134,7 @@ class ToolBench:
         turn = runner.turn_context(record, config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
 
-        assert runner.output is not None
-        with runner.display(runner.output):
+        with runner.outputs.show_current():
             if runner.run(run.run(), run) is None:
                 run.stopped = True
 

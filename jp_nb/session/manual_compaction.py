@@ -116,18 +116,18 @@ class ManualCompaction:
 
     def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
         settings = self._active.settings
-        work = self._turns.runner
+        runner = self._turns.runner
         draft = settings.draft(options.directives)
         self._choose_scripts(draft, options)
         resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
 
-        output = work.begin_turn(resolved.basis.config)
+        output = runner.outputs.begin(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None
 
         try:
-            with work.cell.interrupts.defer(), work.display(output):
-                entries = work.run(job.run(self.stream, self._providers), job)
+            with runner.cell.interrupts.defer(), runner.outputs.show_current():
+                entries = runner.run(job.run(self.stream, self._providers), job)
         finally:
             if entries is None:
                 mark = job.tokens.attach_usage(ConfigDelta())

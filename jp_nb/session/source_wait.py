@@ -17,7 +17,7 @@ from jp_nb.agent.display import Waits
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.agent_runner import AgentRunner
-from jp_nb.session.cell_loop import Timer
+from jp_nb.session.cell_jobs import Timer
 from jp_nb.session.turn_line import TurnLine
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
@@ -87,7 +87,7 @@ class SourceWait:
     def _end(self) -> None:
         # The work that asks is cancelled on its own thread, which cannot remove a form by itself.
         self._runner.front_end.end()
-        self._runner.end_early_turn()
+        self._runner.outputs.end_early()
 
     def _is_shown(self) -> bool:
         has_user = self._runner.front_end.unavailable_reason(self._config) is None
@@ -97,7 +97,7 @@ class SourceWait:
         names = [f"the server {one_line(name, limit=40)}" for name in self._list_starting()]
         text = ""
         if names:
-            self._runner.begin_early_turn(self._config)
+            self._runner.outputs.begin_early(self._config)
             text = f"{' and '.join(names)} to start"
         self._update(text)
 
@@ -108,8 +108,9 @@ class SourceWait:
         if text == self._shown:
             return
         self._shown = text
-        if self._runner.early_output is not None:
-            self._runner.early_output(Waits(WAIT_KEY, text))
+        early = self._runner.outputs.early
+        if early is not None:
+            early(Waits(WAIT_KEY, text))
 
 
 class InputForms:

@@ -18,8 +18,8 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.status import list_inherited_notices
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.conversations import NextConversation
 from jp_nb.session.host import Host
+from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.notebook_values import resolve_variables
 from jp_nb.session.provider_pool import check_ready
 from jp_nb.session.resolver import Resolver
@@ -78,7 +78,7 @@ class TurnDrafter:
         inherited: list[str] = []
         if other is not None:
             stream = other.stream
-            settings = other.settings(active)
+            settings = other.make_settings(active)
             paths = [path for path in other.inherits if model is None or path != MODEL_PATH]
             inherited = list_inherited_notices(settings.inherit(active.settings, paths))
 

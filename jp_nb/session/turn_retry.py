@@ -20,7 +20,7 @@ from jp_nb.record.marks import (
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.conversations import branch_before
+from jp_nb.session.next_conversation import branch_before
 from jp_nb.session.session import Session
 from jp_nb.session.turn_runner import TurnRequest
 

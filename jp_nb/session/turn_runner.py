@@ -34,12 +34,14 @@ from jp_nb.record.turn_view import UNTYPED, Turn, read_turn
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.answer_forms import AnswerForms
 from jp_nb.session.cell_questions import CellQuestions
+from jp_nb.session.cell_reruns import CellReruns
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import INHERITED, ActiveConversation
-from jp_nb.session.conversations import CellReruns, ConversationList, NextConversation
+from jp_nb.session.conversations import ConversationList
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.host_notices import HostNotices
 from jp_nb.session.model_catalog import ModelCatalog
+from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.notebook_values import interpolate
 from jp_nb.session.request_contexts import RequestContexts
 from jp_nb.session.resolver import Resolver
@@ -258,7 +260,7 @@ class TurnRunner:
         `keep` is called with the turn, also if it fails.
         """
         self.require_ready()
-        with self.runner.slow_start():
+        with self.runner.outputs.ending_early():
             with self._active.files.read_once():
                 asked = read_turn_request()
                 draft = self._record_options(asked)
@@ -325,7 +327,7 @@ class TurnRunner:
         request_id = _find_last_request_id(stream)
         if request_id is not None and stream.turn_count > number:
             self.own_requests.add(request_id)
-        self.reruns.remember(cell, turn=number, options=option_count)
+        self.reruns.remember(cell, turn=number, option_count=option_count)
 
     def resume(
         self,
@@ -397,8 +399,6 @@ class TurnRunner:
         """Run a turn, show it in the cell meanwhile, and return it when it has ended."""
         loop = prepared.loop
         answer = prepared.answer
-        output = self.runner.output
-        assert output is not None
         result: Turn | None = None
         status = "failed"
         reason = ""
@@ -407,7 +407,7 @@ class TurnRunner:
         self.host_notices.begin_turn(loop.turn.record)
         with self.runner.cell.interrupts.defer():
             try:
-                with self.runner.display(output):
+                with self.runner.outputs.show_current() as output:
                     if prepared.shown_request:
                         output(ShowRequest(prepared.shown_request))
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.session import agent_runner
-from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session import agent_thread
+from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.session import Session
 from tests.kit.sessions import directive
 from tests.kit.tool_sources import discovered_source
@@ -68,7 +68,7 @@ def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
 
 
 def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_runner, "MAX_START_S", 0.05)
+    monkeypatch.setattr(agent_thread, "MAX_START_S", 0.05)
     began = threading.Event()
     end = threading.Event()
 

@@ -18,8 +18,8 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.rendering.report import make_table
+from jp_nb.session.config_file_changes import write_config_file
 from jp_nb.session.session import Session
-from jp_nb.session.settings import write_config_file
 from jp_nb.text import plain
 
 MAX_CONFIRMED_PATHS: Final = 3  # limit of paths in the confirmation of a change

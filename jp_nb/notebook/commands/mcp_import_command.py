@@ -14,6 +14,7 @@ from typing import Final
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
+from jp_nb.session.config_file_changes import write_config_file
 from jp_nb.session.mcp_import import (
     IMPORT_HEAD,
     ImportChoice,
@@ -24,7 +25,6 @@ from jp_nb.session.mcp_import import (
     list_import_rows,
     plan_import,
 )
-from jp_nb.session.settings import write_config_file
 from jp_nb.storage.mcp_files import ServerFiles
 from jp_nb.text import MAX_LISTED_LINES, escape_invisible, one_line
 from jp_nb.toolkit.question import Question

@@ -54,7 +54,8 @@ from jp_nb.notebook.prompt.presence import find_sender, note_page
 from jp_nb.rendering import prompt_text
 from jp_nb.rendering.change_text import render_change_table
 from jp_nb.rendering.prompt_text import PromptSummary, format_without_form
-from jp_nb.session.cell_loop import CellLoop, Timer
+from jp_nb.session.cell_jobs import Timer
+from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import upper_first
 
 _FILES = files(__package__)

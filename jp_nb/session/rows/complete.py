@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from jp_nb.errors import UsageError
 from jp_nb.json_values import replace_surrogates
 from jp_nb.session import get_session
-from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
 from jp_nb.session.rows.completion_runner import CompletionRunner

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from jp_nb.record.token_usage import Usage
-from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, CompletionModels
 from jp_nb.session.rows.completions import Completion, Completions

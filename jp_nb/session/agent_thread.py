@@ -1,0 +1,191 @@
+"""A thread with an event loop, to which other threads give coroutines.
+
+Turns run in such a thread, because the event loop of ipykernel's main thread cannot run anything
+while a cell runs. `jp.complete` has another one. The thread starts with the first work.
+
+Source: `docs/architecture.md` (two threads).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, Final, TypeVar
+
+from jp_nb.errors import UsageError
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+MAX_START_S: Final = 5.0  # time in which the event loop has to start a coroutine
+_SERVING: Final = threading.local()  # `is_here` is set on the threads of event loops
+
+
+class AgentThread:
+    """A thread with an event loop, started on first use. Any thread can then give it work."""
+
+    def __init__(self, name: str = "jp_nb agent") -> None:
+        self._name = name
+        self._starting = threading.Lock()  # guards `_loop` and `_thread` while they are set
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds them weakly
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                loop.set_default_executor(_ContextExecutor(thread_name_prefix="asyncio"))
+                self._thread = threading.Thread(
+                    target=self._serve, args=(loop,), name=self._name, daemon=True
+                )
+                self._thread.start()
+                self._loop = loop
+            return self._loop
+
+    @staticmethod
+    def is_current() -> bool:
+        """Return True if the caller runs on an event loop of this class, such as an async tool."""
+        return getattr(_SERVING, "is_here", False)
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        _SERVING.is_here = True
+        asyncio.set_event_loop(loop)
+        try:
+            while not _run_until_stopped(loop):
+                pass
+        finally:
+            loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` on the loop; return a future for its result.
+
+        It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
+        """
+        loop = self._running_loop()
+        future = Future[T]()
+
+        async def deliver() -> None:
+            try:
+                result = await work
+            except BaseException as exc:
+                future.set_exception(exc)
+                if isinstance(exc, asyncio.CancelledError):
+                    raise
+            else:
+                future.set_result(result)
+
+        def start() -> None:
+            task = loop.create_task(deliver())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        loop.call_soon_threadsafe(start)  # copies the context
+        return future
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` on the loop; return a future, which cancels the work if it is canceled."""
+        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+
+    def wait_for(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        serve: Callable[[Future[Any]], None] | None = None,
+    ) -> T:
+        """Run `work` on the loop and wait for its result; an interrupt ends the wait.
+
+        `serve` runs meanwhile in the calling thread, until the future is done.
+
+        Raises:
+            UsageError: An `async def` tool is the caller, or blocks the loop.
+        """
+        loop = self._running_loop()
+        if threading.current_thread() is self._thread:  # it cannot wait for itself
+            work.close()
+            raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
+
+        started = threading.Event()
+        cancelled = threading.Event()
+        task: asyncio.Task[object] | None = None
+
+        async def start() -> T:
+            nonlocal task
+            task = asyncio.current_task()
+            started.set()
+            if cancelled.is_set():
+                work.close()
+                raise asyncio.CancelledError
+            return await work
+
+        try:
+            # An interrupt may arrive before this returns, when the work has already started.
+            future = asyncio.run_coroutine_threadsafe(start(), loop)
+            if not started.wait(MAX_START_S):
+                work.close()
+                raise UsageError(
+                    "an `async def` tool still blocks the thread on which turns run. "
+                    "Wait until it ends, or restart the kernel"
+                )
+
+            if serve is not None:
+                serve(future)
+            return future.result()
+        except BaseException:
+            cancelled.set()
+            if task is not None and not task.done():
+                loop.call_soon_threadsafe(task.cancel)
+            raise
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Schedule `function` on the loop; do nothing if the thread is not running."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function)
+
+    def close(self, *last: Coroutine[Any, Any, object]) -> None:
+        """Run `last`, then end the loop and its thread. Errors are only logged.
+
+        If the thread is not running, `last` does not run.
+        """
+        loop = self._loop
+        thread = self._thread
+        if loop is None or thread is None:
+            for work in last:
+                work.close()
+            return
+
+        for work in last:
+            try:
+                self.run(work).result(timeout=5)
+            except (Exception, asyncio.CancelledError):
+                # A connection that does not close must not keep the kernel alive.
+                log.debug("a provider did not close", exc_info=True)
+
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5)
+
+
+class _ContextExecutor(ThreadPoolExecutor):
+    """Runs functions in a copy of the caller's context: in it, a tool is known as a tool."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit `fn` with the arguments."""
+        return super().submit(copy_context().run, fn, *args, **kwargs)
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> bool:
+    """Run `loop`; return False if a task of a tool ended it before it was stopped."""
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):
+        # Its task holds the exception for the tool that awaits it.
+        log.debug("a task raised an exception that ends an event loop", exc_info=True)
+        return False
+    return True
