@@ -22,11 +22,11 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.cell_outputs import CellOutputs
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.session.kept_rules import PermissionRules
-from jp_nb.session.turn_outputs import TurnOutputs
 from jp_nb.storage import environment
 from jp_nb.storage.run_events import append_run_event, has_runner
 from jp_nb.toolkit.cell_thread import TOOL_THREAD
@@ -61,7 +61,7 @@ class AgentRunner:
         self.cell = CellLoop()
         self.agent = AgentThread()
         self.front_end = host.front_end(self.cell, self.agent.call)
-        self.outputs = TurnOutputs(self.front_end, self.cell.interrupts)
+        self.outputs = CellOutputs(self.front_end, self.cell.interrupts)
         self.secrets = SecretAnswers()
         self._answers = SessionAnswers()
 

@@ -32,7 +32,7 @@ def showing_turns(shows: bool) -> Iterator[None]:
         _SHOWS_TURNS.reset(token)
 
 
-class TurnOutputs:
+class CellOutputs:
     """Begins and ends the displays of turns. Use it on the cell's thread.
 
     Attributes:
