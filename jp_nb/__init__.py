@@ -195,7 +195,7 @@ def query(
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
     from jp_nb.config.directives import Directive, DirectiveKind, parse_tool_choice
-    from jp_nb.session.cell_outputs import showing_turns
+    from jp_nb.session.active_output import showing_turns
 
     session = _loaded()
     changes: list[tuple[DirectiveKind, str | Sequence[str]]]

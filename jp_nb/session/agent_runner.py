@@ -19,10 +19,10 @@ from jp_nb.agent.display import Display, DisplayEvent, ToolBegins, ToolEnds
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, UsageCounter
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.session.active_output import ActiveOutput
 from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.answers import SessionAnswers
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.cell_outputs import CellOutputs
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.session.host import Host, TurnOutput
@@ -51,7 +51,7 @@ class AgentRunner:
         cell: The loop of the cell's thread.
         agent: The agent's thread.
         front_end: The front end of the running cell, with its prompter.
-        outputs: The displays of turns.
+        output: The display of the running turn.
         secrets: The secrets that are hidden from models and records.
     """
 
@@ -61,7 +61,7 @@ class AgentRunner:
         self.cell = CellLoop()
         self.agent = AgentThread()
         self.front_end = host.front_end(self.cell, self.agent.call)
-        self.outputs = CellOutputs(self.front_end, self.cell.interrupts)
+        self.output = ActiveOutput(self.front_end, self.cell.interrupts)
         self.secrets = SecretAnswers()
         self._answers = SessionAnswers()
 
@@ -97,7 +97,7 @@ class AgentRunner:
         A bench (`is_bench`) keeps no journal, and applies no configuration change.
         """
         prepared = self.load_answers(config)  # before the output begins
-        output = self.outputs.begin(config)
+        output = self.output.begin(config)
         display = _report_calls(output) if has_runner() else output
         usage_display = None if is_bench else display
         progress = None if is_bench else self._active.keep_progress

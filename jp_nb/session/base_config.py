@@ -159,10 +159,11 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
 def registered_functions() -> Partial:
     """Return the default settings of the Python tools of this kernel, by name."""
-    python = sys.modules.get("jp_nb.toolkit.python")
-    if python is None:  # not loaded: there are no tools
+    if "jp_nb.toolkit.python" not in sys.modules:  # there are no tools
         return {}
-    return {name: dict(tool.registration) for name, tool in python.REGISTRY.all().items()}
+    from jp_nb.toolkit.python import REGISTRY
+
+    return {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
 
 
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:

@@ -134,7 +134,7 @@ class ToolBench:
         turn = runner.turn_context(record, config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
 
-        with runner.outputs.show_current():
+        with runner.output.show_current():
             if runner.run(run.run(), run) is None:
                 run.stopped = True
 

@@ -109,7 +109,7 @@ class CellQuestions:
         return line.run(ask)
 
     def _show_in_turn(self, prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
-        output = self._runner.outputs.current
+        output = self._runner.output.current
         with _waits_for_user(output, CURRENT_RUN.get()):
             end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=False)
 

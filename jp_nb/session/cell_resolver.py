@@ -132,4 +132,4 @@ class CellResolver:
             return self._agent.wait_for(work, serve=wait.serve)
         finally:
             if not before_turn:
-                self._runner.outputs.end_early()
+                self._runner.output.end_early()

@@ -55,7 +55,7 @@ class HostNotices:
 
         self._announced_hosts.add(pair)
         line = format_other_host(last, host, name)
-        output = self._runner.outputs.current
+        output = self._runner.output.current
         if self._active.is_running and output is not None:
             output(Notice(line))
         else:

@@ -121,12 +121,12 @@ class ManualCompaction:
         self._choose_scripts(draft, options)
         resolved = self._turns.cell_resolver.resolve(settings.snapshot(draft), self.stream.id)
 
-        output = runner.outputs.begin(resolved.basis.config)
+        output = runner.output.begin(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None
 
         try:
-            with runner.cell.interrupts.defer(), runner.outputs.show_current():
+            with runner.cell.interrupts.defer(), runner.output.show_current():
                 entries = runner.run(job.run(self.stream, self._providers), job)
         finally:
             if entries is None:

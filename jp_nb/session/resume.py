@@ -85,7 +85,7 @@ class TurnResumption:
             _refuse_missing_tools(turn, self._session.bench.tools(*names))
         again, skipped = self._ask_user(turn)
 
-        with self._turns.runner.outputs.ending_early():
+        with self._turns.runner.output.ending_early():
             draft = self._draft(turn)
             self._add_notices(turn, skipped)
             return self._turns.resume(

@@ -224,29 +224,28 @@ class Session:
                 yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
-        python = sys.modules.get("jp_nb.toolkit.python")  # not loaded: there are no tools
-        if python is None:
+        if "jp_nb.toolkit.python" not in sys.modules:  # there are no tools
             return
         from jp_nb.toolkit.builtin import BUILTINS
-
-        functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
+        from jp_nb.toolkit.python import REGISTRY
+        from jp_nb.toolkit.python_functions import PythonFunctions
+        from jp_nb.toolkit.tool_advice import suggest_improvements
 
         try:
-            clashes = functions.clashes(self.config.conversation.tools)
+            tools = self.config.conversation.tools
+            clashes = PythonFunctions(REGISTRY, BUILTINS).clashes(tools)
         except ConfigError:  # reported when a command needs the configuration
             clashes = self._clashes
 
-        self.notices += [
-            f"two tools have the same name: {text}. Rename one of them"
-            for name, text in clashes.items()
-            if self._clashes.get(name) != text
-        ]
+        for name, text in clashes.items():
+            if self._clashes.get(name) != text:
+                self.notices.append(f"two tools have the same name: {text}. Rename one of them")
         self._clashes = clashes
 
-        for tool in python.REGISTRY.all().values():
+        for tool in REGISTRY.all().values():
             if tool.definition not in self._advised:
                 self._advised.add(tool.definition)
-                advice = python.suggest_improvements(tool)
+                advice = suggest_improvements(tool)
                 self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice]
 
     def interrupt_threads(self) -> None:

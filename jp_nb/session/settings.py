@@ -79,8 +79,12 @@ class Settings:
         return [self._make_lowest_layer(), *layers]
 
     def _make_lowest_layer(self) -> Layer:
-        python = sys.modules.get("jp_nb.toolkit.python")
-        version = python.REGISTRY.version if python is not None else 0
+        version = 0
+        if "jp_nb.toolkit.python" in sys.modules:  # else there are no tools
+            from jp_nb.toolkit.python import REGISTRY
+
+            version = REGISTRY.version
+
         return _make_registrations_layer(version, self._discovered.state)
 
     def renew_tools(self) -> None:

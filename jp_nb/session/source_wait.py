@@ -87,7 +87,7 @@ class SourceWait:
     def _end(self) -> None:
         # The work that asks is cancelled on its own thread, which cannot remove a form by itself.
         self._runner.front_end.end()
-        self._runner.outputs.end_early()
+        self._runner.output.end_early()
 
     def _is_shown(self) -> bool:
         has_user = self._runner.front_end.unavailable_reason(self._config) is None
@@ -97,7 +97,7 @@ class SourceWait:
         names = [f"the server {one_line(name, limit=40)}" for name in self._list_starting()]
         text = ""
         if names:
-            self._runner.outputs.begin_early(self._config)
+            self._runner.output.begin_early(self._config)
             text = f"{' and '.join(names)} to start"
         self._update(text)
 
@@ -108,7 +108,7 @@ class SourceWait:
         if text == self._shown:
             return
         self._shown = text
-        early = self._runner.outputs.early
+        early = self._runner.output.early
         if early is not None:
             early(Waits(WAIT_KEY, text))
 

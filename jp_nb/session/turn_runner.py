@@ -260,7 +260,7 @@ class TurnRunner:
         `keep` is called with the turn, also if it fails.
         """
         self.require_ready()
-        with self.runner.outputs.ending_early():
+        with self.runner.output.ending_early():
             with self._active.files.read_once():
                 asked = read_turn_request()
                 draft = self._record_options(asked)
@@ -407,7 +407,7 @@ class TurnRunner:
         self.host_notices.begin_turn(loop.turn.record)
         with self.runner.cell.interrupts.defer():
             try:
-                with self.runner.outputs.show_current() as output:
+                with self.runner.output.show_current() as output:
                     if prepared.shown_request:
                         output(ShowRequest(prepared.shown_request))
 

@@ -1,4 +1,4 @@
-"""The displays of turns in the running cell, one after the other.
+"""The display of the turn in the running cell, from its begin to its end.
 
 A turn's display begins when the turn does, or earlier if its tools take long to start: then it
 shows that the turn waits (`begin_early`), and the turn continues in the same display. A front end
@@ -32,8 +32,8 @@ def showing_turns(shows: bool) -> Iterator[None]:
         _SHOWS_TURNS.reset(token)
 
 
-class CellOutputs:
-    """Begins and ends the displays of turns. Use it on the cell's thread.
+class ActiveOutput:
+    """Begins and ends the display of each turn. Use it on the cell's thread.
 
     Attributes:
         current: Display of the running turn, or of the last one; None before the first turn.
