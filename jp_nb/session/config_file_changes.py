@@ -21,7 +21,8 @@ from jp_nb.config.layers import (
     Layer,
     merge_layers,
 )
-from jp_nb.config.partial import Change, get_path
+from jp_nb.config.partial import get_path
+from jp_nb.config.partial_change import Change
 from jp_nb.config.schema import mask_secrets, parse_path
 from jp_nb.config.validation import validate_config
 from jp_nb.record.config_draft import Draft

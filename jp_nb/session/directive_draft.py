@@ -17,7 +17,8 @@ from pydantic import JsonValue
 from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import ENVIRONMENT_LAYER, Layer, merge_layers
-from jp_nb.config.partial import Change, get_path, iter_leaf_paths, list_leaf_paths
+from jp_nb.config.partial import get_path, iter_leaf_paths, list_leaf_paths
+from jp_nb.config.partial_change import Change
 from jp_nb.config.schema import (
     Element,
     find_node,

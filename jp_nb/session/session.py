@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,7 @@ class Session:
         if previous is not None:
             self.last_turn = previous.last_turn
             previous_conversation = previous.active
-        self._clashes: dict[str, str] = {}
+        self._clashes: Mapping[str, str] = {}
         self._advised: set[tuple[str, ...]] = set()
 
         notebook = host.find_notebook()

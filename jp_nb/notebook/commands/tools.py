@@ -21,9 +21,9 @@ from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import find_turn_to_repeat
 from jp_nb.record.turn_numbers import to_stored_turn
 from jp_nb.rendering import tool_text as tools_module
-from jp_nb.session.call_arguments import read_assignments, read_object
 from jp_nb.session.call_ids import find_call
 from jp_nb.session.turn_replay import replay_turn
+from jp_nb.session.typed_arguments import read_assignments, read_object
 from jp_nb.session.untrusted_calls import confirm_untrusted_calls
 from jp_nb.text import one_line
 
