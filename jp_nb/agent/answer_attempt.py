@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from jp_nb.agent.call import Call
+from jp_nb.agent.overlap_trimmer import OverlapTrimmer
 from jp_nb.agent.provider import (
     Finished,
     TextPart,
 )
-from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder
+from jp_nb.agent.response_builder import ResponseBuilder
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.marks import (

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from jp_nb.agent.activity import Activity
 from jp_nb.agent.call import Call
 from jp_nb.agent.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
 from jp_nb.agent.call_runner import CANCELED_ITSELF_TEXT, CallRunner, end_runs, stopped_text
+from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import (
     USER_STOPPED_VERDICT,
@@ -28,8 +30,8 @@ from jp_nb.agent.interrupts import (
     decide_without_menu,
     tool_menu,
 )
+from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.result_delivery import UNDELIVERED_TEXT
-from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image

@@ -18,9 +18,9 @@ from pydantic import JsonValue
 from jp_nb.agent.call import Call, CallEnded, prepare_arguments
 from jp_nb.agent.call_decisions import CallDecisions
 from jp_nb.agent.call_progress import ProgressWriter
+from jp_nb.agent.cell_functions import CellCall
 from jp_nb.agent.change_review import ConfigChanges
 from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
-from jp_nb.agent.exchange_recorder import RecordedResult
 from jp_nb.agent.image_limits import NO_IMAGES, limit_images
 from jp_nb.agent.interrupts import (
     Verdict,
@@ -28,13 +28,14 @@ from jp_nb.agent.interrupts import (
 )
 from jp_nb.agent.permission_rules import Ruling, judge
 from jp_nb.agent.permissions import SKIPPED_BY_USER_TEXT, PermissionRequests, skipped_text
+from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.questions import ToolQuestions
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.result_delivery import (
     NOT_DELIVERED_BY_CONFIGURATION_TEXT,
     Delivery,
     DeliveryRequests,
 )
-from jp_nb.agent.tasks import CellCall, PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError

@@ -26,7 +26,8 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
+from jp_nb.agent.response_builder import ResponseBuilder
+from jp_nb.agent.retries import WaitCallback, with_retries
 from jp_nb.config.tree.model_settings import ParametersConfig
 from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.config.tree.request_settings import make_background_request

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.chat_model import ChatModel
-from jp_nb.agent.exchange_recorder import FindRecordedResults
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
+from jp_nb.agent.recorded_results import FindRecordedResults
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.record.context import RequestContext

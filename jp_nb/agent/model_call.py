@@ -41,7 +41,7 @@ from jp_nb.agent.provider import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.agent.response import Failures, with_retries
+from jp_nb.agent.retries import Failures, with_retries
 from jp_nb.agent.stream_interrupts import StreamInterrupts
 from jp_nb.agent.turn_record import LastRequest
 from jp_nb.agent.turn_state import TurnContext

@@ -21,6 +21,7 @@ from jp_nb.agent.permission_rules import (
     find_kept,
     may_keep,
 )
+from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.prompts import (
     Answered,
@@ -31,8 +32,8 @@ from jp_nb.agent.prompts import (
     Unavailable,
     is_back,
 )
-from jp_nb.agent.rule_editor import RuleEditor, RulePrompts
-from jp_nb.agent.tasks import PromptLine
+from jp_nb.agent.rule_editor import RuleEditor
+from jp_nb.agent.rule_prompts import RulePrompts
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.text import escape_invisible, one_line, spell_invisible

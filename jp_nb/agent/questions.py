@@ -21,6 +21,7 @@ from jp_nb.agent.prepared_answers import (
     ANSWERS_CHANNEL,
     OpenDecision,
 )
+from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.prompts import (
     Answered,
     FormEnd,
@@ -43,7 +44,6 @@ from jp_nb.agent.question_entries import (
     make_recorded_question,
 )
 from jp_nb.agent.question_route import Refuse, Route, UseAnswer, select_route
-from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.record.outcomes import (

@@ -14,7 +14,7 @@ from jp_nb.agent.compaction_plan import (
     CompactionStep,
 )
 from jp_nb.agent.provider import ToolDefinition, Usage
-from jp_nb.agent.response import WaitCallback
+from jp_nb.agent.retries import WaitCallback
 from jp_nb.errors import ProviderError
 from jp_nb.record.compaction import mark_as_one_step
 from jp_nb.record.compaction_range import TurnRange

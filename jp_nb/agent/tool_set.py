@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
+from jp_nb.agent.configured_tools import is_enabled_or_forced
 from jp_nb.agent.provider import ToolDefinition
-from jp_nb.agent.tool_sources import SourceAttempt, ToolSources, is_enabled_or_forced
+from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import (

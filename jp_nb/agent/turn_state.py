@@ -1,4 +1,4 @@
-"""State and ports of a turn: answers, decisions, and tokens.
+"""State of a turn that its requests and its tool calls share, and the ports that they use.
 
 Source: `docs/turns.md`.
 """
@@ -13,72 +13,25 @@ from time import monotonic
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import Display, TokensSoFar
-from jp_nb.agent.exchange_recorder import RecordedResult
+from jp_nb.agent.display import Display
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.permission_rules import KeptRules, SessionRules
 from jp_nb.agent.prepared_answers import OpenDecision, PreparedAnswers
 from jp_nb.agent.prompts import Prompter
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.json_values import sorted_json
 from jp_nb.record.events import (
-    Entry,
     InquiryQuestion,
 )
 from jp_nb.record.interrupted_turn import CallProgress
-from jp_nb.record.token_usage import ModelUsage, with_usage
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.secret_answers import SecretAnswers
 from jp_nb.toolkit.tool_context import SharedContext
-
-
-@dataclass(slots=True)
-class UsageCounter:
-    """Tokens of a turn so far, including questions that a model answered.
-
-    `display` gets the new total after each request. `max_tokens` is the limit of the turn, or 0.
-    """
-
-    display: Display | None = None
-    max_tokens: int = 0
-    usage: Usage = field(default_factory=Usage)
-    _unstored: dict[str, Usage] = field(default_factory=dict)
-
-    @property
-    def total(self) -> int:
-        """Sum of input and output tokens."""
-        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
-
-    @property
-    def is_over(self) -> bool:
-        """True if the turn took more tokens than `max_tokens`."""
-        return 0 < self.max_tokens < self.total
-
-    def count(self, usage: Usage) -> Usage:
-        """Count and return the tokens of one request. The caller records them."""
-        if usage != Usage():
-            self.usage += usage
-            if self.display is not None:
-                self.display(TokensSoFar(self.usage.input_tokens, self.usage.output_tokens))
-        return usage
-
-    def add(self, model: str, usage: Usage) -> None:
-        """Count the tokens of one request to `model`, which `attach_usage` records later."""
-        self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
-
-    def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return `entries` with all unrecorded usage attached to the last one."""
-        return [*entries[:-1], *map(self.attach_usage, entries[-1:])]
-
-    def attach_usage(self, entry: Entry) -> Entry:
-        """Return `entry` with all unrecorded usage attached to it."""
-        used = [ModelUsage(model, tokens) for model, tokens in self._unstored.items()]
-        self._unstored.clear()
-        return with_usage(entry, *used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Map server errors to `ProviderError`, with the kind, the wait, and advice for the user.
 
-The retry loop is in `jp_nb/agent/response.py`.
+The retry loop is in `jp_nb/agent/retries.py`.
 
 Source: `docs/providers.md`.
 """

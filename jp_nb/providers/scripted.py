@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.inquiry import INQUIRY_KEY
+from jp_nb.agent.llm_inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,

@@ -17,7 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 from jp_nb.agent.display import Display, DisplayEvent, ToolBegins, ToolEnds
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, UsageCounter
+from jp_nb.agent.turn_state import RecordedAnswer, TurnContext
+from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.active_output import ActiveOutput
 from jp_nb.session.agent_thread import AgentThread

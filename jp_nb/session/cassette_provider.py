@@ -12,12 +12,7 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exchange_recorder import (
-    ExchangeRecorder,
-    FailedResponse,
-    IncompleteResponse,
-    RecordedResult,
-)
+from jp_nb.agent.exchange_recorder import ExchangeRecorder, FailedResponse, IncompleteResponse
 from jp_nb.agent.provider import (
     ModelList,
     ModelRequest,
@@ -27,6 +22,7 @@ from jp_nb.agent.provider import (
     ProviderEvent,
     SentRequest,
 )
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.request_normalizer import HideSecrets, NormalizedRequest, RequestNormalizer
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.inquiry import LlmInquiryBackend
+from jp_nb.agent.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import Attachment, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.tool_sources import SourceAttempt

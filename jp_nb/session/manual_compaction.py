@@ -14,7 +14,7 @@ from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.summarizer import make_compactions
 from jp_nb.agent.token_estimates import ContextTokens
-from jp_nb.agent.turn_state import UsageCounter
+from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_settings import CompactionRule, TurnBound
 from jp_nb.record.compaction import (

@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from jp_nb.agent.exchange_recorder import Exchange, RecordedResult
+from jp_nb.agent.exchange_recorder import Exchange
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.request_normalizer import NormalizedRequest
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from jp_nb.agent.chat_model import ChatModel, make_model_parameters
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.exchange_recorder import FindRecordedResults
-from jp_nb.agent.inquiry import LlmInquiryBackend
+from jp_nb.agent.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import Attachment, Provider, ToolChoice
+from jp_nb.agent.recorded_results import FindRecordedResults
 from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources

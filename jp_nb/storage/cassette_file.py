@@ -28,16 +28,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exchange_recorder import (
-    End,
-    Exchange,
-    FailedResponse,
-    IncompleteResponse,
-    RecordedResult,
-    event_from_json,
-    event_to_json,
-)
+from jp_nb.agent.exchange_json import event_from_json, event_to_json
+from jp_nb.agent.exchange_recorder import End, Exchange, FailedResponse, IncompleteResponse
 from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.request_normalizer import (
     NO_MESSAGE,
     NormalizedRequest,

@@ -320,7 +320,7 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
 @pytest.fixture(autouse=True)
 def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the random part of pauses."""
-    monkeypatch.setattr("jp_nb.agent.response.random.uniform", lambda low, high: 0.0)
+    monkeypatch.setattr("jp_nb.agent.retries.random.uniform", lambda low, high: 0.0)
 
 
 @pytest.mark.req("R028-12")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import jp_nb as jp
-from jp_nb.agent.response import ResponseBuilder
+from jp_nb.agent.response_builder import ResponseBuilder
 from jp_nb.providers.answer_schemas import AnswerSchema, adapt_for_json_mode
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic_schemas import adapt_for_anthropic

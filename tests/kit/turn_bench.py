@@ -18,14 +18,15 @@ from jp_nb.agent.chat_model import ChatModel
 from jp_nb.agent.compactor import CompactionSettings
 from jp_nb.agent.display import TransientEvent
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.interrupts import ask_menu, decide_without_menu, stream_menu, tool_menu
+from jp_nb.agent.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.prompt_queue import SafeAsk
 from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.agent.turn_state import TurnContext, UsageCounter
+from jp_nb.agent.turn_state import TurnContext
+from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.answer_retries import MISFIT_MESSAGE
 from jp_nb.agent.chat_model import ChatModel, request_once
 from jp_nb.agent.provider import ModelRequest, Retry
-from jp_nb.agent.response import backoff, with_retries
+from jp_nb.agent.retries import backoff, with_retries
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.images import Image
 from jp_nb.json_values import compact_json

@@ -1,14 +1,15 @@
-"""Coordinate the tasks of tool calls: wait for other work, the screen, or the cell's thread.
+"""Run the functions of a batch's tools in the cell's thread, and tell which an interrupt ended.
 
-Source: `docs/turns.md`, `docs/decisions.md` D55.
+A *function* is the part of a run that needs the cell's thread: all of a `def` tool. The thread runs
+one at a time. `CellFunctions` knows those of the whole batch, `CellCall` those of one run.
+
+Source: `docs/turns.md`, `docs/architecture.md` (two threads).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from threading import Event, get_ident
 from time import monotonic
 from typing import TypeVar
@@ -16,140 +17,9 @@ from typing import TypeVar
 from jp_nb.agent.call import Call
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import USER_CONTINUED_VERDICT, Verdict
-from jp_nb.agent.prompt_queue import PromptQueue, SafeAsk
-from jp_nb.agent.prompts import Prompter
-from jp_nb.toolkit.cancellation import raise_if_cancelled
 from jp_nb.toolkit.cell_thread import CURRENT_RUN, CellThread, PendingResult
 
-
-class Activity:
-    """Counts the tasks of a batch that are not waiting.
-
-    Replayed inquiries wait for all other work, so that their order is reproducible.
-    """
-
-    def __init__(self) -> None:
-        self._busy = 0
-        self._waiters: deque[asyncio.Future[None]] = deque()
-
-    def begin(self, count: int = 1) -> None:
-        """Count `count` more tasks."""
-        self._busy += count
-
-    def end(self) -> None:
-        """Count one task less. If none is left, the first waiter continues."""
-        self._busy -= 1
-        if self._waiters and not self._busy:
-            # Not at once: the work may begin something else before it waits.
-            asyncio.get_running_loop().call_soon(self._wake_waiter)
-
-    async def when_idle(self) -> None:
-        """Wait until each other task is done, or waits here or for a prompt."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiters.append(turn)
-        self.end()
-
-        try:
-            await turn
-        finally:
-            if turn in self._waiters:  # the wait was canceled
-                self._waiters.remove(turn)
-                self._busy += 1
-
-    def _wake_waiter(self) -> None:
-        if self._busy == 0 and self._waiters:
-            turn = self._waiters.popleft()
-            self._busy += 1
-            if not turn.done():
-                turn.set_result(None)
-
-
-class _Place:
-    def __init__(self, *, first: bool) -> None:
-        self.first = first
-        self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-
-class PromptLine:
-    """The line in which calls wait for the screen: one prompt at a time, in order of request.
-
-    A call that waits here does not count as `activity`.
-    """
-
-    def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
-        self._ask = SafeAsk(prompter)
-        self.activity = activity
-        self.functions = functions
-        self._queue = PromptQueue[_Place](self._grant)
-
-    @asynccontextmanager
-    async def turn(self, *, first: bool = False, after_run: bool = False) -> AsyncIterator[SafeAsk]:
-        """Wait for the screen, and keep it in the block, for one prompt or several.
-
-        `first` goes in front of all others, and ends `hold`. Set `after_run` if the tool of the
-        call has run: then the cell's thread begins its next function before the prompt.
-        """
-        raise_if_cancelled()
-        # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
-        # next step, and the cell's thread takes the function that waits for this call's result.
-        await asyncio.sleep(0)
-        if after_run:
-            await self.functions.wait_until_begun()
-
-        place = _Place(first=first)
-        try:
-            await self._wait(place, before=lambda other: first)
-            yield self._ask
-        finally:
-            self._queue.remove(place)
-            if not place.granted.done() or place.granted.cancelled():
-                self.activity.begin()
-            self._queue.show_next()
-            raise_if_cancelled()
-
-    async def wait_again(self) -> None:
-        """Let the menu of an interrupt use the screen, if one waits, then take the screen again.
-
-        Call it inside `turn`. The prompts of other calls wait longer.
-        """
-        raise_if_cancelled()
-        place = self._queue.shown
-        assert place is not None
-        self._queue.remove(place)
-        place.granted = asyncio.get_running_loop().create_future()
-        await self._wait(place, before=lambda other: not other.first)
-
-    def hold(self) -> None:
-        """Display no new prompt until `release`."""
-        self._queue.held = True
-
-    def release(self) -> None:
-        """Display the next prompt."""
-        self._queue.held = False
-        self._queue.show_next()
-
-    def clear(self) -> None:
-        """Forget all prompts, because their calls were canceled, and end `hold`."""
-        self._queue.clear()
-        if self._queue.shown is not None:
-            self._queue.remove(self._queue.shown)
-        self.release()
-
-    async def _wait(self, place: _Place, *, before: Callable[[_Place], bool]) -> None:
-        self.activity.end()
-        self._queue.add(place, before=before)
-        if place.first:
-            self.release()
-        await place.granted
-
-    def _grant(self, place: _Place) -> None:
-        if not place.granted.done():  # else its call was just canceled
-            self.activity.begin()
-            place.granted.set_result(None)
-
-
 T = TypeVar("T")
-
 SETTLE_S = 1.0
 """Maximum time that a function waits until the result of the previous one is recorded.
 

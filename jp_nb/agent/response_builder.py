@@ -1,18 +1,17 @@
-"""Assemble the entries of a response from streamed events, and retry failed requests.
+"""Build the entries of one model response from the events that a provider streams.
 
-A continued response may repeat the end of its first part. `OverlapTrimmer` removes the repetition.
+A response consists of output items, such as a text and two tool calls. Each event belongs to the
+item with its `index`. An item is complete after its `Flush`, and becomes one entry of the record.
 
 Source: `docs/providers.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from time import monotonic
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -28,8 +27,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.config.tree.request_settings import Request as RequestConfig
-from jp_nb.errors import ProviderError, ProviderErrorKind
+from jp_nb.errors import ProviderError
 from jp_nb.json_values import read_json, replace_surrogates, split_json_objects
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.shapes import add_shape
@@ -42,6 +40,10 @@ class _Buffer:
     parts: list[str] = field(default_factory=list)
     id: str = ""
     name: str = ""
+
+
+MAX_SENT_CHARS: Final = 300
+"""Length of the quoted arguments in the error of a call whose arguments are not JSON."""
 
 
 class ResponseBuilder:
@@ -183,139 +185,3 @@ def _describe_bad_arguments(text: str, error: ValueError) -> str:
         f"The arguments of this call are {count} JSON objects, so it did not run. Make one "
         f"call for each of them. You sent: {sent}"
     )
-
-
-class OverlapTrimmer:
-    """Removes text from a continued response that repeats the end of the text `before` it."""
-
-    LOOKBACK_CHARS = 500
-    MIN_OVERLAP_CHARS = 5
-
-    def __init__(self, before: str) -> None:
-        self._before = before[-self.LOOKBACK_CHARS :]
-        self._held = ""
-        self._open = True
-
-    def feed(self, text: str) -> str:
-        """Add the next `text`; return the new text, or "" while it may still be a repetition."""
-        if not self._open:
-            return text
-
-        self._held += text
-        position = self._before.find(self._held)
-        may_repeat_more = 0 <= position < len(self._before) - len(self._held)
-        return "" if may_repeat_more else self.rest()
-
-    def rest(self) -> str:
-        """Return the new part of the withheld text. Later text is returned unchanged."""
-        self._open = False
-        held = self._held
-        self._held = ""
-
-        longest = min(len(held), len(self._before))
-        for size in range(longest, self.MIN_OVERLAP_CHARS - 1, -1):
-            repeated = held[:size]
-            if self._before.endswith(repeated) and not repeated.isspace():
-                return held[size:]
-        return held
-
-
-T = TypeVar("T")
-
-MAX_SENT_CHARS: Final = 300
-"""Length of the quoted arguments in the error of a call whose arguments are not JSON."""
-MAX_REPAIRS: Final = 10
-"""Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
-_KINDS: Final[Mapping[ProviderErrorKind, str]] = {
-    "connect": "no connection",
-    "timeout": "no answer in time",
-    "rate_limit": "rate limit",
-    "transient": "server error",
-}
-
-
-class WaitCallback(Protocol):
-    """Shows the model of a running request, or the pause before the next attempt."""
-
-    def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """Show that `model` is working, or the reason and `time.monotonic` of the next attempt."""
-
-
-@dataclass(slots=True)
-class Failures:
-    """The failed attempts of one answer, which may take several requests."""
-
-    count: int = 0
-
-
-async def with_retries(
-    attempt: Callable[[], Awaitable[T | Retry]],
-    *,
-    model: str,
-    limits: RequestConfig,
-    waits: WaitCallback,
-    sleep: Callable[[float], Awaitable[None]],
-    failures: Failures | None = None,
-) -> T:
-    """Call `attempt`, which sends a request once, until it succeeds, and return its result.
-
-    After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
-    each attempt and each pause. `failures` are the earlier ones of the same answer: all of them
-    together are limited to `max_retries` retries, also if attempts received a part of the answer.
-
-    Raises:
-        ProviderError: The error of the last attempt, with the number of attempts; or there were
-            too many repairs.
-    """
-    failures = Failures() if failures is None else failures
-    repairs = 0
-
-    while True:
-        waits(model)
-        try:
-            result = await attempt()
-        except ProviderError as exc:
-            failures.count += 1
-            if not exc.retryable or failures.count > limits.max_retries:
-                _add_attempts(exc, failures.count)
-                raise
-
-            seconds = backoff(limits, failures.count, exc.retry_after)
-            reason = _format_reason(exc, failures.count, limits.max_retries)
-            waits(model, again=reason, until=monotonic() + seconds)
-            await sleep(seconds)
-            continue
-
-        if not isinstance(result, Retry):
-            return result
-
-        repairs += 1
-        if repairs > MAX_REPAIRS:
-            raise ProviderError(f"the provider keeps rejecting the conversation: {result.reason}")
-
-
-def _add_attempts(error: ProviderError, attempts: int) -> None:
-    if error.retryable or attempts > 1:
-        times = "once" if attempts == 1 else f"{attempts} times"
-        error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)
-
-
-def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
-    """Return the seconds between attempt number `attempt` (from 1) and the next.
-
-    The server's `retry_after` has precedence. Otherwise, the pause doubles with each attempt, and a
-    random time is added. Both are limited to the maximum.
-    """
-    ceiling = float(limits.max_backoff_secs)
-    if retry_after is not None:
-        return min(retry_after, ceiling)
-
-    base = limits.base_backoff_ms / 1000
-    jitter = random.uniform(0, min(0.5, base))  # so that many kernels do not retry together
-    return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))
-
-
-def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:
-    status = f"{error.status} " if error.status is not None else ""
-    kind = _KINDS.get(error.kind, "temporarily refused")
-    return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"

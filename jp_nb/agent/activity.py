@@ -1,0 +1,51 @@
+"""Count the tasks of a batch that do work, so that replayed inquiries can wait until all are idle.
+
+Source: `docs/cassettes.md`, `docs/decisions.md` D55.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Activity:
+    """Counts the tasks of a batch that are not waiting.
+
+    Replayed inquiries wait for all other work, so that their order is reproducible.
+    """
+
+    def __init__(self) -> None:
+        self._busy = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def begin(self, count: int = 1) -> None:
+        """Count `count` more tasks."""
+        self._busy += count
+
+    def end(self) -> None:
+        """Count one task less. If none is left, the first waiter continues."""
+        self._busy -= 1
+        if self._waiters and not self._busy:
+            # Not at once: the work may begin something else before it waits.
+            asyncio.get_running_loop().call_soon(self._wake_waiter)
+
+    async def when_idle(self) -> None:
+        """Wait until each other task is done, or waits here or for a prompt."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiters.append(turn)
+        self.end()
+
+        try:
+            await turn
+        finally:
+            if turn in self._waiters:  # the wait was canceled
+                self._waiters.remove(turn)
+                self._busy += 1
+
+    def _wake_waiter(self) -> None:
+        if self._busy == 0 and self._waiters:
+            turn = self._waiters.popleft()
+            self._busy += 1
+            if not turn.done():
+                turn.set_result(None)

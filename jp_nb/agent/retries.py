@@ -1,0 +1,115 @@
+"""Send a request again after errors that may pass, with growing pauses.
+
+Source: `docs/providers.md` (errors and retries).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, Protocol, TypeVar
+
+from jp_nb.agent.provider import (
+    Retry,
+)
+from jp_nb.config.tree.request_settings import Request as RequestConfig
+from jp_nb.errors import ProviderError, ProviderErrorKind
+
+T = TypeVar("T")
+MAX_REPAIRS: Final = 10
+"""Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
+_KINDS: Final[Mapping[ProviderErrorKind, str]] = {
+    "connect": "no connection",
+    "timeout": "no answer in time",
+    "rate_limit": "rate limit",
+    "transient": "server error",
+}
+
+
+class WaitCallback(Protocol):
+    """Shows the model of a running request, or the pause before the next attempt."""
+
+    def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        """Show that `model` is working, or the reason and `time.monotonic` of the next attempt."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The failed attempts of one answer, which may take several requests."""
+
+    count: int = 0
+
+
+async def with_retries(
+    attempt: Callable[[], Awaitable[T | Retry]],
+    *,
+    model: str,
+    limits: RequestConfig,
+    waits: WaitCallback,
+    sleep: Callable[[float], Awaitable[None]],
+    failures: Failures | None = None,
+) -> T:
+    """Call `attempt`, which sends a request once, until it succeeds, and return its result.
+
+    After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
+    each attempt and each pause. `failures` are the earlier ones of the same answer: all of them
+    together are limited to `max_retries` retries, also if attempts received a part of the answer.
+
+    Raises:
+        ProviderError: The error of the last attempt, with the number of attempts; or there were
+            too many repairs.
+    """
+    failures = Failures() if failures is None else failures
+    repairs = 0
+
+    while True:
+        waits(model)
+        try:
+            result = await attempt()
+        except ProviderError as exc:
+            failures.count += 1
+            if not exc.retryable or failures.count > limits.max_retries:
+                _add_attempts(exc, failures.count)
+                raise
+
+            seconds = backoff(limits, failures.count, exc.retry_after)
+            reason = _format_reason(exc, failures.count, limits.max_retries)
+            waits(model, again=reason, until=monotonic() + seconds)
+            await sleep(seconds)
+            continue
+
+        if not isinstance(result, Retry):
+            return result
+
+        repairs += 1
+        if repairs > MAX_REPAIRS:
+            raise ProviderError(f"the provider keeps rejecting the conversation: {result.reason}")
+
+
+def _add_attempts(error: ProviderError, attempts: int) -> None:
+    if error.retryable or attempts > 1:
+        times = "once" if attempts == 1 else f"{attempts} times"
+        error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)
+
+
+def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
+    """Return the seconds between attempt number `attempt` (from 1) and the next.
+
+    The server's `retry_after` has precedence. Otherwise, the pause doubles with each attempt, and a
+    random time is added. Both are limited to the maximum.
+    """
+    ceiling = float(limits.max_backoff_secs)
+    if retry_after is not None:
+        return min(retry_after, ceiling)
+
+    base = limits.base_backoff_ms / 1000
+    jitter = random.uniform(0, min(0.5, base))  # so that many kernels do not retry together
+    return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))
+
+
+def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:
+    status = f"{error.status} " if error.status is not None else ""
+    kind = _KINDS.get(error.kind, "temporarily refused")
+    return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"
