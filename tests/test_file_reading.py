@@ -104,7 +104,7 @@ NOT_FILES: Final = {
     "providers/model_entries.py",
     "providers/own_metadata.py",
     "providers/anthropic_rendering.py",
-    "providers/google_generate.py",
+    "providers/google_generate_rendering.py",
     "providers/openai_responses_rendering.py",
     "session/cassettes.py",
     "session/conversation.py",

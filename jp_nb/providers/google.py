@@ -1,218 +1,39 @@
-"""Google Gemini: the facts that its two dialects share.
+"""The base class of the providers of Gemini: thinking levels, repairs, continued responses.
+
+Its two dialects are the Interactions API (`google_interactions.py`) and `generateContent`
+(`google_generate.py`), for proxies and older models.
 
 Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
 """
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    ModelList,
-    ModelRequest,
-    ProviderEvent,
-    Retry,
-    Usage,
-)
+from jp_nb.agent.provider import Attachment, Finished, ModelList, ModelRequest, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
-from jp_nb.images import Image
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.providers.answer_schemas import AnswerSchema
-from jp_nb.providers.attachment_parts import (
-    IMAGE_AND_PDF_TYPES,
-    FormattedAttachments,
-    encode_content,
-    format_attachment_name,
-    format_documents_xml,
-    split_attachments,
-)
-from jp_nb.providers.call_rules import GOOGLE_CALLS
+from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
-from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.event_buffer import EventBuffer
+from jp_nb.providers.google_decoder import GOOGLE_REFUSAL, ContinuedDecoder
+from jp_nb.providers.google_rendering import GoogleRendering
 from jp_nb.providers.google_schemas import adapt_for_google
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.http_provider import HttpProvider
-from jp_nb.providers.messages import Rendering
 from jp_nb.providers.model_lists import list_google_models
 from jp_nb.providers.request_body import Omitted, RequestBody, WireMessage, encode_json
-from jp_nb.providers.stream_decoder import Decoder, WireObject
+from jp_nb.providers.stream_decoder import Decoder
 
-GOOGLE_NAME: Final = "google"
-THOUGHT_SIGNATURE_KEY: Final = "google_thought_signature"
-"""Metadata key of an entry for the signature of its reasoning."""
 _ASSUMED_MAX_TOKENS: Final = 32_000
 
-_REFUSAL: Final = re.compile(r"safety|blocked|prohibited|recitation|spii|blocklist", re.IGNORECASE)
 _LEVELS: Final[Mapping[Level, str]] = {"none": "minimal", "xlow": "minimal", "max": "xhigh"}
 _NEAREST_LEVEL: Final[Mapping[str, str]] = {"xhigh": "high", "minimal": "low", "medium": "high"}
 """Level that is sent instead of one that the model does not have."""
-# https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
-_STATUS_OF_CODE: Final[Mapping[int, int]] = {
-    **{2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400},
-    **{10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
-}
-
-
-def end_with_error(error: Any) -> Finished:
-    """Return the end of a response that its server refused.
-
-    `error` is `{"code": int | str, "message"}`. A code can be a word, a URI that ends in one, an
-    HTTP status, or a code of gRPC.
-
-    Raises:
-        ProviderError: The error is not a refusal.
-    """
-    fields = error if isinstance(error, dict) else {"message": error}
-    code = fields.get("code")
-    message = fields.get("message")
-
-    if isinstance(code, str):
-        code = code.rpartition("/")[2]
-    elif isinstance(code, int):
-        code = _STATUS_OF_CODE.get(code, code)
-
-    if _REFUSAL.search(f"{code} {message}"):
-        return Finished("refused", str(message or code))
-
-    word = fields.get("status")
-    raise classify_stream_error(
-        {"message": message, "code": code, "type": word}, provider=GOOGLE_NAME
-    )
-
-
-def describe_change(change: HeadChange) -> str:
-    """Return a text for the model about changed instructions, tools, and attachments.
-
-    The APIs have no messages of the system within a conversation, so it is marked as such.
-    """
-    said = "\n\n".join(filter(None, (change.instructions(), change.tools(), change.attachments())))
-    return f"<system>\n{said}\n</system>" if said.strip() else ""
-
-
-def name_model(request: ModelRequest) -> str:
-    """Return the model's name without the prefix of the list of models."""
-    return request.model.removeprefix("models/")
-
-
-Content = str | tuple[str, str]
-"""A text, or the media type and the Base64 of an image or a PDF."""
-
-
-def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], Omitted]:
-    """Return the contents of a message with `attachments`, and the ones that it omits."""
-    sent, omitted = split_attachments(attachments, IMAGE_AND_PDF_TYPES)
-    xml = format_documents_xml(sent)
-    contents: list[Content] = [xml] if xml else []
-
-    for attachment in sent:
-        if isinstance(attachment.content, bytes):
-            data = attachment.media_type, encode_content(attachment.content)
-            contents += [format_attachment_name(attachment), data]
-    return contents, omitted
-
-
-def list_input_contents(text: str, images: Sequence[Image]) -> list[Content]:
-    """Return the contents of a message with `text`, if it is not blank, and named `images`."""
-    contents: list[Content] = [text] if text.strip() else []
-    for image in images:
-        contents += [f"[{image.noun}: {image.words}]", (image.media_type, image.text)]
-    return contents
-
-
-class GoogleRendering(Rendering):
-    """Messages for Gemini, without their form.
-
-    The API has rejected the signatures of the first `unsigned_items`.
-    """
-
-    appended = frozenset({"system", "attachments", REMOVED_TOOLS})
-
-    def __init__(self, unsigned_items: int = 0) -> None:
-        super().__init__(GOOGLE_NAME, GOOGLE_CALLS)
-        self.has_signatures = False
-        self.allowed_tools: list[str] | None = None  # None: all of the request
-        self.unsigned_items = unsigned_items
-
-    def make_empty(self) -> Self:
-        """Return an empty rendering with the same number of unsigned items."""
-        return type(self)(self.unsigned_items)
-
-    def settle(self, request: ModelRequest) -> ModelRequest:
-        """Return `request` with its first head. A tool that was removed may not be called."""
-        settled = super().settle(request)
-        wanted = {tool.name for tool in request.tools}
-        names = [tool.name for tool in settled.tools if tool.name in wanted]
-        self.allowed_tools = names if len(names) < len(settled.tools) else None
-        return settled
-
-    def _may_sign(self) -> bool:
-        return self.is_bound and self.items >= self.unsigned_items
-
-
-MAX_REQUEST_CONTINUATIONS: Final = 5
-"""How often a response is continued that reached the limit of one request."""
-
-
-class ContinuedDecoder(Decoder):
-    """Decoder for one response that may take several requests.
-
-    A response that reaches the limit of one request ends with a token. The stream of the next
-    request, which contains the token, continues the same response. `usage_fields` are pairs of the
-    server's field and a field of `Usage`.
-    """
-
-    def __init__(
-        self, schema: AnswerSchema | None, usage_fields: Sequence[tuple[str, str]]
-    ) -> None:
-        super().__init__(schema)
-        self._usage_fields = usage_fields
-        self._usage: dict[str, int] = {}  # of this request, by the server's field
-        self._earlier_usage: dict[str, int] = {}
-        self._token = ""
-        self._continuations = 0
-
-    def keep_token(self, token: Any) -> bool:
-        """Keep the token of an incomplete response; return False if it does not continue."""
-        if not token or self._continuations == MAX_REQUEST_CONTINUATIONS:
-            return False
-        self._continuations += 1
-        self._token = str(token)
-        self.is_continued = True
-        return True
-
-    def begin_continuation(self) -> str:
-        """Return the token for the next request, whose stream follows; "" if there is none."""
-        token = self._token
-        self._token = ""
-        self.is_continued = False
-        if token:
-            self._earlier_usage = self._count_usage()
-            self._usage = {}
-        return token
-
-    def add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
-        """Add the usage of a request so far. Later numbers replace earlier ones."""
-        if usage:
-            self._usage.update((key, count) for key, count in usage.items() if type(count) is int)
-            out.add(Usage(**self._count_usage()))
-
-    def _count_usage(self) -> dict[str, int]:
-        counts = {**self._earlier_usage}
-        for theirs, ours in self._usage_fields:
-            if theirs in self._usage:
-                counts[ours] = counts.get(ours, 0) + self._usage[theirs]
-        return counts
-
-
 GoogleRenderingT = TypeVar("GoogleRenderingT", bound=GoogleRendering)
 
 
@@ -279,7 +100,7 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             self._rejected_levels.add((request.model, level))
             return Retry(error.without_address)
 
-        if _REFUSAL.search(text):
+        if GOOGLE_REFUSAL.search(text):
             return Finished("refused", error.without_address)
         return super()._recover(error, request, rendering)
 

@@ -18,7 +18,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json, is_json_object
 from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.event_buffer import EventBuffer
-from jp_nb.providers.google import (
+from jp_nb.providers.google_decoder import (
     GOOGLE_NAME,
     THOUGHT_SIGNATURE_KEY,
     ContinuedDecoder,

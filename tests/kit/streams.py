@@ -13,7 +13,7 @@ from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic_schemas import adapt_for_anthropic
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.google_generate import GenerateDecoder
+from jp_nb.providers.google_generate_decoder import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.google_schemas import adapt_for_google
 from jp_nb.providers.http import KeyRedactor
