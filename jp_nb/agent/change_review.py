@@ -32,15 +32,10 @@ from jp_nb.agent.proposed_changes import has_no_effect, list_proposed_changes
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.proposal import (
-    ConfigSnapshot,
-    Proposal,
-    Refusal,
-    complete_model_ids,
-    refuse_malformed,
-    review_proposal,
-    squash_changes,
-)
+from jp_nb.config.change_squash import squash_changes
+from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
+from jp_nb.config.proposal import Proposal, review_proposal
+from jp_nb.config.refusal import Refusal, refuse_malformed
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.events import ConfigDelta

@@ -16,7 +16,7 @@ from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.recorded_results import FindRecordedResults
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.record.context import RequestContext
 from jp_nb.record.request_head import RequestHead
 

@@ -22,7 +22,7 @@ from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.usage_counter import UsageCounter
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.json_values import sorted_json
 from jp_nb.record.events import (
     InquiryQuestion,

@@ -13,7 +13,7 @@ from jp_nb.agent.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.provider import Attachment, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.tool_sources import SourceAttempt
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ToolSourceError
 from jp_nb.session.agent_runner import AgentRunner

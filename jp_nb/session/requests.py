@@ -17,7 +17,7 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_sources import SourceAttempt
 from jp_nb.agent.turn_record import LastRequest
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_history import Projection

@@ -22,9 +22,9 @@ from jp_nb.agent.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.aliases import resolve_model
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import get_path
-from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.assistant_settings import Assistant, QuestionAssistant

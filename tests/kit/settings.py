@@ -10,7 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.config import layers, partial, partial_change, partial_merge, proposal, validation
+from jp_nb.config import (
+    change_squash,
+    config_snapshot,
+    layers,
+    partial,
+    partial_change,
+    partial_merge,
+    proposal,
+    refusal,
+    validation,
+)
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
@@ -97,7 +107,7 @@ class Settings:
 
     def visible(self, rules: Iterable[jp.ConfigRule]) -> Layer:
         """Return the effective settings that a tool with these `rules` may read."""
-        snapshot = proposal.ConfigSnapshot(config=self._config())
+        snapshot = config_snapshot.ConfigSnapshot(config=self._config())
         return Grants([*rules]).select_readable(snapshot.values)
 
     # --- changes of one layer --------------------------------------------------------------------
@@ -118,7 +128,7 @@ class Settings:
     def squash(self, changes: Sequence[Change], defaults: Layer) -> Change:
         """Return one change in place of `changes`."""
         given = [partial_change.Change(delta, tuple(unsets)) for delta, unsets in changes]
-        return _as_pair(proposal.squash_changes(given, self._layer, defaults))
+        return _as_pair(change_squash.squash_changes(given, self._layer, defaults))
 
     def switch_tools(self, *switches: tuple[str, bool]) -> tuple[Change, dict[str, bool]]:
         """Return the change of the last of `switches`, and the states of all tools afterwards.
@@ -147,12 +157,14 @@ class Settings:
         It has `paths`, and `delta`, `unsets`, `needs_approval`, `after`; or the `reason`, `detail`,
         `summary`, and `lines` of a refusal. It is {} if the change changes nothing.
         """
-        basis = proposal.ConfigSnapshot(self._layer, {}, validation.validate_config(self._layer))
+        basis = config_snapshot.ConfigSnapshot(
+            self._layer, {}, validation.validate_config(self._layer)
+        )
         found = proposal.review_proposal(config, unset, Grants([*rules]), basis)
         if found is None:
             return {}
-        if isinstance(found, proposal.Refusal):
-            return {name: getattr(found, name) for name in proposal.Refusal.__slots__}
+        if isinstance(found, refusal.Refusal):
+            return {name: getattr(found, name) for name in refusal.Refusal.__slots__}
 
         return {
             "paths": found.paths,

@@ -28,7 +28,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.aliases import resolve_model
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context

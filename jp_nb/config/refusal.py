@@ -1,0 +1,132 @@
+"""Refusals of proposed configuration changes, with their texts for the tool and for the user.
+
+Each problem concerns one path. The tool reads all of them as one message, and the user reads a line
+for each, such as `style.code.theme = "x" (not granted)`.
+
+Source: `docs/turns.md`, `docs/decisions.md` D29.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.config.schema import (
+    mask_secrets,
+    try_parse_path,
+)
+from jp_nb.text import MAX_LISTED_LINES
+
+Reason = Literal[
+    "invalid_config", "unauthorized_paths", "user_rejected", "confirmation_unavailable"
+]
+"""Reason why a proposal is not applied."""
+
+MAX_REFUSAL_LINE_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Refusal of a proposal."""
+
+    reason: Reason
+    paths: tuple[str, ...]
+    """The invalid paths; after a decision of the user, all proposed paths."""
+    detail: str
+    """Message for the tool: the problem and the expected value."""
+    summary: str
+    """The problem alone."""
+    lines: tuple[str, ...] = ()
+    """For the user: each path with its value and the reason."""
+
+
+def refuse_malformed(reason: str) -> Refusal:
+    """Return the refusal of a proposal that cannot be read, or is too large."""
+    return Refusal("invalid_config", (), reason, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem with one path of a proposal."""
+
+    path: str
+    message: str
+    value: JsonValue = None
+    expected: str = ""
+    unset: bool = False
+    short_message: str = ""
+    """Message for the line that the user reads, if it differs."""
+
+    @property
+    def detail(self) -> str:
+        """The problem and the expected value, for the tool."""
+        return f"{self.message}: {self.expected}" if self.expected else self.message
+
+    @property
+    def line(self) -> str:
+        """The path with its value and the problem, for the user."""
+        message = self.short_message or self.message
+
+        if not self.path:
+            return _truncate(message)
+        if self.unset:
+            return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
+
+        masked = mask_secrets(self.value, try_parse_path(self.path) or (self.path,))
+        value = _truncate(json.dumps(masked, ensure_ascii=False))
+        return f"{_truncate(self.path)} = {value} ({_truncate(message)})"
+
+
+def refuse_invalid(problems: Sequence[Problem]) -> Refusal:
+    """Return the refusal of a proposal with invalid paths or values."""
+    details: list[str] = []
+    for problem in problems:
+        has_place = bool(problem.path) and len(problems) > 1
+        place = f"{_truncate(problem.path)}: " if has_place else ""
+        details.append(f"{place}{problem.detail}")
+
+    detail = "; ".join(_first(details))
+    return _refuse("invalid_config", problems, detail, problems[0].message)
+
+
+def refuse_unauthorized(problems: Sequence[Problem]) -> Refusal:
+    """Return the refusal of a proposal that changes what the tool may not change."""
+    paths = [_truncate(path) for path in _list_paths(problems)]
+    listed = ", ".join(_first(paths, len(problems)))
+    detail = f"not permitted: access.config of this tool does not cover {listed}"
+    return _refuse("unauthorized_paths", problems, detail, "not permitted")
+
+
+def _refuse(reason: Reason, problems: Sequence[Problem], detail: str, summary: str) -> Refusal:
+    lines = _first([problem.line for problem in problems])
+    return Refusal(reason, _list_paths(problems), detail, summary, tuple(lines))
+
+
+def _list_paths(problems: Sequence[Problem]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problem.path for problem in problems if problem.path))
+
+
+def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
+    """Return the first `texts`, and the number of the others of `count` ones."""
+    if count is None:
+        count = len(texts)
+    shown = list(texts[:MAX_LISTED_LINES])
+
+    more = count - MAX_LISTED_LINES
+    if more > 0:
+        shown.append(f"and {more} more")
+    return shown
+
+
+_INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
+
+
+def _truncate(text: str) -> str:
+    more = len(text) - MAX_REFUSAL_LINE_CHARS
+    text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_REFUSAL_LINE_CHARS])
+    return f"{text}… ({more} more characters)" if more > 0 else text
