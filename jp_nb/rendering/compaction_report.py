@@ -14,7 +14,7 @@ from jp_nb.record.compaction_range import TurnRange
 from jp_nb.record.compaction_text import SENT_WHOLE, format_treatment
 from jp_nb.record.events import Compaction
 from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.report import (
     Report,
     add_note,

@@ -29,8 +29,8 @@ from jp_nb.rendering.markdown import (
     make_code_span,
     make_details_block,
     quote_markdown,
-    sanitize_markdown,
 )
+from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.question_text import (
     QuestionCard,
     format_card_lines,

@@ -52,7 +52,7 @@ from jp_nb.rendering.call_text import (
     get_call_mark,
 )
 from jp_nb.rendering.event_text import format_approver, format_name
-from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.question_text import format_outcome, make_question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,

@@ -45,8 +45,8 @@ from jp_nb.rendering.markdown import (
     escape_markup,
     make_code_block,
     make_details_block,
-    sanitize_markdown,
 )
+from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.report import Report
 from jp_nb.text import plain
 

@@ -22,7 +22,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import PromptUnavailable
-from jp_nb.rendering.prompt_text import summarize_prompt
+from jp_nb.rendering.prompt_summary import summarize_prompt
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.code_questions import CodeQuestions, format_questions
 from jp_nb.session.conversation import ActiveConversation

@@ -11,7 +11,7 @@ from jp_nb.notebook.prompt.deadlines import Expired
 from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_text import format_without_form, summarize_prompt
+from jp_nb.rendering.prompt_summary import format_without_form, summarize_prompt
 from tests.kit.kinds import is_kind
 
 

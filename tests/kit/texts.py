@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb import text
 from jp_nb.headless import files
-from jp_nb.rendering import markdown
+from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit import templates, web_address
 
 
@@ -31,7 +31,7 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "recorded_url": web_address.remove_details,
     "user_name": text.format_user_name,
     "in_markdown": text.escape_markdown,
-    "markdown": markdown.sanitize_markdown,
+    "markdown": markdown_sanitizer.sanitize_markdown,
     "code_block": markdown.make_code_block,
     "code_span": markdown.make_code_span,
     "terminal": files.format_text,

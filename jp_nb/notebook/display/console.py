@@ -23,7 +23,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.notebook.prompt.form_output import SeparateOutput
 from jp_nb.rendering.call_text import render_call
-from jp_nb.rendering.prompt_text import PromptSummary
+from jp_nb.rendering.prompt_summary import PromptSummary
 from jp_nb.rendering.status import describe_interrupt, describe_retry
 from jp_nb.rendering.transcript import CallPiece, EventPiece, TextPiece, Transcript
 from jp_nb.session.cell_loop import CellLoop

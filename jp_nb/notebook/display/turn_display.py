@@ -42,7 +42,7 @@ from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
 from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
-from jp_nb.rendering.prompt_text import PromptSummary
+from jp_nb.rendering.prompt_summary import PromptSummary
 from jp_nb.rendering.status import TurnCounts, Waiting
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop

@@ -51,9 +51,9 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_text,
 )
 from jp_nb.notebook.prompt.presence import find_sender, note_page
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import form_text, prompt_text
 from jp_nb.rendering.change_text import render_change_table
-from jp_nb.rendering.prompt_text import PromptSummary, format_without_form
+from jp_nb.rendering.prompt_summary import PromptSummary, format_without_form
 from jp_nb.session.cell_jobs import Timer
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import upper_first
@@ -254,7 +254,7 @@ class PromptForm(ABC):
                 log.debug("Second click of a double click: %.100r", name)
                 self._bridge.confirm()
             case str() if type(step) is int and 0 <= step < self._step:
-                self._show_note(prompt_text.STALE)
+                self._show_note(form_text.STALE)
                 self._bridge.confirm()
             case _:
                 log.debug("Unexpected message from the page of a form")
@@ -275,7 +275,7 @@ class PromptForm(ABC):
             act()
         except Exception as exc:
             log.exception("A form failed")
-            self._show_note(prompt_text.FAILED.format(type(exc).__name__))
+            self._show_note(form_text.FAILED.format(type(exc).__name__))
 
     def _finish(self, end: AnyEnd) -> None:
         # `find_sender` is None after a deadline, because no message of a page is handled then.

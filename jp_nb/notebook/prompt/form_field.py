@@ -16,7 +16,7 @@ from jp_nb.notebook.prompt.controls import (
 )
 from jp_nb.notebook.prompt.form_heads import make_field_head
 from jp_nb.notebook.prompt.form_widgets import isolate_direction, make_box, make_text
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import form_text
 from jp_nb.text import upper_first
 
 
@@ -63,7 +63,7 @@ class FormField:
         # An empty password field means the secret that was sent before.
         if isinstance(found, Answered):
             self._secret = found
-            widget.hint = prompt_text.SECRET_KEPT
+            widget.hint = form_text.SECRET_KEPT
         elif found.blank and self._secret is not None:
             return self._secret
 

@@ -20,7 +20,7 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_markdown,
     make_text,
 )
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import address_text, prompt_text
 
 
 def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
@@ -29,8 +29,8 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
         yield _make_context(prompt, context, "context")
 
     yield make_text(prompt_text.format_question(prompt), "question")
-    if (address := prompt_text.find_address(prompt)) is not None:
-        yield make_html(prompt_text.render_address(address), "address")
+    if (address := address_text.find_address(prompt)) is not None:
+        yield make_html(address_text.render_address(address), "address")
 
     if not isinstance(prompt, ActionPrompt) and (
         hint := prompt_text.make_editable_text(prompt).hint
@@ -50,8 +50,8 @@ def make_field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
         name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
 
     yield make_html(name, "field-name")
-    if (address := prompt_text.find_address(prompt)) is not None:
-        yield make_html(prompt_text.render_address(address), "address")
+    if (address := address_text.find_address(prompt)) is not None:
+        yield make_html(address_text.render_address(address), "address")
 
     if context := prompt_text.format_context(prompt):
         yield _make_context(prompt, context, "about")

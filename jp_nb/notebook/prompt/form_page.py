@@ -18,7 +18,7 @@ from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_field import FormField
 from jp_nb.notebook.prompt.form_heads import make_question_head
 from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import form_text, prompt_text
 from jp_nb.text import upper_first
 from jp_nb.toolkit.form_answer import REQUIRED
 from jp_nb.toolkit.question import FormAnswer
@@ -126,7 +126,7 @@ class FormPage:
             found = form.problems(values)
         except Exception as exc:  # the check is the tool's code; the form must stay usable
             log.exception("The check of a form failed")
-            found = {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
+            found = {"": form_text.UNCHECKED.format(type(exc).__name__)}
 
         for name, why in found.items():
             number = numbers.get(name, ALL_FIELDS)

@@ -28,8 +28,8 @@ from jp_nb.notebook.prompt.form_widgets import (
     make_html,
     make_text,
 )
-from jp_nb.rendering import prompt_text
-from jp_nb.rendering.prompt_text import SummaryLine
+from jp_nb.rendering import form_text, prompt_text
+from jp_nb.rendering.form_text import SummaryLine
 from jp_nb.toolkit.tool_errors import error_summary
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def _render_summary_row(number: int, line: SummaryLine) -> str:
     # The rows are HTML of one widget, because many widgets are slow.
-    change = prompt_text.ANSWER_LABEL if line.is_open else prompt_text.CHANGE_LABEL
+    change = form_text.ANSWER_LABEL if line.is_open else form_text.CHANGE_LABEL
     buttons = [_render_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
         buttons.append(_render_inner_button(f"empty-{number}", line.empty, line.asked))
@@ -58,15 +58,15 @@ def _render_inner_button(does: str, label: str, about: str) -> str:
 
 
 LABELS: Final = {
-    "back": prompt_text.BACK_LABEL,
-    "next": prompt_text.NEXT_LABEL,
+    "back": form_text.BACK_LABEL,
+    "next": form_text.NEXT_LABEL,
     "submit": prompt_text.SUBMIT_LABEL,
     "decline": prompt_text.DECLINE_LABEL,
     "cancel": prompt_text.CANCEL_LABEL,
-    "discard": prompt_text.DISCARD_LABEL,
-    "reply": prompt_text.REPLY_BUTTON_LABEL,
-    "stop": prompt_text.STOP_TURN_LABEL,
-    "resume": prompt_text.BACK_LABEL,
+    "discard": form_text.DISCARD_LABEL,
+    "reply": form_text.REPLY_BUTTON_LABEL,
+    "stop": form_text.STOP_TURN_LABEL,
+    "resume": form_text.BACK_LABEL,
 }
 """Label of each button, by its action. The label of `send` depends on the answers."""
 
@@ -79,7 +79,7 @@ class PagedForm(PromptForm):
 
     def __init__(self, prompt: FormPrompt, context: FormContext) -> None:
         first = prompt.pages[0]
-        title = prompt_text.format_header(first) or prompt_text.format_page_header(first)
+        title = prompt_text.format_header(first) or form_text.format_page_header(first)
         super().__init__(prompt, title, context)
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
@@ -113,7 +113,7 @@ class PagedForm(PromptForm):
         picked = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
-            self._show_note(prompt_text.TIME_WENT)
+            self._show_note(form_text.TIME_WENT)
 
     def close_all_widgets(self) -> None:
         """Close all widgets, including those of hidden pages."""
@@ -143,11 +143,11 @@ class PagedForm(PromptForm):
         return reply_box
 
     def _make_menu(self) -> widgets.VBox:
-        label = make_text(prompt_text.REPLY_LABEL, "field-name")
+        label = make_text(form_text.REPLY_LABEL, "field-name")
         return make_box(
             "page",
-            make_text(prompt_text.MENU_QUESTION, "question"),
-            make_text(prompt_text.MENU_HINT, "hint"),
+            make_text(form_text.MENU_QUESTION, "question"),
+            make_text(form_text.MENU_HINT, "hint"),
             make_box("field", label, self._reply_box),
         )
 
@@ -199,15 +199,15 @@ class PagedForm(PromptForm):
             reading = page.read_and_keep({})
             page.show_problems(reading)
             if not reading.problems:
-                self._show_note(prompt_text.DEMANDED)
+                self._show_note(form_text.DEMANDED)
 
     def _draw_summary(self) -> None:
         draft = self._draft
-        lines = enumerate(prompt_text.summarize_form(draft))
+        lines = enumerate(form_text.summarize_form(draft))
         rows = [_render_summary_row(number, line) for number, line in lines]
         screen = make_box(
             "page",
-            make_text(prompt_text.get_summary_heading(draft), "question"),
+            make_text(form_text.get_summary_heading(draft), "question"),
             make_html(f"<ol>{''.join(rows)}</ol>", "summary"),
         )
         buttons: dict[str, FormAction] = {
@@ -240,7 +240,7 @@ class PagedForm(PromptForm):
         )
 
     def _draw_discard(self) -> None:
-        screen = make_box("page", make_text(prompt_text.DISCARD_WARNING, "question"))
+        screen = make_box("page", make_text(form_text.DISCARD_WARNING, "question"))
         buttons: dict[str, FormAction] = {
             "resume": self._resume,
             "discard": lambda _: self._draft.discard(),
@@ -300,8 +300,8 @@ class PagedForm(PromptForm):
     def _get_label(self, name: str) -> str:
         if name == "send":
             if self._draft.open_pages:
-                return prompt_text.SEND_AS_IS_LABEL
-            return prompt_text.SEND_ALL_LABEL
+                return form_text.SEND_AS_IS_LABEL
+            return form_text.SEND_ALL_LABEL
 
         if name == "submit" and len(self._prompt.pages) == 1:
             return prompt_text.get_submit_label(self._prompt.pages[0])
@@ -312,8 +312,8 @@ class PagedForm(PromptForm):
         parts = [prompt_text.format_header(asked)]
         topic = None
         if self._draft.screen == "page":
-            parts.append(prompt_text.format_progress(self._draft))
-            topic = prompt_text.format_page_header(asked)
+            parts.append(form_text.format_progress(self._draft))
+            topic = form_text.format_page_header(asked)
 
         code = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         if topic:
@@ -374,7 +374,7 @@ class PagedForm(PromptForm):
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
             self._actions[primary](message)
         else:
-            self._show_note(prompt_text.UNTOUCHED.format(self._get_label(primary)))
+            self._show_note(form_text.UNTOUCHED.format(self._get_label(primary)))
 
     def _reply(self, message: FormMessage) -> None:
         value = message.get("value")
@@ -382,7 +382,7 @@ class PagedForm(PromptForm):
         if words.strip():
             self._draft.reply(words)
         else:
-            self._show_note(prompt_text.REPLY_IS_BLANK)
+            self._show_note(form_text.REPLY_IS_BLANK)
             self._bridge.focus(0)
 
     def _report_no_choice(self, _: FormMessage) -> None:

@@ -17,7 +17,7 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.pump import FORM_COMMS
-from jp_nb.rendering.markdown import sanitize_markdown
+from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 
 
 def close_widgets(root: widgets.Widget) -> None:

@@ -46,7 +46,7 @@ from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import InputConsole, StdinChannel
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering import prompt_text
-from jp_nb.rendering.prompt_text import PromptSummary, summarize_prompt
+from jp_nb.rendering.prompt_summary import PromptSummary, summarize_prompt
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:

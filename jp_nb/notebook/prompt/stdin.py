@@ -31,7 +31,7 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     write_lines,
 )
 from jp_nb.notebook.prompt.stdin_selection import SelectionDialogues
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import address_text, prompt_text
 from jp_nb.rendering.change_text import NOW_WHOLE, PROPOSED_WHOLE, spell_change
 from jp_nb.rendering.text_diff import diff_change
 from jp_nb.text import one_line, plain, spell_invisible
@@ -309,7 +309,7 @@ def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _make_url_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    lines = prompt_text.format_address_lines(prompt)
+    lines = address_text.format_address_lines(prompt)
     meanings = {"y": "done", SHOW_AGAIN: "try again: show the address again"}
     dialogue = make_key_dialogue(meanings, {"y": Answered(True, STDIN)}, above=lines)
     return replace(dialogue, key_help={**dialogue.key_help, SHOW_AGAIN: lines})

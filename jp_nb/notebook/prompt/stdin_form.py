@@ -29,7 +29,7 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     make_key_dialogue,
 )
 from jp_nb.record.recorded_answers import EMPTY
-from jp_nb.rendering import prompt_text
+from jp_nb.rendering import form_text, prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
 from jp_nb.toolkit.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.toolkit.question import FormAnswer, Question
@@ -41,7 +41,7 @@ CLEAR_KEY: Final = "-"  # the question is then open again
 SEND_KEY: Final = "s"
 DECLINE_KEY: Final = "d"
 LEFT_OPEN: Final = "Not answered."
-LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
+LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
 IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
@@ -144,9 +144,9 @@ class _StdinForm:
             label = None  # already shown above the first question
 
         title = (
-            prompt_text.format_progress(self._draft),
+            form_text.format_progress(self._draft),
             label,
-            prompt_text.format_page_header(page),
+            form_text.format_page_header(page),
         )
         if line := " · ".join(filter(None, title)):
             yield line
@@ -155,7 +155,7 @@ class _StdinForm:
         yield prompt_text.format_question(page)
         if self._draft.must_answer:
             problem = self._draft.pages[self._draft.page].problem
-            yield upper_first(problem) or prompt_text.DEMANDED
+            yield upper_first(problem) or form_text.DEMANDED
 
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
@@ -293,7 +293,7 @@ class _StdinForm:
     def _review(self) -> None:
         draft = self._draft
         count = len(self._prompt.pages)
-        lines = enumerate(prompt_text.summarize_form(draft), start=1)
+        lines = enumerate(form_text.summarize_form(draft), start=1)
         width = len(str(count))
         above = ["", "Your answers:"]
         above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
@@ -334,7 +334,7 @@ class _StdinForm:
         if not on_page:  # the question is not on screen
             del ways[DECLINE_KEY]
 
-        chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
+        chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
         if chosen == DECLINE_KEY:
             self._draft.decline()
         elif chosen == "c":
@@ -344,13 +344,13 @@ class _StdinForm:
 
     def _ask_menu(self) -> None:
         ways = {
-            "r": prompt_text.REPLY_BUTTON_LABEL,
-            "s": prompt_text.STOP_TURN_LABEL,
+            "r": form_text.REPLY_BUTTON_LABEL,
+            "s": form_text.STOP_TURN_LABEL,
             "b": BACK_TO_QUESTIONS,
         }
-        chosen = choose(self._console, [prompt_text.MENU_QUESTION], ways)
+        chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
         if chosen == "r":
-            self._write(prompt_text.REPLY_LABEL, "  An empty line goes back.")
+            self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
             if (text := self._console.read("Your reply: ", secret=False)).strip():
                 self._draft.reply(text)
         elif chosen == "s":
@@ -359,8 +359,8 @@ class _StdinForm:
             self._resume()
 
     def _ask_discard(self) -> None:
-        ways = {"y": prompt_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
-        above = [f"{prompt_text.DISCARD_WARNING} {prompt_text.DISCARD_LABEL}?"]
+        ways = {"y": form_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
+        above = [f"{form_text.DISCARD_WARNING} {form_text.DISCARD_LABEL}?"]
         if choose(self._console, above, ways) == "y":
             self._draft.discard()
         else:

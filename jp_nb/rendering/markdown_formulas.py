@@ -1,0 +1,121 @@
+"""Find the ends of displayed formulas in Markdown, such as `$$ … $$`, or a TeX environment.
+
+A formula without an end would include all later text, so only those with an end stay formulas. The
+parsers are MathJax in JupyterLab, and the math rules of nbconvert.
+
+Source: `docs/decisions.md` D32.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+_DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
+_END_OF_MATH = re.compile(r"\$\$|\\end\{[a-z]*\*?\}")
+_UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
+
+
+class Formulas:
+    """Ends of the displayed formulas of one paragraph.
+
+    The lines are searched once, when the first formula of several lines appears. Otherwise a block
+    of formulas without an end would take quadratic time.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+        # The index of the lines, once it is needed.
+        self._places: dict[str, list[int]] | None = None  # lines that have each end delimiter
+        self._last: dict[int, str | None] = {}  # the delimiter at the end of each of these lines
+        self._outside: list[int] = []  # for each line, the next line that is indented less
+
+    def find_end(self, start: int) -> int | None:
+        """Return the last line of the formulas that start in the line `start`.
+
+        It is None unless they all end in this line, or the line starts with one that ends in a
+        later line of the same indentation.
+        """
+        line = self._lines[start]
+        if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
+            return start
+
+        text = line.lstrip(" \t")
+        begins = _DISPLAY_MATH.match(text)
+        if begins is None:
+            return None
+
+        environment = begins[1]
+        end_delimiter = begins[0] if environment is None else f"\\end{{{environment}}}"
+        rest = text[begins.end() :]
+
+        if end_delimiter in rest:
+            return start if _find_last_delimiter(rest) == end_delimiter else None
+
+        end = self._find_later_line(end_delimiter, start)
+        if end is None or self._last[end] != end_delimiter:
+            return None
+
+        return end
+
+    def _find_later_line(self, end_delimiter: str, start: int) -> int | None:
+        if self._places is None:
+            self._places = self._index_end_delimiters()
+            self._outside = _find_ends_of_indentation(self._lines)
+
+        places = self._places.get(end_delimiter, [])
+        found = bisect_right(places, start)
+        if found == len(places) or places[found] >= self._outside[start]:
+            return None
+
+        return places[found]
+
+    def _index_end_delimiters(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for number, line in enumerate(self._lines):
+            found = set(_END_OF_MATH.findall(line))
+            if found:
+                self._last[number] = _find_last_delimiter(line)
+
+            for end_delimiter in found:
+                places.setdefault(end_delimiter, []).append(number)
+
+        return places
+
+
+def _find_ends_of_indentation(lines: Sequence[str]) -> list[int]:
+    # For each line, the first later line whose indentation does not begin with that of the line.
+    # From the last line to the first: lines that are skipped once need not be read again.
+    indentations = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    outside = [len(lines)] * len(lines)
+
+    for number in reversed(range(len(lines))):
+        end = number + 1
+        while end < len(lines) and indentations[end].startswith(indentations[number]):
+            end = outside[end]
+
+        outside[number] = end
+
+    return outside
+
+
+def _find_last_delimiter(text: str) -> str | None:
+    # The delimiter that ends the text. None if it is escaped, or the text has another `$$`.
+    text = text.rstrip(" \t.,;")
+    expected_dollars = 0
+    if text.endswith("$$"):
+        delimiter = "$$"
+        expected_dollars = 1
+    else:
+        start = text.rfind("\\end{")
+        delimiter = text[start:] if start >= 0 else ""
+        if not _END_OF_MATH.fullmatch(delimiter):
+            return None
+
+    is_escaped = text.endswith(f"\\{delimiter}")
+    if is_escaped or text.count("$$") != expected_dollars:
+        return None
+
+    return delimiter
