@@ -2,7 +2,7 @@
 
 `markdown_sanitizer.py` makes Markdown of a model safe.
 
-Source: https://spec.commonmark.org/0.31.2/, section 6.1.
+Source: https://spec.commonmark.org/0.31.2/, sections 4.5 and 6.1.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def sanitize_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
     return "\n".join(_Sanitizer(shown, image_hosts).sanitize())
 
 
-class _Line(NamedTuple):
+class _ParagraphLine(NamedTuple):
     """A line of a paragraph. If it `may_have_code`, its code spans are code for every parser."""
 
     text: str
@@ -104,7 +104,7 @@ class _Sanitizer:
 
     def sanitize(self) -> Iterator[str]:
         """Yield the safe lines."""
-        paragraph: list[_Line] = []
+        paragraph: list[_ParagraphLine] = []
         number = 0
 
         while number < len(self._lines):
@@ -123,7 +123,7 @@ class _Sanitizer:
                 yield self._lines[end] if end < len(self._lines) else fence
                 number = end
             elif line.strip():
-                paragraph.append(_Line(line, not is_inside and not self._is_unclear))
+                paragraph.append(_ParagraphLine(line, not is_inside and not self._is_unclear))
             else:
                 yield line
 
@@ -255,7 +255,7 @@ def _disable_diagrams(text: str) -> str:
     return _INFO.sub(as_text_code, text)
 
 
-def _sanitize_paragraph(lines: list[_Line], image_hosts: Collection[str]) -> Iterator[str]:
+def _sanitize_paragraph(lines: list[_ParagraphLine], image_hosts: Collection[str]) -> Iterator[str]:
     # If parsers may disagree about the code of one line, all later ones are text.
     may_have_code = all(line.may_have_code for line in lines)
     link_may_be_open = False
