@@ -1,7 +1,8 @@
 """Run the tool calls of one response concurrently, and deliver their results in call order.
 
-All calls start at once. Each is a task that takes its call through all steps. Prompts wait in line,
-and one of them is on screen. An interrupt of the kernel opens a menu, which may cancel the tasks.
+All calls start at once. Each is a task that takes its call through all steps (`CallRunner`).
+Prompts wait in line, and one of them is on screen. The batch ends when each call has a response.
+An interrupt of the kernel may cancel the tasks, and start some of them again (`BatchInterrupts`).
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -17,18 +18,14 @@ from functools import partial
 from typing import Literal
 
 from jp_nb.agent.activity import Activity
+from jp_nb.agent.batch_interrupts import BatchInterrupts
 from jp_nb.agent.call import Call
 from jp_nb.agent.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
 from jp_nb.agent.call_runner import CANCELED_ITSELF_TEXT, CallRunner, end_runs, stopped_text
 from jp_nb.agent.cell_functions import CellFunctions
-from jp_nb.agent.display import InterruptReceived, Notice
+from jp_nb.agent.display import Notice
 from jp_nb.agent.interrupts import (
-    USER_STOPPED_VERDICT,
-    Choice,
     Verdict,
-    ask_menu,
-    decide_without_menu,
-    tool_menu,
 )
 from jp_nb.agent.prompt_line import PromptLine
 from jp_nb.agent.result_delivery import UNDELIVERED_TEXT
@@ -36,7 +33,6 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta
-from jp_nb.toolkit.cancellation import raise_if_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +68,21 @@ class Batch:
     def __init__(self, turn: TurnContext, calls: Sequence[Call], context: BatchContext) -> None:
         self._turn = turn
         self._calls = calls
-        self._settings = context.basis.config.interrupt
         self._is_replay = context.results is not None
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
         self._line = PromptLine(turn.prompter, self._activity, self._functions)
         self._runner = CallRunner(turn, context, self._line)
-        self._changed = asyncio.Event()
-        self._new_interrupts = 0
-        self._is_canceling = False
-        self._menu: asyncio.Task[None] | None = None
-        self._verdict: Verdict | None = None
-        self._error: BaseException | None = None
+        self._changed = asyncio.Event()  # the loop in `_run` has something to do
+        self._error: BaseException | None = None  # of the task of a call
+        self._interrupts = BatchInterrupts(
+            turn,
+            self._line,
+            calls,
+            self._runner.changes,
+            context.basis.config.interrupt,
+            self._changed.set,
+        )
 
     async def run(self) -> BatchEnd:
         """Run the calls, and record their responses and configuration changes in one step."""
@@ -126,21 +125,25 @@ class Batch:
 
         while True:
             self._changed.clear()
-            if self._error is not None:
-                raise self._error
-            if self._verdict is not None:
-                verdict = self._verdict
-                self._verdict = None
+            error = self._error or self._interrupts.error
+            if error is not None:
+                raise error
+
+            verdict = self._interrupts.take_verdict()
+            if verdict is not None:
                 end = await self._carry_out(verdict)
                 if end is not None:
                     return end
-            elif self._new_interrupts:  # also one that came with the last response
-                self._handle_interrupts()
-            elif self._menu is not None or any(call.task is not None for call in self._calls):
+            elif self._interrupts.has_new:  # also one that came with the last response
+                self._interrupts.decide_new()
+            elif self._interrupts.menu is not None or self._has_running_calls():
                 self._runner.progress.write_results()
                 await self._changed.wait()
             else:
                 return BatchEnd(change=self._runner.changes.take())
+
+    def _has_running_calls(self) -> bool:
+        return any(call.task is not None for call in self._calls)
 
     def _start(self, call: Call, *, again: bool = False) -> None:
         self._activity.begin()
@@ -149,7 +152,7 @@ class Batch:
 
     def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
         self._activity.end()
-        if self._is_canceling or call.task is not task:
+        if self._interrupts.is_canceling or call.task is not task:
             return
 
         call.task = None
@@ -160,10 +163,10 @@ class Batch:
         elif task.exception() is not None:
             self._error = task.exception()
         elif task.result():
-            self._verdict = self._verdict or USER_STOPPED_VERDICT
+            self._interrupts.stop_turn()
 
-        has_ended = all(each.task is None for each in self._calls)
-        if has_ended or self._error is not None or self._verdict is not None:
+        is_waited_for = self._error is not None or self._interrupts.has_verdict
+        if is_waited_for or not self._has_running_calls():
             self._changed.set()
         else:
             self._runner.progress.write_results()
@@ -180,67 +183,7 @@ class Batch:
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
-        self._line.hold()  # no other prompt appears before the effect is decided
-        self._new_interrupts += 1
-        self._changed.set()
-
-    def _handle_interrupts(self) -> None:
-        while self._new_interrupts:
-            self._new_interrupts -= 1
-            self._functions.note_interrupt()
-            in_menu = self._menu is not None or self._is_canceling
-            verdict = decide_without_menu(self._turn, "tool_call", self._settings, in_menu=in_menu)
-            interrupted = self._open_names()
-            self._turn.prompter.interrupt()  # closes the current prompt first: D24
-            if verdict is not None:
-                self._decide(verdict)
-                continue
-
-            self._turn.display(InterruptReceived("menu"))
-            self._activity.begin()
-            self._menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
-            self._menu.add_done_callback(self._on_menu_end)
-
-    async def _show_menu(self, interrupted: Sequence[str]) -> None:
-        # The interrupt may have ended functions: the menu offers what is then possible.
-        await self._functions.wait_until_ended()
-        async with self._line.turn(first=True) as ask:
-            calls = self._open_calls()
-            disabled: list[Choice] = []  # choices without effect
-            if calls and all(call.state.was_interrupted for call in calls):
-                disabled.append("continue")
-            if not calls and not self._runner.changes.has_approved:
-                disabled.append("restart")
-
-            menu = tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
-            verdict = await ask_menu(ask, "tool_call", self._settings, menu)
-            raise_if_cancelled()
-            self._menu = None
-            self._decide(verdict)
-
-    def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
-        self._activity.end()
-        if menu is self._menu and not self._is_canceling:  # it ended without a decision
-            if menu.cancelled():
-                self._error = RuntimeError("the menu failed")
-            else:
-                self._error = menu.exception()
-        self._changed.set()
-
-    def _open_names(self) -> list[str]:
-        return [call.request.name for call in self._open_calls()]
-
-    def _decide(self, verdict: Verdict) -> None:
-        self._turn.display(InterruptReceived(verdict.choice))
-        if verdict.choice == "continue":
-            self._line.release()
-            self._functions.resume(verdict)
-            return
-
-        self._line.hold()  # no other prompt appears before the calls are canceled
-        if self._verdict is None or not self._verdict.escalated:  # escalation is final
-            self._verdict = verdict
-        self._changed.set()
+        self._interrupts.receive()
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Cancel the calls as the user decided; return None if they run again."""
@@ -248,8 +191,7 @@ class Batch:
             await self._cancel_tasks(asked="interrupted")
         else:
             await self._cancel_tasks(asked="cancelled")
-        later = self._verdict
-        self._verdict = None
+        later = self._interrupts.take_verdict()
         if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
 
@@ -286,19 +228,19 @@ class Batch:
         self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
     ) -> None:
         """Cancel all tasks, and give open questions the outcome `asked`."""
-        every = (*(call.task for call in self._calls), self._menu)
+        every = (*(call.task for call in self._calls), self._interrupts.menu)
         tasks = [task for task in every if task is not None and not task.done()]
 
-        self._is_canceling = True
+        self._interrupts.is_canceling = True
         try:
             for task in tasks:
                 task.cancel()
             if tasks:
                 # A tool that ignores its cancellation must not block the turn.
                 await asyncio.wait(tasks, timeout=CLEANUP_GRACE_S)
-            self._handle_interrupts()
+            self._interrupts.decide_new()
         finally:
-            self._is_canceling = False
+            self._interrupts.is_canceling = False
 
         for task in tasks:
             if task.done() and not task.cancelled() and task.exception() is not None:
@@ -309,7 +251,8 @@ class Batch:
             if call.task is not None and not call.task.done():  # it ignores its cancellation
                 end_runs(call)
             call.task = None
-        self._menu = None
+        self._interrupts.menu = None
+        self._interrupts.error = None
         self._error = None
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
