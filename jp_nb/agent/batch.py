@@ -21,7 +21,8 @@ from jp_nb.agent.activity import Activity
 from jp_nb.agent.batch_interrupts import BatchInterrupts
 from jp_nb.agent.call import Call
 from jp_nb.agent.call_decisions import INTERRUPT_FIRST_REASON, STOPPED_FIRST_REASON
-from jp_nb.agent.call_runner import CANCELED_ITSELF_TEXT, CallRunner, end_runs, stopped_text
+from jp_nb.agent.call_response import CANCELED_ITSELF_TEXT, stopped_text
+from jp_nb.agent.call_runner import CallRunner, end_runs
 from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.display import Notice
 from jp_nb.agent.interrupts import (

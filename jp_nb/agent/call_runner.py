@@ -1,4 +1,10 @@
-"""Take a tool call through its steps: permission, runs, questions, changes, and delivery.
+"""Take a tool call through its steps, from the model's arguments to the response.
+
+1. The arguments are completed, and the permission is found by rules or asked.
+2. The tool runs. If it asks questions, or its configuration change is rejected, it runs again.
+3. The result is limited and perhaps reviewed. It becomes the response.
+
+At any step the call can end with another response (`CallEnded`), for example if the user declines.
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -7,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -17,15 +22,20 @@ from pydantic import JsonValue
 
 from jp_nb.agent.call import Call, CallEnded, prepare_arguments
 from jp_nb.agent.call_decisions import CallDecisions
+from jp_nb.agent.call_display import CallDisplay
 from jp_nb.agent.call_progress import ProgressWriter
+from jp_nb.agent.call_response import (
+    CANCELED_ITSELF_TEXT,
+    RAN_BEFORE_TEXT,
+    describe_missing_tool,
+    make_response,
+    stopped_text,
+    truncate_result,
+)
+from jp_nb.agent.call_results import CallResults
 from jp_nb.agent.cell_functions import CellCall
 from jp_nb.agent.change_review import ConfigChanges
-from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
-from jp_nb.agent.image_limits import NO_IMAGES, limit_images
-from jp_nb.agent.interrupts import (
-    Verdict,
-    stopped_call_text,
-)
+from jp_nb.agent.display import Waits
 from jp_nb.agent.permission_rules import Ruling, judge
 from jp_nb.agent.permissions import SKIPPED_BY_USER_TEXT, PermissionRequests, skipped_text
 from jp_nb.agent.prompt_line import PromptLine
@@ -39,28 +49,20 @@ from jp_nb.agent.result_delivery import (
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ToolError
-from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.entry_images import make_images_metadata
-from jp_nb.record.events import ToolCallResponse
-from jp_nb.record.marks import RULE, make_edit_metadata, make_server_marks
-from jp_nb.record.marks import SKIPPED_KEY as SKIPPED_MARK
+from jp_nb.json_values import copy_json
 from jp_nb.toolkit.cancellation import raise_if_cancelled
 from jp_nb.toolkit.cell_thread import (
     CURRENT_RUN,
     CallInterrupted,
     ControlFlowError,
-    PendingResult,
     Run,
 )
 from jp_nb.toolkit.outcome import (
-    MAX_TRACE_CHARS,
-    STRUCTURED_OMITTED,
     NeedsInput,
     Outcome,
     Success,
     ToolFailure,
 )
-from jp_nb.toolkit.text_arguments import text_arguments
 from jp_nb.toolkit.tool_context import DeltaRejection, ToolContext
 from jp_nb.toolkit.tool_errors import (
     error_summary,
@@ -68,40 +70,15 @@ from jp_nb.toolkit.tool_errors import (
     format_traceback,
     tool_frames,
 )
-from jp_nb.toolkit.truncation import join_lines, truncate_middle
 
 log = logging.getLogger(__name__)
 
-UNAVAILABLE_TOOL_TEXT = (
-    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
-    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
-    "tools."
-)
-NO_SUCH_NAME_TEXT = (
-    "There is no tool {}, so nothing ran. Call one of the tools in your list by its exact name."
-)
-"""Response to a call whose name no tool can have."""
-MAX_MADE_UP_NAME_CHARS = 80
-"""Maximum number of characters of such a name that are repeated to the model."""
-_POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 NOT_RECORDED_TEXT = (
     "The cassette has no result for this call, so the tool did not run. To run the "
     'tool, set `providers.cassette.tools = "run"`.'
 )
-RAN_BEFORE_TEXT = (
-    "This call may already have run, fully or partly, and its effects may remain. It "
-    "did not run again: {}"
-)
-"""Response to a call that does not run again, with the reason."""
 NOT_FORMATTED_TEXT = "Tool '{}' was not executed because the argument formatter failed: {}"
-CHANGE_LOST_TEXT = (
-    "The configuration change that this call proposed was not applied. The kernel "
-    "stopped before the change was saved."
-)
-"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
 RESTARTED = "restarted"
-CANCELED_ITSELF_TEXT = "The tool cancelled itself."
-CANCELLED_WITH_MESSAGE_TEXT = "Tool run cancelled by user with a custom message:\n\n{}"
 
 
 class CallRunner:
@@ -117,6 +94,8 @@ class CallRunner:
         self._deliveries = DeliveryRequests(turn, line, self._decisions)
         self.changes = ConfigChanges(turn, batch.basis, line)
         self.progress = ProgressWriter(turn)
+        self._results = CallResults(turn, batch, self.changes, self.progress)
+        self._display = CallDisplay(turn)
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
@@ -126,8 +105,8 @@ class CallRunner:
         if again:
             if call.view.is_displayed and call.state.response is None:
                 # End its line before a new one begins.
-                self._show_end(call, RESTARTED, is_error=False, skipped=True)
-            self._drop_images(call)
+                self._display.show_end(call, RESTARTED, is_error=False, skipped=True)
+            self._results.drop_images(call)
             call.reset()
 
         try:
@@ -135,7 +114,7 @@ class CallRunner:
         except CallEnded as end:
             content = end.content
             if end.is_error and call.tool is not None:
-                content = _truncate_result(content, call.tool)
+                content = truncate_result(content, call.tool)
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
         finally:
@@ -156,7 +135,7 @@ class CallRunner:
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
         await self._format_arguments(call, tool)
-        self._show_begin(call, tool)
+        self._display.show_begin(call, tool)
 
         while True:
             outcome = await self._execute(call, tool)
@@ -180,7 +159,7 @@ class CallRunner:
         """Return the result of a replay, which runs no tool and asks no user."""
         if call.tool is not None:
             call.state.arguments = copy_json(call.request.arguments)
-            self._show_begin(call, call.tool)
+            self._display.show_begin(call, call.tool)
 
         if call.index >= len(results):
             raise CallEnded(NOT_RECORDED_TEXT, is_error=True)
@@ -191,7 +170,7 @@ class CallRunner:
     def _prepare(self, call: Call) -> OfferedTool:
         """Set the arguments of `call`, and return its tool, unless the call cannot run."""
         if call.tool is None:
-            raise CallEnded(_describe_missing_tool(call.request.name), is_error=True)
+            raise CallEnded(describe_missing_tool(call.request.name), is_error=True)
         if call.bad_arguments is not None:
             raise CallEnded(call.bad_arguments, is_error=True)
 
@@ -211,7 +190,7 @@ class CallRunner:
 
         call.state.ruling = None  # the user decides, or the answers file
         self.progress.write(call, stage="asked")
-        self._show_begin(call, tool, asked=True)
+        self._display.show_begin(call, tool, asked=True)
 
         permitted = self._decisions.decide_by_file("permission", tool, call.state)
         if permitted is False:
@@ -222,72 +201,6 @@ class CallRunner:
                 await self._format_arguments(call, tool)
                 context = self._tool_context(call, tool)
             await self._permissions.request_run(call, tool, context, ruling)
-
-    def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
-        if self.changes.is_approved(call):  # it is saved when the batch ends
-            content = f"{response.content}\n\n{CHANGE_LOST_TEXT}"
-            response = response.model_copy(update={"content": content})
-        self.progress.keep_result(call, response)
-
-    def _keep_result_of_function(
-        self, call: Call, tool: OfferedTool, run: Run, outcome: object
-    ) -> bool:
-        """Keep a result that needs no decision, on the cell's thread; return False for another.
-
-        The next function writes it before it starts. It does not wait for a result that the agent's
-        loop awaits, as it does not wait for `async def` tools.
-        """
-        if isinstance(outcome, PendingResult):
-            return True
-        if (
-            not isinstance(outcome, Success | ToolFailure)
-            or tool.result != "unattended"
-            or run.is_over
-        ):
-            return False
-        if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
-            return False
-
-        hidden = self._turn.secrets.hide_in_outcome(outcome)
-        assert not isinstance(hidden, NeedsInput)
-        result = self._limit_result(call, tool, hidden)
-        response = _make_response(call, result.content, is_error=result.is_error)
-        self._keep_result(call, response)
-        call.state.result.kept = response
-        return True
-
-    def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        texts = text_arguments(tool.definition.parameters, call.state.arguments)
-        asked = asked and bool(texts)
-        view = call.view
-        if view.is_displayed and not view.needs_redisplay and view.texts_in_prompt == asked:
-            return
-
-        view.is_displayed = True
-        view.needs_redisplay = False
-        view.texts_in_prompt = asked
-
-        shown: Literal["line", "json", "off"] = "line"
-        if tool.formatter is not None or tool.parameters == "off":
-            shown = "off"
-        elif tool.parameters == "json":
-            shown = "json"
-
-        ruling = call.state.ruling
-        rule = None if ruling is None else ruling.words
-        begins = ToolBegins(
-            call.key,
-            call.request.name,
-            call.state.arguments,
-            tool.hidden,
-            shown,
-            formatted=view.formatted,
-            edited=call.state.edited is not None,
-            texts=texts,
-            asked=asked,
-            rule=rule,
-        )
-        self._turn.display(begins)
 
     async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
         """Format the arguments for the user, if a formatter is configured."""
@@ -308,7 +221,7 @@ class CallRunner:
         call.view.formatted = text
         call.view.needs_redisplay = True
         if call.view.is_displayed:
-            self._show_begin(call, tool, asked=call.view.texts_in_prompt)
+            self._display.show_begin(call, tool, asked=call.view.texts_in_prompt)
 
     def _tool_context(
         self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
@@ -322,7 +235,7 @@ class CallRunner:
             action = "run"
             config = self.changes.visible_config(tool)
             delta_rejection = call.state.rejection
-            show_progress = partial(self._show_progress, call)
+            show_progress = partial(self._display.show_progress, call)
 
         return ToolContext(
             name=tool.name,
@@ -347,10 +260,6 @@ class CallRunner:
             return True
         return any(question.answer is not None for question in tool.questions.values())
 
-    def _show_progress(self, call: Call, text: str) -> None:
-        if call.state.response is None:
-            self._turn.display(Waits(call.key, call.title, progress=text))
-
     async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
         """Run `tool` once. The call ends if an interrupt ended its function."""
         raise_if_cancelled()
@@ -363,7 +272,7 @@ class CallRunner:
         in_cell = tool.executor.waits_for_cell
         if in_cell:  # it may wait for others before it starts
             cell.on_start = write_start
-            cell.on_result = partial(self._keep_result_of_function, call, tool, run)
+            cell.on_result = partial(self._results.keep_function_result, call, tool, run)
         else:
             write_start()
 
@@ -402,18 +311,20 @@ class CallRunner:
             raise CallEnded(stopped_text(call, verdict), skipped=True)
 
         if error is not None:
-            call.view.traceback = format_traceback(error)
-            call.exception = error
-            if self._turn.on_tool_error is not None:
-                self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
-
+            self._report_error(call, error)
         return self._turn.secrets.hide_in_outcome(outcome)
+
+    def _report_error(self, call: Call, error: BaseException) -> None:
+        call.view.traceback = format_traceback(error)
+        call.exception = error
+        if self._turn.on_tool_error is not None:
+            self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
 
     async def _deliver(
         self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
     ) -> Delivery:
         """Return the result for the model, reviewed by the user if configured."""
-        result = self._limit_result(call, tool, outcome)
+        result = self._results.limit(call, tool, outcome)
         self._turn.images += len(result.images)
 
         if tool.result == "skip":
@@ -422,35 +333,6 @@ class CallRunner:
             return result
         return await self._deliveries.request_delivery(call, tool, result)
 
-    def _limit_result(
-        self, call: Call, tool: OfferedTool, outcome: Success | ToolFailure
-    ) -> Delivery:
-        """Return the result for the model, within the limits of texts and images."""
-        if isinstance(outcome, ToolFailure):
-            content = outcome.message
-            if outcome.trace:
-                content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
-            result = Delivery(content, is_error=True)
-        else:
-            result = Delivery(outcome.content, images=outcome.images)
-            if outcome.proposes and not tool.executor.may_propose:
-                log.warning("%s may not propose configuration changes: ignored", tool.name)
-
-        limits = self._batch.basis.config.record
-        shown = limit_images(result.images, limits, before=self._turn.images)
-        short = _truncate_result(result.content, tool)
-        whole_chars = None if short == result.content else len(result.content)
-        if outcome.omits_structured:
-            short = f"{short}\n\n{STRUCTURED_OMITTED}".lstrip()
-        delivered = shown.add_omissions_to(short)
-
-        state = call.state.result
-        state.structured = outcome.structured
-        state.shown_images = shown
-        state.whole_chars = whole_chars
-        state.delivered = delivered
-        return Delivery(delivered, result.is_error, shown.images)
-
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
@@ -458,55 +340,20 @@ class CallRunner:
         if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE_TEXT.format(content)
         if skipped or content != call.state.result.delivered:  # the user may have edited the text
-            self._drop_images(call)
+            self._results.drop_images(call)
 
         kept = call.state.result.kept
         if kept is not None and not skipped:
             response = kept
         else:
-            response = _make_response(call, content, is_error=is_error, skipped=skipped)
+            response = make_response(call, content, is_error=is_error, skipped=skipped)
         call.state.response = response
 
         if skipped:  # it has no result: a restart of the kernel may have closed a form
             self.progress.drop_result(call)
         elif kept is None:
-            self._keep_result(call, response)
-        self._show_end(call, content, is_error=is_error, skipped=skipped)
-
-    def _drop_images(self, call: Call) -> None:
-        self._turn.images -= len(call.state.result.shown_images.images)
-        call.state.result.shown_images = NO_IMAGES
-
-    def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        tool = call.tool
-        lines = None if tool is None else tool.inline_results
-        if tool is not None and is_error and tool.inline_errors is not None:
-            lines = tool.inline_errors
-        folds = tool is not None and lines is None and not skipped
-        if skipped or not (lines == "full" or isinstance(lines, int)):
-            lines = 0
-        max_lines = None if lines == "full" else lines
-
-        shown_images = call.state.result.shown_images
-        traceback = call.view.traceback
-        if traceback:
-            traceback = self._turn.secrets.hide(traceback)
-        self._turn.display(
-            ToolEnds(
-                call_id=call.key,
-                name=call.request.name,
-                content=content,
-                is_error=is_error,
-                seconds=call.state.seconds,
-                hidden=tool is not None and tool.hidden,
-                traceback=traceback or None,
-                skipped=skipped,
-                images=shown_images.images,
-                omitted_images=shown_images.omitted,
-                result_lines=max_lines,
-                folds_result=folds,
-            )
-        )
+            self._results.keep(call, response)
+        self._display.show_end(call, content, is_error=is_error, skipped=skipped)
 
 
 def end_runs(call: Call) -> None:
@@ -527,56 +374,3 @@ def _original_error(exc: BaseException) -> BaseException:
     if isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None:
         return cause
     return exc
-
-
-def _make_response(
-    call: Call, content: str, *, is_error: bool, skipped: bool = False
-) -> ToolCallResponse:
-    state = call.state
-    result = state.result
-    metadata: dict[str, JsonValue] = {}
-
-    if call.tool is not None:
-        metadata |= make_server_marks(call.tool.executor.server, call.tool.executor.server_tool)
-    if state.edited is not None:
-        metadata |= make_edit_metadata(copy_json(state.arguments), state.edited)
-    if result.structured is not None and not skipped and content == result.delivered:
-        metadata["structured"] = copy_nested_json(result.structured)
-    if state.ruling is not None and state.ruling.metadata is not None:
-        metadata[RULE] = copy_nested_json(state.ruling.metadata)
-    metadata |= make_images_metadata(result.shown_images.images)
-    if skipped:
-        metadata[SKIPPED_MARK] = True
-
-    return ToolCallResponse(
-        id=call.request.id, content=content, is_error=is_error, metadata=metadata
-    )
-
-
-def _truncate_result(text: str, tool: OfferedTool) -> str:
-    path = f"conversation.tools.{tool.name}.result_max_chars"
-    return truncate_middle(text, tool.result_max_chars, path)
-
-
-def stopped_text(call: Call, verdict: Verdict) -> str:
-    """Return the response to a call that the user canceled, or that was stopped."""
-    if verdict.text:
-        return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
-
-    # Not if the user only left a question.
-    is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
-    if is_canceled and verdict.interrupted and call.tool is not None:
-        return call.tool.cancellation_response
-    return stopped_call_text(verdict, ran=call.state.ran)
-
-
-def _describe_missing_tool(name: str) -> str:
-    """Return the response to a call of a tool that is not offered."""
-    if _POSSIBLE_NAME.fullmatch(name):
-        return UNAVAILABLE_TOOL_TEXT.format(name)
-    if not name.strip():
-        return NO_SUCH_NAME_TEXT.format("without a name")
-
-    # A word such as `<|channel|>` may be a command of the model's format.
-    shown = re.sub("[^A-Za-z0-9_.:-]", "_", name)[:MAX_MADE_UP_NAME_CHARS]
-    return NO_SUCH_NAME_TEXT.format(f"with the name `{shown}`")

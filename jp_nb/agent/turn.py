@@ -19,7 +19,7 @@ from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.appended_changes import explain_new_head
 from jp_nb.agent.batch import NEVER_RAN_TEXT, Batch
 from jp_nb.agent.call import Call
-from jp_nb.agent.call_runner import RAN_BEFORE_TEXT
+from jp_nb.agent.call_response import RAN_BEFORE_TEXT
 from jp_nb.agent.compactor import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.effective_model import Resolved

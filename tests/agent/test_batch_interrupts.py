@@ -287,7 +287,7 @@ async def test_error_during_cancellation_is_logged_and_every_call_gets_a_respons
     calls = reply(call("stubborn", "c1", index=1), call("slow", "c2", index=2))
     person = FakePrompter(yes("stop"))
     bench = TurnBench([calls], [new_tool(stubborn), slow.tool], person, interrupt_config())
-    monkeypatch.setattr("jp_nb.agent.call_runner.limit_images", fail)
+    monkeypatch.setattr("jp_nb.agent.call_results.limit_images", fail)
     with caplog.at_level(logging.ERROR, "jp_nb.agent.batch"):
         await one_interrupt(bench, lambda: slow.runs)
     assert contents(bench) == [("c1", CANCELLATION), ("c2", CANCELLATION)]
