@@ -22,7 +22,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.redactor import RedactedStream
 from jp_nb.json_values import MAX_INTEGER, as_object
-from jp_nb.providers.http import NO_KEY, KeyRedactor
+from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 
 MAX_FINISH_REASON_CHARS: Final = 40
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -23,13 +22,15 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
-from jp_nb.config.redactor import Redactor
-from jp_nb.config.secrets import PROVIDER_KEY_MARK
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, encode_utf8, read_json
+from jp_nb.providers.decompression import Decompressor
 from jp_nb.providers.endpoint import Endpoint, redact_url
-from jp_nb.providers.errors import classify_response, format_advice, format_key_statement
+from jp_nb.providers.error_advice import format_advice
+from jp_nb.providers.errors import classify_response
+from jp_nb.providers.key_redactor import KeyRedactor, get_current_redactor, read_key
 from jp_nb.providers.local_server import forget_addresses
+from jp_nb.providers.model_choices import format_key_statement
 
 if TYPE_CHECKING:
     import httpx
@@ -38,44 +39,6 @@ else:
         import httpx2 as httpx  # the successor, with the same interface
     except ImportError:
         import httpx
-
-MIN_CHARS_IN_RESPONSES = 16
-"""Minimum length of a key that is also hidden in the model's text. Local servers often have a word
-as their key, such as `none` or `lm-studio`.
-"""
-
-
-class KeyRedactor(Redactor):
-    """Replaces a key in texts."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(PROVIDER_KEY_MARK, key)
-        self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
-
-    def hide_in_response(self, text: str) -> str:
-        """Return the model's `text` without the key, unless the key is a common word."""
-        return self.hide(text) if self.applies_to_responses else text
-
-    def hide_in_lines(self, text: str) -> list[str]:
-        """Return the lines of a response without the key, which is never in two lines."""
-        lines = text.split("\n")
-        is_hidden = self.applies_to_responses and self.may_be_in(text)
-        return [*map(self.hide, lines)] if is_hidden else lines
-
-
-def read_key(variable: str | None) -> str:
-    """Return the current key in an environment variable; "" if it has none, or for None."""
-    return os.environ.get(variable, "").strip() if variable else ""
-
-
-NO_KEY: Final = KeyRedactor("")
-_make_redactor: Final = lru_cache(8)(KeyRedactor)
-
-
-def get_current_redactor(variable: str | None) -> KeyRedactor:
-    """Return the redactor of the current key in an environment variable."""
-    return _make_redactor(read_key(variable))
-
 
 CONNECT_TIMEOUT_S: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -389,10 +352,7 @@ class HttpClient:
 
 
 async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the decoded body in pieces of at most `MAX_DECODED_BYTES`.
-
-    httpx would decode each piece of the network as a whole, which can be 1,000 times as large.
-    """
+    """Yield the decoded body in pieces of a bounded size."""
     encodings = response.headers.get("content-encoding", "").lower()
     decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
     raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
@@ -407,36 +367,6 @@ async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
                     yield piece
             except zlib.error as exc:
                 raise httpx.DecodingError(f"the compressed response is damaged: {exc}") from exc
-
-
-MAX_DECODED_BYTES: Final = 65_536
-"""Size of the pieces in which a compressed response is read."""
-
-
-class Decompressor:
-    """Decompresses a body that is compressed with gzip or deflate, in bounded pieces."""
-
-    def __init__(self, encodings: str) -> None:
-        wbits = 16 + zlib.MAX_WBITS if "gzip" in encodings else zlib.MAX_WBITS
-        self._decoder = zlib.decompressobj(wbits)
-        self._may_be_raw = "gzip" not in encodings  # some servers send deflate without its header
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what `data` decompresses to, without bytes after the end."""
-        piece = b""
-
-        while (data or len(piece) == MAX_DECODED_BYTES) and not self._decoder.eof:
-            try:
-                piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
-            except zlib.error:
-                if not self._may_be_raw:
-                    raise
-                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
-                piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
-            self._may_be_raw = False
-            data = self._decoder.unconsumed_tail
-            if piece:
-                yield piece
 
 
 async def _read_error_body(response: httpx.Response) -> str:

@@ -38,6 +38,8 @@ from jp_nb.config.tree.provider_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.answer_schemas import pass_schema
+from jp_nb.providers.answer_text import AnswerText
+from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.script_files import ReadScript, list_scripts, load_script, read_script
 from jp_nb.providers.script_format import SCRIPTED_NAME, Reply, Script
 from jp_nb.record.context import ContextItem, RequestContext
@@ -340,10 +342,7 @@ def _make_events(
 def _find_answer(
     index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
 ) -> Iterator[ProviderEvent]:
-    # As from a server that does not enforce the schema. The module loads httpx.
-    from jp_nb.providers.answer_text import AnswerText
-    from jp_nb.providers.event_buffer import EventBuffer
-
+    # As from a server that does not enforce the schema.
     answer = AnswerText(pass_schema(schema))
     buffer = EventBuffer()
     for piece in pieces:

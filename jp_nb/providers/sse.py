@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from jp_nb.errors import ProtocolError
-from jp_nb.providers.http import NO_KEY, KeyRedactor
+from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _UNDECODED: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8

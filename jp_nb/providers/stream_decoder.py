@@ -19,7 +19,7 @@ from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.answer_text import AnswerText
 from jp_nb.providers.event_buffer import EventBuffer
-from jp_nb.providers.http import NO_KEY, KeyRedactor
+from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 from jp_nb.providers.sse import MAX_EVENT_BYTES, SseDecoder
 
 WireObject = dict[str, Any]

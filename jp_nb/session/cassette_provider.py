@@ -153,6 +153,6 @@ class CassetteProvider:
 
 def hide_key(variable: str | None, hide: HideSecrets) -> HideSecrets:
     """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
-    from jp_nb.providers.http import get_current_redactor
+    from jp_nb.providers.key_redactor import get_current_redactor
 
     return lambda text: hide(get_current_redactor(variable).hide_in_response(text))

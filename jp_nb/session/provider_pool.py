@@ -14,7 +14,7 @@ from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.providers_table import Llm
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.errors import format_model_choices
+from jp_nb.providers.model_choices import format_model_choices
 from jp_nb.providers.script_format import SCRIPTED_NAME
 from jp_nb.session.cassette_provider import CassetteProvider, hide_key
 from jp_nb.session.cassettes import Cassettes

@@ -16,7 +16,7 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.google_generate_decoder import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.google_schemas import adapt_for_google
-from jp_nb.providers.http import KeyRedactor
+from jp_nb.providers.key_redactor import KeyRedactor
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.openai_schemas import adapt_for_openai

@@ -1,0 +1,119 @@
+"""Read the time that a server asks a client to wait before the next request.
+
+Servers tell it in the header `retry-after`, in headers about rate limits, or in the text of an
+error, such as `try again in 1m30s`. Any text can be in these places, so a wait that is not valid,
+or longer than 30 days, counts as none.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+MAX_RETRY_WAIT_S: Final = 30 * 86400.0
+"""Maximum wait that a server may ask for. Longer waits are ignored."""
+
+_UNITS: Final[Mapping[str, float]] = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[dhms])?", re.IGNORECASE)
+_NUMBER: Final = r"\d+(?:\.\d+)?"
+_HINT: Final = re.compile(
+    rf"""(?:retry[-_ ]?after|retry\ in|try\ again\ in|wait(?:\ for)?|"retryDelay")
+        [\s:"=]*(?:about\s+)?
+        ( (?:{_NUMBER}\s*(?:ms|[dhms])(?![a-z]))+ | {_NUMBER} )
+        \s*(seconds?|minutes?|hours?|milliseconds?)?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_UNIT_PREFIXES: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": "h"}
+
+
+def parse_retry_after(
+    headers: Mapping[str, str], body: str = "", *, now: float | None = None
+) -> float | None:
+    """Return the seconds that the server asks to wait; None if it does not ask.
+
+    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
+    """
+    clock = time.time() if now is None else now
+
+    limit = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", headers.get("ratelimit", ""))
+    resets = (
+        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
+        for unit in ("requests", "tokens")
+    )
+
+    moment = _parse_number(headers.get("x-ratelimit-reset", ""))
+    if moment is not None and moment > 1e11:
+        moment /= 1000  # OpenRouter sends milliseconds
+
+    until_limit = float(limit[1]) if limit else None
+    until_moment = None if moment is None else moment - clock
+
+    candidates = (
+        parse_explicit_wait(headers, clock),
+        until_limit,
+        max((wait for wait in resets if wait), default=None),
+        until_moment,
+    )
+    for seconds in candidates:
+        if seconds is not None and 0 < seconds <= MAX_RETRY_WAIT_S:
+            return seconds
+
+    return find_wait(body)
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration, such as `6m0s`, `200ms` or `12.5`, or None."""
+    compact = text.strip().lower()
+    if not compact or _DURATION.sub("", compact).strip():
+        return None
+    return sum(float(number) * _UNITS[unit or "s"] for number, unit in _DURATION.findall(compact))
+
+
+def parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds in `retry-after`, or None. `now` is the Unix time, for a date."""
+    milliseconds = _parse_positive(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+
+    text = headers.get("retry-after", "").strip()
+    seconds = _parse_positive(text)
+    if seconds is not None:
+        return seconds if seconds <= MAX_RETRY_WAIT_S else None
+
+    try:
+        wait = parsedate_to_datetime(text).timestamp() - now
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
+        return None
+
+    return wait if 0 < wait <= MAX_RETRY_WAIT_S else None
+
+
+def find_wait(text: str) -> float | None:
+    """Return the seconds that the `text` of an error asks to wait, rounded up, or None."""
+    match = _HINT.search(text)
+    if match is None:
+        return None
+    amount = match[1]
+    word = match[2]
+    unit = _UNIT_PREFIXES[word[:3].lower()] if word else ""
+    seconds = parse_duration(amount + unit)
+    return float(math.ceil(seconds)) if seconds and seconds <= MAX_RETRY_WAIT_S else None
+
+
+def _parse_positive(text: str) -> float | None:
+    value = _parse_number(text)
+    return value if value is not None and 0 < value <= MAX_RETRY_WAIT_S * 1000 else None
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
