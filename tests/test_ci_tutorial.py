@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import QUICK_PYTHON
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import NOTEBOOKS, PATIENCE_S, outputs
 
 pytestmark = pytest.mark.runners
@@ -102,7 +102,7 @@ def test_each_runner_writes_the_stored_outputs_and_the_same_record(
     execute(folder, RUNNERS[runner])
     assert outputs(path) == stored
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file != path} == before
-    entries = entries_by_runner[runner] = list(load_notebook(path).conversation.raw)
+    entries = entries_by_runner[runner] = list(open_document(path).conversation.raw)
     for other in entries_by_runner.values():
         assert entries == other
     ends = [x for x in entries if x["type"] == "inquiry_response"]

@@ -11,29 +11,30 @@ import pytest
 
 import jp_nb
 from jp_nb import file_reading
-from jp_nb.file_reading import open_regular, read_regular
 
 
 def test_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
     (tmp_path / "link").symlink_to("file")
-    assert read_regular(tmp_path / "link", max_bytes=4) == b"text"
+    assert file_reading.read_regular(tmp_path / "link", max_bytes=4) == b"text"
 
 
 def test_pipe_and_device_are_errors_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(OSError, match="pipe, a socket, or a device"):
-            read_regular(path, max_bytes=10)
+            file_reading.read_regular(path, max_bytes=10)
     with pytest.raises(IsADirectoryError):
-        read_regular(tmp_path, max_bytes=10)
+        file_reading.read_regular(tmp_path, max_bytes=10)
 
 
 def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     with pytest.raises(OSError, match="more than 4 bytes"):
-        read_regular(path, max_bytes=4)
+        file_reading.read_regular(path, max_bytes=4)
+
+    open_regular = file_reading.open_regular
 
     def grow(opened: Path, *options: int) -> int:
         descriptor = open_regular(opened, *options)
@@ -51,7 +52,7 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fstat", grow_later)
     with pytest.raises(OSError, match="more than 4 bytes"):
-        read_regular(path, max_bytes=4)
+        file_reading.read_regular(path, max_bytes=4)
 
 
 def test_pipe_that_replaces_the_file_after_the_check_does_not_block(
@@ -68,7 +69,7 @@ def test_pipe_that_replaces_the_file_after_the_check_does_not_block(
 
     monkeypatch.setattr(os, "open", replace)
     with pytest.raises(OSError, match="pipe, a socket, or a device"):
-        open_regular(path)
+        file_reading.open_regular(path)
 
 
 PACKAGE: Final = Path(jp_nb.__file__).parent

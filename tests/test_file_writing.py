@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from jp_nb import file_writing
-from jp_nb.file_writing import open_file, replace_file, resolve_write_target
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "replace": lambda path: replace_file(path, b"new"),
-    "open": lambda path: os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+    "replace": lambda path: file_writing.replace_file(path, b"new"),
+    "open": lambda path: os.close(
+        file_writing.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    ),
 }
 writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
@@ -87,17 +88,20 @@ def test_own_link_to_a_file_of_the_folder_stays_a_link(folder: Path, write: Any)
 def test_linked_folder_out_of_its_folder_is_refused(folder: Path) -> None:
     (folder / "out").symlink_to(folder.parent / "home")
     with pytest.raises(OSError, match="outside of"):
-        resolve_write_target(folder / "out" / "new.json", folder=folder)
+        file_writing.resolve_write_target(folder / "out" / "new.json", folder=folder)
     named = folder.parent / "home" / "new.json"  # the user named another folder
-    assert resolve_write_target(named, folder=folder) == named
-    assert resolve_write_target(folder / "out" / "new.json") == folder / "out" / "new.json"
+    assert file_writing.resolve_write_target(named, folder=folder) == named
+    assert (
+        file_writing.resolve_write_target(folder / "out" / "new.json")
+        == folder / "out" / "new.json"
+    )
 
 
 def test_stream_of_the_shell_is_written_to_and_stays(capfd: pytest.CaptureFixture[str]) -> None:
     before = os.lstat("/dev/stdout")
     os.write(1, b"before, ")
-    replace_file(Path("/dev/stdout"), b"report")
-    replace_file(Path(os.devnull), b"report")
+    file_writing.replace_file(Path("/dev/stdout"), b"report")
+    file_writing.replace_file(Path(os.devnull), b"report")
     assert os.path.samestat(os.lstat("/dev/stdout"), before)
     assert capfd.readouterr().out == "before, report"
     assert Path(os.devnull).is_char_device()
@@ -106,4 +110,4 @@ def test_stream_of_the_shell_is_written_to_and_stays(capfd: pytest.CaptureFixtur
 def test_pipe_is_not_opened_as_a_file(folder: Path) -> None:
     os.mkfifo(folder / "report.json")
     with pytest.raises(OSError, match="report"):
-        open_file(folder / "report.json", os.O_WRONLY)
+        file_writing.open_file(folder / "report.json", os.O_WRONLY)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.json_forms import json_form
-from tests.support.record_strategies import json_values
+from jp_nb import json_values
+from tests.support import record_strategies
 
 MAX_INDENTED_LEVELS = 16
 MAX_STORED_LEVELS = 100
@@ -26,9 +26,9 @@ def nested(levels: int) -> Any:
 # --- reading ---------------------------------------------------------------------------------
 
 
-@given(json_values)
+@given(record_strategies.json_values)
 def test_written_json_is_read(value: Any) -> None:
-    assert json_form("read", json.dumps(value)) == value
+    assert json_values.read_json(json.dumps(value)) == value
 
 
 def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) -> None:
@@ -41,28 +41,28 @@ def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) 
         ("{", "Expecting"),
     ]:
         with subtests.test(text=text[:20]), pytest.raises(ValueError, match=message):
-            json_form("read", text)
+            json_values.read_json(text)
 
 
 def test_levels_are_counted_from_the_outermost() -> None:
-    assert not json_form("is_deeper", 1, 0)
+    assert not json_values.is_deeper(1, 0)
     for levels in (1, 2, 100_000):
-        assert json_form("is_deeper", nested(levels), levels - 1)
-        assert not json_form("is_deeper", nested(levels), levels)
-    assert json_form("read", "[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
+        assert json_values.is_deeper(nested(levels), levels - 1)
+        assert not json_values.is_deeper(nested(levels), levels)
+    assert json_values.read_json("[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
     with pytest.raises(ValueError, match="more than 4 levels"):
-        json_form("read", "[" * 5 + "]" * 5, max_levels=4)
+        json_values.read_json("[" * 5 + "]" * 5, max_levels=4)
 
 
 def test_infinite_numbers_and_deep_values_are_not_storable() -> None:
     rows: list[Any] = [float("nan"), [float("inf")], nested(MAX_STORED_LEVELS + 1)]
-    assert not any(json_form("is_storable", row) for row in rows)
-    assert json_form("is_storable", nested(MAX_STORED_LEVELS))
+    assert not any(json_values.is_storable(row) for row in rows)
+    assert json_values.is_storable(nested(MAX_STORED_LEVELS))
 
 
-@given(json_values)
+@given(record_strategies.json_values)
 def test_any_other_json_is_storable(value: Any) -> None:
-    assert json_form("is_storable", value)
+    assert json_values.is_storable(value)
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_canonical_form_of_equal_values_is_the_same(subtests: pytest.Subtests) -
     ]
     for ours, theirs in rows:
         with subtests.test(ours=ours):
-            assert json_form("canonical", ours) == json_form("canonical", theirs)
+            assert json_values.canonical_json(ours) == json_values.canonical_json(theirs)
 
 
 def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -> None:
@@ -109,26 +109,26 @@ def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -
     ]
     for one, other in rows:
         with subtests.test(one=one):
-            assert json_form("canonical", one) != json_form("canonical", other)
+            assert json_values.canonical_json(one) != json_values.canonical_json(other)
 
 
-@given(json_values)
+@given(record_strategies.json_values)
 def test_canonical_form_is_one_line_of_ascii(value: Any) -> None:
-    text = json_form("canonical", value)
+    text = json_values.canonical_json(value)
     assert text.isascii()
     assert "\n" not in text
-    assert json_form("canonical", json.loads(text)) == text
+    assert json_values.canonical_json(json.loads(text)) == text
 
 
 def test_sorted_json_distinguishes_numbers_and_ignores_key_order() -> None:
-    assert json_form("sorted", {"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
-    assert json_form("sorted", 1) != json_form("sorted", 1.0)
+    assert json_values.sorted_json({"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
+    assert json_values.sorted_json(1) != json_values.sorted_json(1.0)
 
 
 def test_deep_json_is_not_indented() -> None:
-    assert json_form("indented", {"a": [1]}) == json.dumps({"a": [1]}, indent=2)
-    assert "\n" in json_form("indented", nested(MAX_INDENTED_LEVELS))
-    assert "\n" not in json_form("indented", nested(MAX_INDENTED_LEVELS + 1))
+    assert json_values.indented_json({"a": [1]}) == json.dumps({"a": [1]}, indent=2)
+    assert "\n" in json_values.indented_json(nested(MAX_INDENTED_LEVELS))
+    assert "\n" not in json_values.indented_json(nested(MAX_INDENTED_LEVELS + 1))
 
 
 # --- storing and sending ---------------------------------------------------------------------
@@ -143,25 +143,27 @@ def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
         ({"\udc00": 1}, {"\ufffd": 1}),
     ]
     for given_value, expected in rows:
-        assert json_form("storable", given_value) == expected
+        assert json_values.make_storable(given_value) == expected
     value: Any = {"a": [1, "ä😀", None, 1e300]}
-    assert json_form("storable", value) is value
+    assert json_values.make_storable(value) is value
 
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_encoded(text: str) -> None:
-    whole = json_form("without_surrogates", text)
+    whole = json_values.replace_surrogates(text)
     whole.encode()
-    assert json_form("without_surrogates", whole) == whole
-    assert len(json_form("utf8", text).decode()) == len(text)
-    assert json_form("utf8", "a\ud83d") == b"a?"
+    assert json_values.replace_surrogates(whole) == whole
+    assert len(json_values.encode_utf8(text).decode()) == len(text)
+    assert json_values.encode_utf8("a\ud83d") == b"a?"
 
 
-@given(json_values)
+@given(record_strategies.json_values)
 def test_copy_shares_nothing_and_equals_a_json_copy(value: Any) -> None:
-    assert json.dumps(json_form("copy", value)) == json.dumps(json_form("nested_copy", value))
+    assert json.dumps(json_values.copy_json(value)) == json.dumps(
+        json_values.copy_nested_json(value)
+    )
     value = {"items": [value, {"key": []}], "pair": (1, [2])}
-    made = json_form("copy", value)
+    made = json_values.copy_json(value)
     made["items"][1]["key"].append("more")
     made["pair"].append("more")  # a list by now
     assert value["items"][1] == {"key": []}

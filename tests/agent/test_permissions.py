@@ -13,9 +13,9 @@ import jp_nb as jp
 from jp_nb.agent.change_review import approval_prompt
 from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import DONE, call, make_result_tool, reply, say
-from tests.kit.consoles import prompt_texts
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered, not_answered
+from tests.kit.renderings import render
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
@@ -202,7 +202,7 @@ async def test_steps_of_a_decision_keep_the_screen() -> None:
         yes("edit"), yes({"city": "Delft"}), yes("reason"), yes("No."), calls=2
     )
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
-    saved = [prompt_texts(prompt)["saved"] for prompt in bench.person.asked]
+    saved = [render("prompt_without_form", prompt) for prompt in bench.person.asked]
     assert not any("asked by tool" in text for text in saved)  # the tool has not even begun
     contents = [r.content for r in bench.of("tool_call_response")]
     assert contents == ["rain in Delft", "Tool skipped by user: No."]

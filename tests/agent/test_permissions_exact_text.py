@@ -20,9 +20,10 @@ import jp_nb as jp
 from jp_nb.json_values import make_storable
 from jp_nb.rendering import prompt_text
 from tests.agent.turn_bench import call, reply, say
-from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered
+from tests.kit.renderings import render
 from tests.kit.texts import write_text
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
@@ -490,7 +491,7 @@ def test_options_with_invisible_characters_look_different() -> None:
         label="Bot\u200b",
         tool="t\u3164",
     )
-    assert prompt_texts(asked, answered("delete\u200b", "form"))["record"] == (
+    assert render("prompt", asked, answered("delete\u200b", "form")).plain == (
         "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
     )
     user = ConsoleUser("2")

@@ -11,7 +11,7 @@ import pytest
 import jp_nb as jp
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.kinds import make
-from tests.kit.runs import read_run_events
+from tests.kit.runs import RunReport
 from tests.kit.tools import new_tool
 from tests.kit.turn_bench import TurnBench
 from tests.support.fakes import FakePrompter, for_tool, yes
@@ -138,7 +138,7 @@ async def test_open_decision_is_reported_with_its_call_turn_and_last_words(
     )
     await bench.run()
 
-    [decision] = read_run_events(events).undecided.values()
+    [decision] = RunReport.read_events(events).undecided.values()
     assert decision.to_json() == {
         "kind": "permission",
         "tool": "pay",

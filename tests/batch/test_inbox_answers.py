@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.answers import find_answer, read_answers
+from tests.kit.answers import PreparedAnswers
 from tests.kit.open_decisions import (
     an_answer,
     asked_permission,
@@ -55,7 +55,7 @@ def test_differing_answers_are_in_a_table_for_each_run(tmp_path: Path) -> None:
     answers.decide(group, ["b"], an_answer(skip=True))
     answers.save()
 
-    found = {run: find_answer(tmp_path / "answers.toml", *KEY, run=run) for run in "abc"}
+    found = {run: PreparedAnswers(tmp_path / "answers.toml").find(*KEY, run=run) for run in "abc"}
     assert found["a"] is not None
     assert (found["a"]["value"], found["a"]["run"]) == ("team", "a")
     assert found["b"] is not None
@@ -76,12 +76,12 @@ def test_answer_for_one_notebook_does_not_answer_for_another(tmp_path: Path) -> 
     answers.decide(walk, walk.runs, an_answer("team"))
     answers.save()
     file = tmp_path / "answers.toml"
-    assert find_answer(file, *KEY, run="a") is not None
-    assert find_answer(file, *KEY, run="b") is None
+    assert PreparedAnswers(file).find(*KEY, run="a") is not None
+    assert PreparedAnswers(file).find(*KEY, run="b") is None
 
     answers.decide(talk, talk.runs, an_answer("team"))
     answers.save()
-    [both] = read_answers(file)
+    [both] = PreparedAnswers(file).list()
     assert both["key"] == KEY
     assert "run" not in both
 
@@ -99,10 +99,10 @@ def test_permission_lists_the_exact_arguments(tmp_path: Path) -> None:
 
     file = tmp_path / "answers.toml"
     for arguments, skipped in (({"amount": 5}, False), ({"x": 1.0, "to": None}, True)):
-        found = find_answer(file, "permissions", "pay", arguments=arguments)
+        found = PreparedAnswers(file).find("permissions", "pay", arguments=arguments)
         assert found is not None
         assert found.get("skip", False) == skipped
-    assert find_answer(file, "permissions", "pay", arguments={"amount": 6}) is None
+    assert PreparedAnswers(file).find("permissions", "pay", arguments={"amount": 6}) is None
 
 
 def test_other_entries_of_the_file_stay_with_their_comments(tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_other_entries_of_the_file_stay_with_their_comments(tmp_path: Path) -> N
         '[results]\n"fetch*" = "skip"\n[runs.z.changes]\ntone = "apply"\n',
         encoding="utf-8",
     )
-    before = read_answers(tmp_path / "answers.toml")
+    before = PreparedAnswers(tmp_path / "answers.toml").list()
     [group] = open_groups(tmp_path, waiting_run("a", TO))
     answers = open_answers(tmp_path, [group])
     answers.decide(group, group.runs, an_answer("team"))
     answers.save()
 
-    after = read_answers(tmp_path / "answers.toml")
+    after = PreparedAnswers(tmp_path / "answers.toml").list()
     content = [{**each, "line": 0} for each in after]
     for each in before:
         assert {**each, "line": 0} in content
@@ -138,8 +138,8 @@ def test_withdrawn_answer_leaves_those_of_other_runs(tmp_path: Path) -> None:
     answers.leave_open(group, ["a"])
     answers.save()
     file = tmp_path / "answers.toml"
-    assert find_answer(file, *KEY, run="a") is None
-    assert find_answer(file, *KEY, run="b") is not None
+    assert PreparedAnswers(file).find(*KEY, run="a") is None
+    assert PreparedAnswers(file).find(*KEY, run="b") is not None
 
 
 texts = st.text(max_size=8) | st.sampled_from(["a.b", '"', "]\n[x]", "\u2028", "answer", "#", " "])
@@ -171,7 +171,7 @@ def test_names_and_values_from_a_log_are_data_in_the_file(
         answers.decide(group, [run], an_answer(value) if group.question else an_answer())
     answers.save()
 
-    found = read_answers(folder / "answers.toml")
+    found = PreparedAnswers(folder / "answers.toml").list()
     assert [(each["key"], each["run"]) for each in found] == [
         (("questions", tool, name), run),
         (("permissions", tool), run),
@@ -187,7 +187,7 @@ def test_secret_is_the_name_of_a_variable(tmp_path: Path) -> None:
     answers = open_answers(tmp_path, [group])
     answers.decide(group, group.runs, an_answer(env="PUBLISH_TOKEN"))
     answers.save()
-    [answer] = read_answers(tmp_path / "answers.toml")
+    [answer] = PreparedAnswers(tmp_path / "answers.toml").list()
     assert answer["value"] == ("env", "PUBLISH_TOKEN")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 from tests.interop.jp_directories import G1, G2, G3, G4, G5, jp_text
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 from tests.kit.records import new_event
 
 GENERATIONS = {"G1": G1, "G2": G2, "G3": G3, "G4": G4, "G5": G5}

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.answers import read_answers
-from tests.kit.runs import read_run_events, report_text
+from tests.kit.answers import PreparedAnswers
+from tests.kit.runs import RunReport
 
 texts = st.text(max_size=12) | st.sampled_from(
     ['"', "\\", "a\nb = 1", "]\n[changes]\nx = 1", "\u2028", "\x85", "'", "#", "\ud800", "\x7f"]
@@ -23,7 +23,7 @@ others = st.dictionaries(st.sampled_from(["selected", "custom"]), st.lists(texts
 
 def written(path: Path, *decisions: Mapping[str, object]) -> str:
     path.write_text("".join(json.dumps(each) + "\n" for each in decisions), encoding="utf-8")
-    template: str = report_text("answers_template", read_run_events(path))
+    template: str = RunReport.text("answers_template", RunReport.read_events(path))
     return template
 
 
@@ -45,7 +45,7 @@ def test_text_of_tools_and_models_stays_a_comment_in_a_template(
     with tempfile.TemporaryDirectory() as folder:
         made = written(Path(folder) / "log", asked, change)
     made = made.encode(errors="replace").decode()
-    assert read_answers(made) == []
+    assert PreparedAnswers(made).list() == []
     lines = made.split("\n")
     assert all(line.startswith(("#", "[")) for line in lines if line)
     filled = [x[2:] if x.startswith("# ") and " = " in x and x[2:3] != " " else x for x in lines]
@@ -76,7 +76,7 @@ def filled_in(text: str) -> str:
 
 def test_each_tool_has_one_table_in_a_template(tmp_path: Path) -> None:
     asked = [question(*each) for each in (("one", "a"), ("two", "a"), ("one", "b"))]
-    answers = read_answers(filled_in(written(tmp_path / "log", *asked)))
+    answers = PreparedAnswers(filled_in(written(tmp_path / "log", *asked))).list()
     assert [each["key"][1:] for each in answers] == [("one", "a"), ("one", "b"), ("two", "a")]
 
 
@@ -84,5 +84,5 @@ def test_form_of_one_field_is_filled_in_for_any_name_of_the_field(tmp_path: Path
     for name in ("answer", "skip", "env", "name"):
         field = {"id": name, "text": "?", "answer_type": {"type": "text"}, "default": "x"}
         form = question("one", "f", answer_type={"type": "form", "fields": [field]})
-        [answer] = read_answers(filled_in(written(tmp_path / "log", form)))
+        [answer] = PreparedAnswers(filled_in(written(tmp_path / "log", form))).list()
         assert answer["value"] == {name: "x"}

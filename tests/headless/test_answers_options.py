@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jp_nb.cli import main
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import outputs, run, write_scripted
 
 Execute = Callable[..., str]
@@ -121,7 +121,7 @@ def printed(path: Path) -> list[str]:
 
 def read_ends(path: Path) -> dict[str, Any]:
     """Return the end of each inquiry, by the text of the question."""
-    entries: list[Any] = load_notebook(path).conversation.raw
+    entries: list[Any] = open_document(path).conversation.raw
     asked = {x["id"]: x["question"]["text"] for x in entries if x["type"] == "inquiry_request"}
     ends = [x for x in entries if x["type"] == "inquiry_response"]
     return {asked[end["id"]]: end for end in ends}
@@ -150,7 +150,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
     assert ends["Who is it for?"]["answer"] == "team"
     assert ends["Which token?"]["outcome"] == "redacted"
     assert {end["metadata"]["channel"] for end in ends.values()} == {"answers"}
-    applied = [x for x in load_notebook(path).conversation.raw if "proposed_by" in str(x)]
+    applied = [x for x in open_document(path).conversation.raw if "proposed_by" in str(x)]
     assert '"channel": "answers"' in json.dumps(applied)
     assert "sesame-open" not in path.read_text("utf-8")
     shown = json.dumps(outputs(path), ensure_ascii=False)
@@ -268,7 +268,7 @@ def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execut
     output = execute(path, "--strict", answers="", code=1)
     assert "PromptUnavailable in cell 2: " in output
     assert re.search(r"\d open decisions?:", output)
-    [request] = [x for x in load_notebook(path).conversation.raw if x["type"] == "chat_request"]
+    [request] = [x for x in open_document(path).conversation.raw if x["type"] == "chat_request"]
     assert request["content"] == "Continue."
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
 from tests.kit.models import model_event
-from tests.kit.runs import read_run_events, report_text
+from tests.kit.runs import RunReport
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY
 
@@ -26,7 +26,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lines(found: Any, failure: Any = None) -> list[str]:
     report = make("run_report", "walk.ipynb", failure, (), (), "", found)
-    shown: list[str] = report_text("cassettes", report)
+    shown: list[str] = RunReport.text("cassettes", report)
     return shown
 
 
@@ -42,9 +42,9 @@ def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     exchange = answered(asked(SPEC))
     CassetteFile(tmp_path / name).writer().add(exchange)
     tape = CassetteFile(tmp_path / name).open()
-    assert "1 of 1 exchange" in lines(read_run_events(events))[0]
+    assert "1 of 1 exchange" in lines(RunReport.read_events(events))[0]
     tape.replay(exchange.request)
-    assert lines(read_run_events(events)) == [f"1 of 1 exchange of {name} used"]
+    assert lines(RunReport.read_events(events)) == [f"1 of 1 exchange of {name} used"]
 
 
 def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, events: Path) -> None:
@@ -53,7 +53,7 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path, event
     spec["message"] = spec["message"][: last + 1]
     CassetteFile(tmp_path / "talk.jsonl").writer().add(answered(asked(spec)))
     CassetteFile(tmp_path / "talk.jsonl").open()
-    [_, line] = lines(read_run_events(events))
+    [_, line] = lines(RunReport.read_events(events))
     assert "x" * 52 in line
     assert "sk-" not in line
 
@@ -62,10 +62,10 @@ def test_recording_without_a_request_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     noted = tmp_path / "used"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "record"}
-    [line] = lines(read_run_events(noted, settings))
+    [line] = lines(RunReport.read_events(noted, settings))
     assert line == f"no model answered: nothing was recorded in {path}"
     path.touch()
-    assert lines(read_run_events(noted, settings)) == [f"{line}; the file is unchanged"]
+    assert lines(RunReport.read_events(noted, settings)) == [f"{line}; the file is unchanged"]
 
 
 def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, events: Path) -> None:
@@ -78,7 +78,7 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
         for before in exchanges[:number]:
             tape.replay(before.request)
         tape.keep(exchange)
-        found = read_run_events(events, settings)
+        found = RunReport.read_events(events, settings)
         used = "1 of 1 exchange of talk.jsonl used"
         assert lines(found) == [f"1 exchange added to {path}", *[used] * number]
 
@@ -86,9 +86,9 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path, ev
 def test_unused_exchanges_of_a_failed_run_are_not_reported(tmp_path: Path, events: Path) -> None:
     CassetteFile(tmp_path / "talk.jsonl").writer().add(answered(asked(SPEC)))
     CassetteFile(tmp_path / "talk.jsonl").open()
-    assert lines(read_run_events(events))
+    assert lines(RunReport.read_events(events))
     failure = make("run_failure", 0, "ValueError", "no")
-    assert lines(read_run_events(events), failure) == []
+    assert lines(RunReport.read_events(events), failure) == []
 
 
 def test_question_of_a_recorded_tool_is_not_reported_as_unused(
@@ -100,7 +100,9 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(
     for tools, shown in (("run", 2), ("recorded", 0)):
         events.unlink(missing_ok=True)
         tape = CassetteFile(file).open(tools=tools)
-        found = [line for line in lines(read_run_events(events)) if not line.endswith(" used")]
+        found = [
+            line for line in lines(RunReport.read_events(events)) if not line.endswith(" used")
+        ]
         assert len(found) == shown
         assert len(tape.unused()) == shown // 2
 
@@ -111,7 +113,7 @@ def test_events_that_a_dying_kernel_cut_are_skipped_and_a_full_disk_is_logged_on
     path = tmp_path / "events.jsonl"
     path.write_text('{"answer": ["results", "peek"]}\n{"cassette": "/a.jsonl", "us')
     used = make("run_events", used_answers={("results", "peek")})
-    assert read_run_events(path) == used
+    assert RunReport.read_events(path) == used
     monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "missing" / "events.jsonl"))
     cassette = tmp_path / "talk.jsonl"
     CassetteFile(cassette).writer().add(answered(asked(SPEC)))

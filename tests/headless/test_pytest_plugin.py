@@ -15,7 +15,7 @@ import jp_nb as jp
 from jp_nb.headless.pytest_notebooks import make_file_settings
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.kit.kinds import make
-from tests.kit.runs import report_text
+from tests.kit.runs import RunReport
 from tests.kit.texts import write_text
 from tests.support.notebook_runs import NOTEBOOKS, run
 
@@ -100,10 +100,10 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     report = make("run_report", "walk.ipynb", None, (cell,), (turn,), "", events)
 
     shown = [
-        *report_text("cell_errors", cell),
-        *report_text("turn", turn),
-        *report_text("open_decisions", report),
-        *report_text("end_of_run", events),
+        *RunReport.text("cell_errors", cell),
+        *RunReport.text("turn", turn),
+        *RunReport.text("open_decisions", report),
+        *RunReport.text("end_of_run", events),
         write_text("terminal", before_a_key(MAX_PLAIN_CHARS)),
     ]
     assert len(shown) > 7
@@ -158,8 +158,8 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
 
     turn = reported_turn(asked_turn("Plan it."), *asked)
     report = make("run_report", "walk.ipynb", None, (reported_cell("passed", turn),), (turn,))
-    assert report_text("test_failure", report, strict=False) == []
-    assert report_text("test_failure", report, strict=True) == [
+    assert RunReport.text("test_failure", report, strict=False) == []
+    assert RunReport.text("test_failure", report, strict=True) == [
         "walk.ipynb: cell 2, turn 1 of jp-c1: 'Plan it.'",
         "  question automatic of assistant: 'automatic?': chosen automatically",
         "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
@@ -177,7 +177,7 @@ def test_open_decisions_are_listed_once_for_several_failed_cells() -> None:
     report = make("run_report", "walk.ipynb", None, cells, (), "", events)
     advice = "Prepare these decisions in an answers file walk.answers.toml next to the notebook."
 
-    assert report_text("test_failure", report, strict=False) == [
+    assert RunReport.text("test_failure", report, strict=False) == [
         "walk.ipynb: cell 2 failed: cell 1",
         "ValueError: no",
         "walk.ipynb: cell 5 failed: cell 4",
@@ -242,7 +242,10 @@ def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     call = make("tool_call", "c1", "\x1b[2Jsweep", {}, content=missing, is_error=True)
     asked = make("reported_question", make("inquiry", "q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
     turn = reported_turn(asked_turn("Plan it.\x1b[2J", call), asked)
-    lines = [*report_text("cell_errors", reported_cell("failed", turn)), *report_text("turn", turn)]
+    lines = [
+        *RunReport.text("cell_errors", reported_cell("failed", turn)),
+        *RunReport.text("turn", turn),
+    ]
     assert any("sweep: error" in line for line in lines)
     assert "\x1b" not in "".join(lines)
 

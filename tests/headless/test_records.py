@@ -18,8 +18,8 @@ from tests.headless.jp_folders import (
     write_folder,
 )
 from tests.interop.jp_directories import G2, G4, NAME, at, jp_text
-from tests.kit.jp_folders import load_jp_folder, save_jp_folder
-from tests.kit.runs import load_notebook
+from tests.kit.jp_directories import JpDirectory
+from tests.kit.notebook_record import open_document
 
 # --- damage ------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ def test_readable_part_of_a_damaged_record_is_shown(
     assert len(json.loads(shown.out)["events"]) == 10
     assert "events[9].content" in shown.err
     with pytest.raises(jp_nb.StorageError, match=r"events\[9\]"):
-        load_notebook(notebook)
+        open_document(notebook)
 
 
 @pytest.mark.parametrize("head", [None, 3, {}])
@@ -172,11 +172,11 @@ def test_nul_in_a_path_is_an_error(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4)
     with pytest.raises(jp_nb.UsageError, match="NUL"):
         import_into_notebook(folder, Path("a\0b"))
-    jp = load_jp_folder(folder)
+    jp = JpDirectory.load(folder)
     with pytest.raises(jp_nb.UsageError, match="NUL"):
-        save_jp_folder(jp, Path("a\0b"))
+        JpDirectory.save(jp, Path("a\0b"))
     with pytest.raises(jp_nb.UsageError, match="NUL"):
-        load_jp_folder(Path("a\0b"))
+        JpDirectory.load(Path("a\0b"))
 
 
 def test_tilde_is_expanded(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

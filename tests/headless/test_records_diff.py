@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 from tests.kit.records import new_event, parse_event
 
 Write = Callable[..., Path]

@@ -24,8 +24,8 @@ from tests.headless.jp_folders import (
 )
 from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
 from tests.kit.headless_runs import HeadlessRun
-from tests.kit.jp_folders import load_jp_folder, save_jp_folder
-from tests.kit.runs import load_notebook
+from tests.kit.jp_directories import JpDirectory
+from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import write_cells
 
 
@@ -68,7 +68,7 @@ def test_active_conversation_is_kept_beside_the_imported_one(tmp_path: Path) -> 
     import_into_notebook(write_folder(tmp_path / OTHER, G2), notebook)
     append_turn(notebook)
     import_into_notebook(write_folder(tmp_path / NAME, G4), notebook)
-    document = load_notebook(notebook)
+    document = open_document(notebook)
     assert document.conversation.id == "jp-c17700000001"
     assert document.ids() == {"jp-c17700000001", "jp-c17600000001"}
     arguments = ["export", str(notebook), str(tmp_path / "out"), "--conversation"]
@@ -185,12 +185,12 @@ def test_kernel_loads_and_saves_without_a_notebook(
 ) -> None:
     folder = write_folder(tmp_path / NAME, G5)
     monkeypatch.chdir(folder)
-    jp = load_jp_folder(Path())
-    assert save_jp_folder(jp, tmp_path / "out").dropped == []
+    jp = JpDirectory.load(Path())
+    assert JpDirectory.save(jp, tmp_path / "out").dropped == []
     assert files_in(tmp_path / "out") == G5
-    assert save_jp_folder(jp, tmp_path / "head", "jp-head").dropped
+    assert JpDirectory.save(jp, tmp_path / "head", "jp-head").dropped
     with pytest.raises(jp_nb.UsageError, match="there is no folder"):
-        load_jp_folder(tmp_path / "none")
+        JpDirectory.load(tmp_path / "none")
 
 
 # --- continued in JP ---------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     assert output == [
         f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
-    document = load_notebook(notebook)
+    document = open_document(notebook)
     assert len(document.ids()) == 1 + len(document.others) == 1 + among_others
     assert ("signature" in document.extra) == among_others  # of the active conversation
     export_notebook(notebook, tmp_path / "out", conversation="jp-c17700000001")

@@ -23,7 +23,7 @@ from tests.headless.jp_folders import (
     write_folder,
 )
 from tests.interop.jp_directories import BASE, G1, G2, G3, G4, NAME, jp_text
-from tests.kit.jp_folders import load_jp_folder, read_jp_folder
+from tests.kit.jp_directories import JpDirectory
 
 MAX_OTHER_BYTES = 65_536
 MAX_DIRECTORY_FILE_BYTES = 67_108_864
@@ -202,7 +202,7 @@ def test_link_that_appears_after_the_check_is_not_followed(
     os.mkfifo(folder / "pipe.txt")
     regular = (folder / "events.json").stat()
     monkeypatch.setattr(Path, "lstat", lambda self: regular)
-    files, skipped = read_jp_folder(folder)
+    files, skipped = JpDirectory.read_files(folder)
     assert files == G4
     assert skipped == ["notes.txt", "pipe.txt"]
 
@@ -239,7 +239,7 @@ def test_other_files_are_read_up_to_a_total_size(
         return really(path, *arguments)
 
     monkeypatch.setattr(os, "open", watched)
-    files, skipped = read_jp_folder(folder)
+    files, skipped = JpDirectory.read_files(folder)
     assert files == G4 | {"a.txt": others["a.txt"], "c.txt": b"c"}
     assert skipped == ["b.txt", "d.txt"]
     assert "d.txt" not in opened
@@ -247,7 +247,9 @@ def test_other_files_are_read_up_to_a_total_size(
 
 def test_file_that_is_too_long_is_omitted(tmp_path: Path) -> None:
     for size in (MAX_OTHER_BYTES, MAX_OTHER_BYTES + 1):
-        files, skipped = read_jp_folder(write_folder(tmp_path / str(size), {"a.txt": b"a" * size}))
+        files, skipped = JpDirectory.read_files(
+            write_folder(tmp_path / str(size), {"a.txt": b"a" * size})
+        )
         assert [*files, *skipped] == ["a.txt"]
         assert bool(skipped) == (size > MAX_OTHER_BYTES)
 
@@ -257,11 +259,11 @@ def test_file_of_jp_that_is_too_long_is_refused(
 ) -> None:
     events = b"[]".ljust(MAX_DIRECTORY_FILE_BYTES)
     folder = write_folder(tmp_path / NAME, {"base_config.json": b"{}", "events.json": events})
-    load_jp_folder(folder)
+    JpDirectory.load(folder)
     with (folder / "events.json").open("ab") as file:
         file.write(b" ")
     with pytest.raises(jp.StorageError, match=r"events\.json: more than"):
-        load_jp_folder(folder)
+        JpDirectory.load(folder)
 
 
 # --- directories that were changed since -------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
 from tests.kit.kinds import make
-from tests.kit.runs import report_run, report_text
+from tests.kit.runs import RunReport
 
 SKIPPED_BY_USER = "Tool skipped by user."
 INCOMPLETE_RECORD = (
@@ -29,12 +29,12 @@ HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1
 
 
 def reported(result: Any) -> Any:
-    return report_run(result, "walk.ipynb")
+    return RunReport.of(result, "walk.ipynb")
 
 
 def in_json(result: Any) -> Any:
     """Return the JSON report of a run."""
-    return json.loads(json.dumps(report_text("json", reported(result))))
+    return json.loads(json.dumps(RunReport.text("json", reported(result))))
 
 
 def list_turns(result: Any) -> list[tuple[int, int]]:
@@ -99,7 +99,7 @@ def test_tokens_are_counted_by_turn_and_in_total(report: dict[str, Any]) -> None
 
 @pytest.fixture(scope="module")
 def suite(failed_run: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(report_text("junit", reported(failed_run)))[0]
+    return ElementTree.fromstring(RunReport.text("junit", reported(failed_run)))[0]
 
 
 def test_each_cell_is_a_test_case(suite: ElementTree.Element) -> None:
@@ -132,7 +132,7 @@ def test_declined_call_is_reported_as_skipped(failed_run: Any) -> None:
     walk = reported(failed_run).turns[0]
     [call] = walk.turn.tool_calls
     skipped = replace(call, content=SKIPPED_BY_USER, is_error=False, skipped=True)
-    lines = report_text("turn", replace(walk, turn=replace(walk.turn, parts=(skipped,))))
+    lines = RunReport.text("turn", replace(walk, turn=replace(walk.turn, parts=(skipped,))))
     assert "  call plan: skipped" in lines
 
 
@@ -177,7 +177,7 @@ def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
     failure = make("run_failure", None, "StorageError", INCOMPLETE_RECORD)
     lost = make("run_result", tmp_path / "a.ipynb", notebook, failure)
-    root = ElementTree.fromstring(report_text("junit", reported(lost)))
+    root = ElementTree.fromstring(RunReport.text("junit", reported(lost)))
     [error] = root.iter("error")
     assert "did not receive the whole record" in error.get("message", "")
 
@@ -208,7 +208,7 @@ def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) 
     assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 4), (0, 6), (1, 7)]
     assert len({turn.conversation for turn in found.turns}) == 2
     assert found.turns[0].turn.config_changes
-    assert "Sesame" not in f"{report_text('json', found)}{report_text('junit', found)}"
+    assert "Sesame" not in f"{RunReport.text('json', found)}{RunReport.text('junit', found)}"
 
 
 @pytest.mark.runners

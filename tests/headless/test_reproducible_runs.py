@@ -12,7 +12,7 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.headless.runner import join_streams, run_notebook
 from tests.headless.conftest import WIDGET_STATE, WriteNotebook
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import NOON, run
 
 EPOCH = "1700000000"
@@ -66,7 +66,7 @@ def test_second_run_with_source_date_epoch_writes_the_same_bytes(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
     assert written(talk) == written(talk)
-    document = load_notebook(talk)
+    document = open_document(talk)
     assert "signature" not in talk.read_text(encoding="utf-8"), "it would differ for each user"
     assert len(document.others) == 1
     assert len(document.ids()) == 2
@@ -117,7 +117,7 @@ text = "Done."
 @pytest.mark.runners
 def test_setting_record_reproducible_begins_at_a_fixed_time(talk: Path) -> None:
     written(talk, overrides=["record.reproducible=true"])
-    document = load_notebook(talk)
+    document = open_document(talk)
     assert document.conversation.id.startswith("jp-c315532800")
     kept: Any = document.others[0]
     assert kept["events"][0]["timestamp"] == "1980-01-01 00:00:00.0"
@@ -135,7 +135,7 @@ def test_concurrent_calls_that_ask_and_print_in_another_order_write_the_same_byt
     nbformat.write(made, talk)
     (talk.parent / "talk.toml").write_text(PICKS, encoding="utf-8")
     assert written(talk) == written(talk)
-    asked = [e for e in load_notebook(talk).conversation.raw if e["type"] == "inquiry_request"]
+    asked = [e for e in open_document(talk).conversation.raw if e["type"] == "inquiry_request"]
     assert [str(e["id"]).split(".")[0] for e in asked] == [f"call_1_{n}" for n in range(1, 5)]
 
 
@@ -174,7 +174,7 @@ def test_record_of_fewer_cells_replaces_a_longer_one_with_the_same_beginning(
     made.metadata["jp"] = nbformat.read(talk, as_version=4).metadata["jp"]
     nbformat.write(made, talk)
     assert run([*NBCONVERT, talk.name], talk.parent).returncode == 0
-    assert load_notebook(talk).conversation.turn_count == 1
+    assert open_document(talk).conversation.turn_count == 1
 
 
 @pytest.mark.deep
@@ -189,7 +189,7 @@ def test_continued_run_has_later_times_and_writes_the_same_bytes(
         talk.write_bytes(before)
         found.append(written(talk, continue_=True))
     assert found[0] == found[1]
-    conversation = load_notebook(talk).others[0]
+    conversation = open_document(talk).others[0]
     assert isinstance(conversation, dict)
     assert "signature" not in conversation, "it would not cover the new entries"
     entries: Any = conversation["events"]
@@ -208,7 +208,7 @@ def test_live_conversation_is_kept_beside_one_that_a_run_repeats(
     nbformat.write(made, talk)
     spoken = made.metadata["jp"]["conversation"]["id"]
     written(talk)
-    document = load_notebook(talk)
+    document = open_document(talk)
     assert spoken in document.ids()
     assert len(document.ids()) == 3
 

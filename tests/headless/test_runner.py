@@ -22,7 +22,7 @@ from tests.headless.conftest import (
     read,
     write_talk,
 )
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 
 ENVIRONMENT = (
     "import os; print({k: v for k, v in os.environ.items() if k.startswith('JP_NB_')}); "
@@ -101,7 +101,7 @@ def test_pieces_of_a_stream_are_joined_in_the_written_notebook(finished: Any) ->
 def test_conversation_is_found_in_the_record_and_in_its_carrier(
     finished: Any, tmp_path: Path
 ) -> None:
-    assert load_notebook(finished.path).conversation.turn_count == 2
+    assert open_document(finished.path).conversation.turn_count == 2
     notebook = read(finished.path)
     path = tmp_path / "talk.ipynb"
     head = {k: v for k, v in notebook.metadata.jp.items() if k != "events"}
@@ -110,16 +110,16 @@ def test_conversation_is_found_in_the_record_and_in_its_carrier(
     del notebook.metadata["jp"]
     notebook.metadata.widgets = {WIDGET_STATE: {"state": {"a": widget}}}
     nbformat.write(notebook, path)
-    assert load_notebook(path).conversation.turn_count == 2
+    assert open_document(path).conversation.turn_count == 2
     carried = notebook.metadata.widgets[WIDGET_STATE].state.a.state
     carried["events.0"][1] = {"type": "chat_request"}
     nbformat.write(notebook, path)
     with pytest.raises(jp.StorageError, match=r"talk\.ipynb: .*events\[1\]"):
-        load_notebook(path)
+        open_document(path)
     del notebook.metadata["widgets"]
     nbformat.write(notebook, path)
     with pytest.raises(jp.StorageError, match="contains no conversation"):
-        load_notebook(path)
+        open_document(path)
 
 
 def test_failing_cell_ends_the_run_and_the_record_is_written(

@@ -19,7 +19,7 @@ from tests.headless.conftest import (
     printed,
     read,
 )
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import run_program
 
 pytestmark = pytest.mark.runners
@@ -54,11 +54,11 @@ def test_record_of_a_stock_runner_is_carried_and_replaced_by_the_next_run(
     notebook = read(path)
     assert has_carrier(notebook)
     assert printed(notebook) == BEGUN + "flushed\n"
-    document = load_notebook(path)
+    document = open_document(path)
     assert contents({"events": document.conversation.raw}) == ["one", "two"]
     assert document.others == [LIVE]
     call(*EXECUTE, cwd=path.parent)
-    again = load_notebook(path)
+    again = open_document(path)
     assert contents({"events": again.conversation.raw}) == ["one", "two"]
     assert again.conversation.id != document.conversation.id
     assert again.others == [LIVE]

@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.cli import main
-from tests.kit.runs import strip_bytes
+from jp_nb.headless import strip
 
 CARRIER = {"model_module": "jp-nb", "model_name": "RecordModel", "state": {"jp": {}}}
 SLIDER = {"model_module": "@jupyter-widgets/controls", "model_name": "IntSliderModel", "state": {}}
 STATES = "application/vnd.jupyter.widget-state+json"
 PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
+
+
+def strip_bytes(data: bytes, **parts: bool) -> bytes:
+    """Return the notebook file `data` as `jp-nb strip` writes it: `record=False` keeps it."""
+    return strip.strip_notebook(data, strip.Parts(**parts))
 
 
 def widgets(**states: Any) -> dict[str, Any]:

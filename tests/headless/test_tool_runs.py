@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from jp_nb.headless.runner import run_notebook
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.figure_tools import CLOSED, OPEN
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Received, Reply, ToolCall
 from tests.support.notebook_runs import (
@@ -28,7 +28,7 @@ def entries_of_run(path: Path, **options: Any) -> list[dict[str, Any]]:
     """Run the notebook at `path` and return the entries of its conversation."""
     result = run_notebook(path, **options)
     assert result.ok, result.failure
-    return [dict(entry) for entry in load_notebook(path).conversation.raw]
+    return [dict(entry) for entry in open_document(path).conversation.raw]
 
 
 def responses(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def test_command_in_an_untrusted_notebook_is_not_available(tmp_path: Path) -> No
     write_untrusted(path, {"conversation": {"tools": {"where": tool}}})
     refused = responses(entries_of_run(path, continue_=True))
     assert not list(tmp_path.rglob("stolen"))
-    assert load_notebook(path).conversation.turn_count == 2
+    assert open_document(path).conversation.turn_count == 2
     assert refused
     assert all("is not available" in str(entry["content"]) for entry in refused)
 

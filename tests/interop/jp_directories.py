@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.kit.jp_directories import read_jp_directory
+from tests.kit.jp_directories import JpDirectory
 
 NAME = "17700000001-on-tides"
 
@@ -56,7 +56,7 @@ def kept(value: Any) -> Any:
 
 def imported(files: Mapping[str, bytes], name: str = NAME) -> Any:
     """Return the `jp` object of `files`."""
-    return kept(read_jp_directory(files, name))
+    return kept(JpDirectory.read(files, name))
 
 
 def at(second: int, kind: str, **fields: Any) -> dict[str, Any]:

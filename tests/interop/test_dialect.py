@@ -21,7 +21,7 @@ from tests.interop.jp_directories import (
     merge_as_jp,
     question,
 )
-from tests.kit.jp_directories import WrittenDirectory, write_jp_directory
+from tests.kit.jp_directories import JpDirectory
 
 JP: dict[str, Any] = json.loads(Path(__file__).with_name("jp_settings.json").read_text())
 """The providers and settings of JP, with the shape of each value."""
@@ -32,23 +32,23 @@ BASE: dict[str, Any] = {"assistant": {"model": {"id": MODEL}}, "conversation": {
 START = at(1, "turn_start")
 
 
-def convert_to_jp_dialect(events: list[Any], base: Any = BASE) -> WrittenDirectory:
+def convert_to_jp_dialect(events: list[Any], base: Any = BASE) -> JpDirectory:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp = {"conversation": head, "base_config": base, "events": events}
-    written = write_jp_directory(jp, dialect="jp-head")
+    written = JpDirectory.write(jp, dialect="jp-head")
     load_as_jp(written)
     return written
 
 
-def entries(written: WrittenDirectory) -> Any:
+def entries(written: JpDirectory) -> Any:
     return json.loads(written.files["events.json"])
 
 
-def base(written: WrittenDirectory) -> Any:
+def base(written: JpDirectory) -> Any:
     return json.loads(written.files["base_config.json"])
 
 
-def load_as_jp(written: WrittenDirectory) -> dict[str, Any]:
+def load_as_jp(written: JpDirectory) -> dict[str, Any]:
     """Load entries as JP does: one invalid entry is an error."""
     config: dict[str, Any] = merge_as_jp({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
@@ -101,9 +101,9 @@ def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
 
 def test_conversation_that_jp_reads_is_unchanged() -> None:
     jp = imported(G4 | {"base_config.json": (json.dumps(BASE, indent=2) + "\n").encode()})
-    written = write_jp_directory(jp, dialect="jp-head")
+    written = JpDirectory.write(jp, dialect="jp-head")
     assert written.dropped == []
-    assert written.files == write_jp_directory(jp).files
+    assert written.files == JpDirectory.write(jp).files
 
 
 def test_unanswered_inquiries_are_omitted_in_pairs() -> None:
@@ -181,7 +181,7 @@ def test_payloads_are_encoded() -> None:
     arguments = {"path": "ä", "x": "-!"}
     added = {**CALL, "arguments": arguments, "verbatim": ["/arguments/x"], "event_id": "e"}
     jp["events"].append(added)
-    written = write_jp_directory(jp, dialect="jp-head")
+    written = JpDirectory.write(jp, dialect="jp-head")
     encoded = base64.b64encode("ä".encode()).decode()
     assert entries(written)[-1]["arguments"] == {"path": encoded, "x": "-!"}
 
@@ -269,10 +269,10 @@ def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
 def test_native_dialect_preserves_every_question() -> None:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp: dict[str, Any] = {"conversation": head, "base_config": BASE, "events": FORMS}
-    first = write_jp_directory(jp)
+    first = JpDirectory.write(jp)
     assert first.dropped == []
     again = imported(dict(first.files))
-    assert write_jp_directory(again).files == first.files
+    assert JpDirectory.write(again).files == first.files
     stored = [{k: v for k, v in e.items() if k != "spelling"} for e in again["events"]]
     assert stored == FORMS
 
@@ -287,7 +287,7 @@ def delta(value: Any = None, **more: Any) -> dict[str, Any]:
 def test_base_and_init_become_a_flat_base_and_deltas() -> None:
     init = delta({"assistant": {"name": "Ines"}})
     files = G4 | {"base_config.json": json.dumps({"base": BASE, "init": [init]}).encode()}
-    written = write_jp_directory(imported(files), dialect="jp-head")
+    written = JpDirectory.write(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[0] == init
     assert value_at(load_as_jp(written), "assistant.name") == "Ines"
@@ -297,7 +297,7 @@ def test_older_layouts_get_a_base_configuration() -> None:
     flat = at(0, "config_delta", **BASE)
     later = at(4, "config_delta", assistant={"name": "Ines"})
     files = {"events.json": json.dumps([flat, *TALK, later]).encode()}
-    written = write_jp_directory(imported(files), dialect="jp-head")
+    written = JpDirectory.write(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[-1]["delta"] == {"assistant": {"name": "Ines"}}
     assert load_as_jp(written)
@@ -588,7 +588,7 @@ def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> Non
     events = [START, call, {**result, "metadata": marks}]
     jp: dict[str, Any] = {"conversation": head, "base_config": base, "events": events}
 
-    again = imported(write_jp_directory(jp, dialect=dialect).files)
+    again = imported(JpDirectory.write(jp, dialect=dialect).files)
     assert value_at(again["base_config"], "conversation.tools.shelf.source") == "mcp.books.read"
     found = {entry["type"]: entry for entry in again["events"]}
     for kept in (call, result):

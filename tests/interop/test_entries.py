@@ -21,7 +21,7 @@ from tests.interop.jp_directories import (
     question,
     write_files,
 )
-from tests.kit.jp_directories import write_jp_directory
+from tests.kit.jp_directories import JpDirectory
 from tests.support.loopback import LoopbackServer
 from tests.support.sessions import Notebook, bare_folder
 
@@ -31,7 +31,7 @@ __all__ = ["bare_folder"]
 def entry_of(raw: dict[str, Any]) -> Any:
     files = directory([raw])
     jp = imported(files)
-    assert write_jp_directory(jp).files == files
+    assert JpDirectory.write(jp).files == files
     return jp["events"][0]
 
 
@@ -98,7 +98,7 @@ def test_flat_delta_is_read_into_the_key_delta() -> None:
 def test_ids_come_first_in_an_entry() -> None:
     jp = imported(directory([]))
     jp["events"] = [kept({**TALK[1], "event_id": "e2", "request_id": "e1"})]
-    (entry,) = json.loads(write_jp_directory(jp).files["events.json"])
+    (entry,) = json.loads(JpDirectory.write(jp).files["events.json"])
     assert list(entry) == ["event_id", "request_id", "timestamp", "type", "message"]
 
 
@@ -124,7 +124,7 @@ def test_kept_text_is_ignored_after_the_entry_changed() -> None:
     jp = imported(files)
     assert "text" in jp["events"][0]["spelling"]
     jp["events"][0]["a"] = 3
-    assert json.loads(write_jp_directory(jp).files["events.json"]) == [{"a": 3, "type": "x"}]
+    assert json.loads(JpDirectory.write(jp).files["events.json"]) == [{"a": 3, "type": "x"}]
 
 
 def exported(entry: Any, **head: Any) -> Any:
@@ -132,7 +132,7 @@ def exported(entry: Any, **head: Any) -> Any:
     jp = imported(directory([TALK[0]]))
     jp["events"] = [TALK[0], entry]
     jp["conversation"]["origin"] |= head
-    return json.loads(write_jp_directory(jp).files["events.json"])[1]
+    return json.loads(JpDirectory.write(jp).files["events.json"])[1]
 
 
 CHANGE = at(1, "config_delta", delta={"style": {}})
@@ -176,7 +176,7 @@ def test_no_hint_changes_the_content_of_an_entry(subtests: pytest.Subtests) -> N
         with subtests.test(spelling=spelling):
             jp = imported(directory(TALK))
             jp["events"] = [{**TALK[0], "spelling": spelling}]
-            text = write_jp_directory(jp).files["events.json"]
+            text = JpDirectory.write(jp).files["events.json"]
             entry = json.loads(text)[0]
             assert {k: v for k, v in entry.items() if k not in ("verbatim", "spelling")} == TALK[0]
             assert text.decode().splitlines()[:2] == ["[", "  {"]

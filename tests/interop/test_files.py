@@ -33,8 +33,8 @@ from tests.interop.jp_directories import (
     kept,
     write_files,
 )
-from tests.kit.hosts import open_document
-from tests.kit.jp_directories import read_jp_directory, write_jp_directory
+from tests.kit.jp_directories import JpDirectory
+from tests.kit.notebook_record import open_document
 from tests.kit.records import new_event
 from tests.support.record_strategies import json_values, records
 from tests.support.sessions import Notebook, bare_folder
@@ -46,7 +46,7 @@ def test_every_generation_of_directories_is_read_and_preserved(subtests: pytest.
     for number, files in enumerate([G1, G2, G3, G4, G5], start=1):
         with subtests.test(generation=number):
             jp = imported(files)
-            assert write_jp_directory(jp) == (files, [])
+            assert JpDirectory.write(jp) == JpDirectory(files, [])
             head = jp["conversation"]
             assert (head["id"], head["title"]) == ("jp-c17700000001", "On tides")
             assert head["made"] == "imported"
@@ -57,7 +57,7 @@ def test_imported_settings_are_used(bare_folder: Path, subtests: pytest.Subtests
     start = imported(G5)
     start["events"] = start["events"][:1]  # a reset follows
     rows = [(G1, "Tess"), (G2, "Tess"), (G3, "Tess"), (G4, "Tess")]
-    rows.append((write_jp_directory(start).files, "Ines"))
+    rows.append((JpDirectory.write(start).files, "Ines"))
     for number, (files, name) in enumerate(rows):
         with subtests.test(number=number):
             write_files(bare_folder / f"there-{number}", files)
@@ -81,7 +81,7 @@ def test_leading_entry_is_preserved(subtests: pytest.Subtests) -> None:
     for leading in rows:
         with subtests.test(leading=leading):
             files = directory([leading, *TALK], None)
-            assert write_jp_directory(imported(files)).files == files
+            assert JpDirectory.write(imported(files)).files == files
 
 
 def test_every_shape_of_the_base_configuration_is_preserved(subtests: pytest.Subtests) -> None:
@@ -96,7 +96,7 @@ def test_every_shape_of_the_base_configuration_is_preserved(subtests: pytest.Sub
     for base in rows:
         with subtests.test(base=base):
             files = directory(TALK, base)
-            assert write_jp_directory(imported(files)).files == files
+            assert JpDirectory.write(imported(files)).files == files
 
 
 def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtests) -> None:
@@ -122,13 +122,13 @@ def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtest
         (directory([], {"base": {}, "init": [TALK[0]]}), "expected a config_delta"),
     ]:
         with subtests.test(files=files), pytest.raises(jp_nb.StorageError, match=message):
-            read_jp_directory(files)
+            JpDirectory.read(files)
 
 
 def test_entries_nested_too_deeply_are_refused() -> None:
     text = b"[" + b'{"a":' * 900 + b"1" + b"}" * 900 + b"]"
     with pytest.raises(jp_nb.StorageError, match="nested too deeply: more than 100 levels"):
-        read_jp_directory(directory([]) | {"events.json": text})
+        JpDirectory.read(directory([]) | {"events.json": text})
 
 
 def test_metadata_is_written_after_a_change_only() -> None:
@@ -136,10 +136,10 @@ def test_metadata_is_written_after_a_change_only() -> None:
     del files["metadata.json"]
     jp = imported(files)
     assert "title" not in jp["conversation"]
-    assert write_jp_directory(jp).files == files
+    assert JpDirectory.write(jp).files == files
     jp["conversation"]["title"] = "Moon"
     wanted = {"title": "Moon", "last_activated_at": "2026-02-02 03:00:05.25"}
-    assert write_jp_directory(jp).files["metadata.json"] == jp_text(wanted)
+    assert JpDirectory.write(jp).files["metadata.json"] == jp_text(wanted)
 
 
 FAR = [
@@ -179,7 +179,7 @@ def test_other_files_are_kept_if_they_are_text_and_harmless(bare_folder: Path) -
     notebook = Notebook(bare_folder)
     notebook.jp("import there")
     jp: Any = notebook.session.document.to_json()
-    assert write_jp_directory(jp).files == files
+    assert JpDirectory.write(jp).files == files
     assert jp["conversation"]["origin"]["left_out"] == [".hidden", "big.txt", "photo.png"]
     notebook.session.close()
 
@@ -192,17 +192,17 @@ def test_notebook_cannot_write_files_with_unsafe_names(subtests: pytest.Subtests
         with subtests.test(name=name):
             jp = imported(directory(TALK))
             jp["conversation"]["origin"]["files"] = {name: "x"}
-            assert write_jp_directory(jp).files == directory(TALK)
+            assert JpDirectory.write(jp).files == directory(TALK)
     longest = "\u00e4" * 100
     jp["conversation"]["origin"]["files"] = {longest: "x"}
-    assert write_jp_directory(jp).files == directory(TALK) | {longest: b"x"}
+    assert JpDirectory.write(jp).files == directory(TALK) | {longest: b"x"}
 
 
 def test_kept_text_of_the_base_configuration_is_ignored_after_a_change() -> None:
     files = directory(TALK) | {"base_config.json": b'{"a":1}'}
     jp = imported(files)
     jp["base_config"]["a"] = 2
-    assert json.loads(write_jp_directory(jp).files["base_config.json"]) == {"a": 2}
+    assert json.loads(JpDirectory.write(jp).files["base_config.json"]) == {"a": 2}
 
 
 forms = st.fixed_dictionaries(
@@ -233,17 +233,17 @@ def test_any_directory_is_preserved_byte_for_byte(
         "events.json": text_of(events, form, end),
         "base_config.json": text_of(base, form, end),
     }
-    jp = read_jp_directory(files)
-    assert write_jp_directory(jp).files == files
-    assert write_jp_directory(kept(jp)).files == files
+    jp = JpDirectory.read(files)
+    assert JpDirectory.write(jp).files == files
+    assert JpDirectory.write(kept(jp)).files == files
 
 
 @given(records, forms)
 def test_appending_preserves_the_bytes_before(events: Any, form: dict[str, Any]) -> None:
     files = directory([]) | {"events.json": text_of([*events, {"type": "x"}], form, "\n")}
-    jp = read_jp_directory(files)
+    jp = JpDirectory.read(files)
     jp["events"].append(at(9, "chat_request", content="And?"))
-    written = write_jp_directory(kept(jp)).files["events.json"]
+    written = JpDirectory.write(kept(jp)).files["events.json"]
     assert written.startswith(files["events.json"].rstrip()[:-1].rstrip())
     assert json.loads(written)[-1]["content"] == "And?"
 
@@ -307,7 +307,7 @@ def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtest
             for entry in added:  # ids are random, and come first
                 del entry["event_id"]
                 entry.pop("request_id", None)
-            written = write_jp_directory(jp)
+            written = JpDirectory.write(jp)
             assert written.files.keys() == files.keys()
             tail = jp_text(ADDED).decode().removeprefix("[\n")
             assert written.files["events.json"].decode() == (
@@ -321,14 +321,14 @@ def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtest
 def test_fork_does_not_keep_the_layout_of_its_parent() -> None:
     jp = imported(G5)
     jp["conversation"] |= {"id": "jp-c17800000000", "parent": {"id": "jp-c17700000001"}}
-    written = write_jp_directory(jp)
+    written = JpDirectory.write(jp)
     assert json.loads(written.files["base_config.json"]) == BASE
     assert json.loads(written.files["events.json"])[0]["type"] == "config_delta"
 
 
 def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
     document = open_document(clock=clock, base_config=BASE)
-    written = write_jp_directory(document.to_json())
+    written = JpDirectory.write(document.to_json())
     assert written.files == {
         "metadata.json": jp_text({"last_activated_at": "2026-07-01 12:00:00.2"}),
         "base_config.json": jp_text(kept(BASE)),
@@ -336,7 +336,7 @@ def test_conversation_of_a_notebook_is_stored_as_jp_stores_it() -> None:
     }
     document.conversation.properties["title"] = "Who's there?"
     document.conversation.start_turn(new_event("chat_request", content="half \ud83c"))
-    written = write_jp_directory(document.to_json())
+    written = JpDirectory.write(document.to_json())
     assert json.loads(written.files["metadata.json"]) == {
         "title": "Who's there?",
         "last_activated_at": NOW,
@@ -360,7 +360,7 @@ def test_malformed_conversation_is_not_written(subtests: pytest.Subtests) -> Non
     ]
     for jp in rows:
         with subtests.test(jp=jp), pytest.raises(jp_nb.StorageError):
-            write_jp_directory(jp)
+            JpDirectory.write(jp)
 
 
 # --- times -------------------------------------------------------------------------------------
@@ -371,10 +371,10 @@ def test_impossible_time_is_ignored(subtests: pytest.Subtests) -> None:
         with subtests.test(planted=planted):
             jp = imported(directory(TALK))
             jp["events"].append({**TALK[0], "timestamp": planted})
-            written = json.loads(write_jp_directory(jp).files["metadata.json"])
+            written = json.loads(JpDirectory.write(jp).files["metadata.json"])
             assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
             jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
-            written = json.loads(write_jp_directory(jp).files["metadata.json"])
+            written = json.loads(JpDirectory.write(jp).files["metadata.json"])
             assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
 
 
@@ -382,7 +382,7 @@ def test_time_of_the_last_activity_is_never_set_back() -> None:
     metadata = {"last_activated_at": "2026-05-01 00:00:00.0"}
     jp = imported(directory(TALK) | {"metadata.json": jp_text(metadata)})
     jp["events"].append({**TALK[0]})
-    written = json.loads(write_jp_directory(jp).files["metadata.json"])
+    written = json.loads(JpDirectory.write(jp).files["metadata.json"])
     assert written["last_activated_at"] == "2026-05-01 00:00:00.0"
 
 
@@ -399,16 +399,16 @@ def test_only_title_and_time_of_existing_metadata_change() -> None:
         "new": [1.0],
     }
     text = jp_text(there)
-    assert write_jp_directory(jp, metadata=text).files["metadata.json"] == text
+    assert JpDirectory.write(jp, metadata=text).files["metadata.json"] == text
     jp["events"].append(at(30, "chat_request", content="And?"))
     later = there | {"last_activated_at": "2026-02-02 03:00:30.25"}
-    written = write_jp_directory(jp, metadata=text).files["metadata.json"]
+    written = JpDirectory.write(jp, metadata=text).files["metadata.json"]
     assert written == jp_text(later)
     jp["conversation"]["title"] = "Renamed here"
-    written = write_jp_directory(jp, metadata=text).files["metadata.json"]
+    written = JpDirectory.write(jp, metadata=text).files["metadata.json"]
     assert written == jp_text(later | {"title": "Renamed here"})
     newer = later | {"last_activated_at": "2026-06-01 00:00:00.0"}
-    written = write_jp_directory(jp, metadata=jp_text(newer)).files["metadata.json"]
+    written = JpDirectory.write(jp, metadata=jp_text(newer)).files["metadata.json"]
     assert written == jp_text(newer | {"title": "Renamed here"})
 
 
@@ -429,7 +429,7 @@ def test_leading_entry_must_be_a_configuration_delta(subtests: pytest.Subtests) 
                 jp = imported(directory(TALK))
                 jp["conversation"]["origin"] = {"leading": leading}
                 jp["base_config"] = config
-                files = write_jp_directory(jp).files
+                files = JpDirectory.write(jp).files
                 again = imported(files)
                 assert again["base_config"] == config
                 assert again["events"] == jp["events"]
@@ -439,7 +439,7 @@ def test_leading_entry_must_be_a_configuration_delta(subtests: pytest.Subtests) 
 def test_leading_entry_takes_the_configuration() -> None:
     jp = imported(directory([at(0, "config_delta"), *TALK], None))
     jp["base_config"] = {"assistant": {"name": "Tess"}}
-    files = write_jp_directory(jp).files
+    files = JpDirectory.write(jp).files
     assert "base_config.json" not in files
     assert json.loads(files["events.json"])[0]["delta"] == {"assistant": {"name": "Tess"}}
 
@@ -448,7 +448,7 @@ def test_only_deltas_are_written_into_the_base_configuration() -> None:
     jp = imported(G5)
     jp["conversation"]["origin"]["base_config"]["init"] = 4
     jp["events"][1] = TALK[0]
-    files = write_jp_directory(jp).files
+    files = JpDirectory.write(jp).files
     assert len(json.loads(files["base_config.json"])["init"]) == 1
     assert json.loads(files["events.json"])[0] == TALK[0]
 
@@ -457,7 +457,7 @@ def test_extra_keys_cannot_replace_the_base_configuration() -> None:
     jp = imported(directory([], {"base": BASE, "x": 1}))
     jp["conversation"]["origin"]["base_config"]["extra"] = {"base": {"EVIL": 1}, "init": [], "x": 1}
     del jp["conversation"]["origin"]["base_config"]["order"]
-    assert json.loads(write_jp_directory(jp).files["base_config.json"]) == {"base": BASE, "x": 1}
+    assert json.loads(JpDirectory.write(jp).files["base_config.json"]) == {"base": BASE, "x": 1}
     jp = imported(directory([]))
     jp["base_config"] = {"base": {"EVIL": 1}}
-    assert imported(write_jp_directory(jp).files)["base_config"] == jp["base_config"]
+    assert imported(JpDirectory.write(jp).files)["base_config"] == jp["base_config"]

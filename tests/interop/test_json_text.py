@@ -23,7 +23,7 @@ from tests.interop.jp_directories import (
     jp_text,
     kept,
 )
-from tests.kit.jp_directories import write_jp_directory
+from tests.kit.jp_directories import JpDirectory
 from tests.support.record_strategies import json_values
 
 ODD_ENTRIES = [
@@ -53,14 +53,14 @@ def test_unusual_json_is_preserved(subtests: pytest.Subtests) -> None:
                 text = form % ((entry,) * form.count("%s"))
                 files = directory([]) | {"events.json": text.encode()}
                 jp = imported(files)
-                assert write_jp_directory(jp).files == files
+                assert JpDirectory.write(jp).files == files
 
 
 def test_unusual_empty_list_is_preserved(subtests: pytest.Subtests) -> None:
     for text in ["[]", "[]\n", " [ \n]\n\n", "\ufeff[]"]:
         with subtests.test(text=text):
             files = directory([]) | {"events.json": text.encode()}
-            assert write_jp_directory(imported(files)).files == files
+            assert JpDirectory.write(imported(files)).files == files
 
 
 def test_every_file_is_preserved_in_any_spelling(subtests: pytest.Subtests) -> None:
@@ -79,7 +79,7 @@ def test_every_file_is_preserved_in_any_spelling(subtests: pytest.Subtests) -> N
                 for files in (G1, G3, G4, G5):
                     if file in files:
                         odd = files | {file: change(files[file].decode()).encode()}
-                        assert write_jp_directory(imported(odd)).files == odd
+                        assert JpDirectory.write(imported(odd)).files == odd
 
 
 def test_spelling_that_does_not_fit_is_ignored(subtests: pytest.Subtests) -> None:
@@ -103,7 +103,7 @@ def test_spelling_that_does_not_fit_is_ignored(subtests: pytest.Subtests) -> Non
             jp["events"][1]["spelling"] = spelling
             jp["conversation"]["origin"]["after"] = "] evil"
             jp["conversation"]["origin"]["base_config"] = {"after": "x", "order": "x", "text": "["}
-            written = write_jp_directory(jp)
+            written = JpDirectory.write(jp)
             assert json.loads(written.files["events.json"])[1] == {"n": 1, "t": "a", "type": "x"}
             assert json.loads(written.files["base_config.json"]) == BASE
 
@@ -111,7 +111,7 @@ def test_spelling_that_does_not_fit_is_ignored(subtests: pytest.Subtests) -> Non
 def test_numbers_are_written_as_jp_does() -> None:
     numbers = [1e-7, 1.5e-5, -1e-5, 1e16, 1e15, 1.5e300, 0.0001, 5, 2.0]
     jp = imported(directory([])) | {"events": [{"n": numbers}]}
-    text = write_jp_directory(jp).files["events.json"].decode()
+    text = JpDirectory.write(jp).files["events.json"].decode()
     assert re.findall(r"^      (.*?),?$", text, re.M) == [
         *("1e-7", "0.000015", "-0.00001", "1e16", "1000000000000000.0"),
         *("1.5e300", "0.0001", "5", "2.0"),
@@ -121,7 +121,7 @@ def test_numbers_are_written_as_jp_does() -> None:
 @given(json_values)
 def test_written_value_is_read_again(value: Any) -> None:
     jp = imported(directory([])) | {"events": [{"type": "x", "value": value}]}
-    [again] = imported(write_jp_directory(jp).files)["events"]
+    [again] = imported(JpDirectory.write(jp).files)["events"]
     assert again["value"] == kept(store_in_page(value))
 
 
@@ -139,7 +139,7 @@ def test_spelling_of_a_number_must_be_a_json_number(subtests: pytest.Subtests) -
         with subtests.test(number=number, token=token):
             jp = imported(directory([]))
             jp["events"] = [{"n": number, "type": "x", "spelling": {"numbers": {"/n": token}}}]
-            assert write_jp_directory(jp).files["events.json"] == jp_text(
+            assert JpDirectory.write(jp).files["events.json"] == jp_text(
                 [{"n": number, "type": "x"}]
             )
 
@@ -147,7 +147,7 @@ def test_spelling_of_a_number_must_be_a_json_number(subtests: pytest.Subtests) -
 def test_integers_beyond_a_float_are_preserved() -> None:
     big = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 2**63 - 1]
     files = directory([{"n": big, "type": "x"}], {"b": big})
-    assert write_jp_directory(imported(files)).files == files
+    assert JpDirectory.write(imported(files)).files == files
 
 
 def store_in_page(value: Any) -> Any:
@@ -171,7 +171,7 @@ def test_half_a_character_is_preserved_through_a_page(subtests: pytest.Subtests)
             files = directory(TALK) | {file: json.dumps(value, indent=2).encode()}
             jp = store_in_page(imported(files))
             assert "\\ud83d" in files[file].decode()
-            assert write_jp_directory(kept(jp)).files == files
+            assert JpDirectory.write(kept(jp)).files == files
 
 
 def test_changed_text_is_not_restored_to_half_a_character() -> None:
@@ -179,4 +179,4 @@ def test_changed_text_is_not_restored_to_half_a_character() -> None:
     files = directory([]) | {"events.json": text}
     jp = imported(files)
     jp["events"][0]["content"] = "\ufffd y"
-    assert json.loads(write_jp_directory(jp).files["events.json"])[0]["content"] == "\ufffd y"
+    assert json.loads(JpDirectory.write(jp).files["events.json"])[0]["content"] == "\ufffd y"

@@ -172,6 +172,9 @@ _SERVERS = "jp_nb.mcp.exchange"
 _REPORTS = "jp_nb.headless.run_report"
 
 RARE_VALUES: Mapping[str, tuple[str, str]] = {
+    "no_valid_answer": ("jp_nb.notebook.prompt.controls", "NoValidAnswer"),
+    "no_key_error": ("jp_nb.record.signing", "NoKeyError"),
+    "traced_request": ("jp_nb.rendering.request_text", "TracedRequest"),
     "stdio_launch": (_SERVERS, "StdioLaunch"),
     "http_launch": (_SERVERS, "HttpLaunch"),
     "connection_limits": (_SERVERS, "ConnectionLimits"),

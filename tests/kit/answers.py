@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.storage.answers_file import (
-    AnswersFile,
     EnvironmentVariable,
     PreparedAnswer,
     parse_answers,
@@ -16,34 +15,33 @@ from jp_nb.storage.answers_file import (
 PlainAnswer = dict[str, Any]
 
 
-def read_answers(source: str | Path) -> list[PlainAnswer]:
-    """Return the answers of a file or of its text: `key`, `line`, and `skip` or `value`.
+class PreparedAnswers:
+    """The answers file at a path, or with the given text.
 
-    Those for one call or for one run of a batch also have `arguments` or `run`. An environment
-    variable is the tuple `("env", NAME)`.
+    An answer has `key`, `line`, and `skip` or `value`; one for a call or for a run of a batch also
+    has `arguments` or `run`. An environment variable is the tuple `("env", NAME)`.
     """
-    return [_make_plain(answer) for answer in _parse(source).answers]
 
+    def __init__(self, source: str | Path) -> None:
+        if isinstance(source, Path):
+            self._file = read_answers_file(source)
+        else:
+            self._file = parse_answers(source, "a.toml")
 
-def find_answer(
-    source: str | Path,
-    section: Any,
-    *names: str,
-    arguments: Any = None,
-    run: str | None = None,
-) -> PlainAnswer | None:
-    """Return the answer for a tool or a question of it: `find_answer(text, "results", "t")`.
+    def list(self) -> list[PlainAnswer]:
+        """Return all answers."""
+        return [_make_plain(answer) for answer in self._file.answers]
 
-    A permission may depend on the `arguments` of the call, and any answer on the `run` of a batch.
-    """
-    found = _parse(source).select_run(run).find(section, *names, arguments=arguments)
-    return None if found is None else _make_plain(found)
+    def find(
+        self, section: Any, *names: str, arguments: Any = None, run: str | None = None
+    ) -> PlainAnswer | None:
+        """Return the answer for a tool or a question of it, such as `find("results", "t")`.
 
-
-def _parse(source: str | Path) -> AnswersFile:
-    if isinstance(source, Path):
-        return read_answers_file(source)
-    return parse_answers(source, "a.toml")
+        A permission may depend on the `arguments` of the call, and any answer on the `run` of a
+        batch.
+        """
+        found = self._file.select_run(run).find(section, *names, arguments=arguments)
+        return None if found is None else _make_plain(found)
 
 
 def _make_plain(answer: PreparedAnswer) -> PlainAnswer:

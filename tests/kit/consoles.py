@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from jp_nb.agent.prompts import Unavailable
-from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.deadlines import Expired
-from jp_nb.notebook.prompt.presence import FormRoute, Presence, StdinRoute
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.prompt_summary import format_without_form, summarize_prompt
 from tests.kit.kinds import is_kind
 
 
@@ -59,40 +54,4 @@ class ConsoleUser:
         return line
 
 
-def prompt_texts(prompt: Any, end: Any = None) -> dict[str, str]:
-    """Return the texts of a prompt: `saved` while it is open; `record` and `markdown` of its `end`.
-
-    A notebook that is saved while the form is open has the first one.
-    """
-    if end is None:
-        return {"saved": format_without_form(prompt)}
-
-    record = summarize_prompt(prompt, end)
-    return {"record": record.plain, "markdown": record.markdown}
-
-
-_AFTERWARDS = {
-    (True, False): "then stdin",
-    (False, False): "then none",
-    (True, True): "then stdin after an interrupt",
-    (False, True): "then still the form",
-}
 """The way to ask after no page has shown the form, by `stdin` and `stays` of the route."""
-
-
-def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
-    """Return the way to ask the user of a front end, in words.
-
-    `facts` name the true ones of `kernel`, `cell_runs`, `allow_stdin`, `cell_id`, `terminal`, and
-    `page`, and the reason `no_forms`; None means those of this process. `settings` are those of
-    `prompt` in the configuration.
-    """
-    presence = Presence.here() if facts is None else Presence(**facts)
-    route = presence.route(PromptConfig(**settings))
-    match route:
-        case FormRoute(patience=patience):
-            return f"form for {patience:g} s, {_AFTERWARDS[route.stdin, route.stays]}"
-        case StdinRoute(channel=channel):
-            return channel
-        case Unavailable(reason=reason):
-            return f"unavailable: {reason}"

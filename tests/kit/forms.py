@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets
 
 import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt.controls import NoValidAnswer, make_question_control
+from jp_nb.notebook.prompt.controls import make_question_control
 from jp_nb.notebook.prompt.form import Form, FormContext
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_output import SeparateOutput
@@ -241,17 +241,6 @@ class FormUser:
         return [*_find_buttons(self._form._form.children[-1])]
 
 
-class Refused(NamedTuple):
-    """The content of a control that is no answer.
-
-    It is `blank` if it is empty; if it is `confirmable`, it becomes an answer once it is confirmed.
-    """
-
-    why: str
-    blank: bool = False
-    confirmable: bool = False
-
-
 class ControlUser:
     """The control of one question, on a page of a form, or `alone`.
 
@@ -268,11 +257,8 @@ class ControlUser:
         self.buttons = None if buttons is None else [*buttons]
 
     def read(self, message: Mapping[str, Any]) -> Any:
-        """Return the answer that `message` of a page gives, or `Refused`."""
-        found = self._control.read(message)
-        if isinstance(found, NoValidAnswer):
-            return Refused(found.why, found.blank, found.confirmable)
-        return found
+        """Return the answer that `message` of a page gives, or a `"no_valid_answer"`."""
+        return self._control.read(message)
 
     def is_in_use(self) -> bool:
         """Return True while the user writes a text."""

@@ -6,12 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from jp_nb.notebook.page.notebook_storage import find_storage
-from jp_nb.notebook.page.surroundings import find_surroundings
-
-
-def name_front_end(kernel: Any, **variables: Any) -> str:
-    """Return the kind of front end of `kernel` (None in a terminal), whose user has `variables`."""
-    return find_surroundings(kernel, variables).name
 
 
 def find_notebook(kernel: Any, **variables: Any) -> Any:

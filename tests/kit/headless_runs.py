@@ -122,13 +122,21 @@ class HeadlessRun:
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of the notebook that the runner writes."""
         metadata = copy.deepcopy(self._metadata)
-        return {**metadata, **carrier_metadata(self.state)}
+        return {**metadata, **self.metadata_of(self.state)}
 
     def lifted(self) -> dict[str, Any]:
         """Return these metadata after the record was lifted from the widget."""
         metadata = self.metadata()
         merge.lift_carrier(metadata)
         return metadata
+
+    @staticmethod
+    def metadata_of(*states: Any, **widgets: Any) -> dict[str, Any]:
+        """Return metadata with a widget for each state of a record, and other `widgets`."""
+        carriers = {f"carrier{number}": _make_carrier(state) for number, state in enumerate(states)}
+        version = {"version_major": 2, "version_minor": 0}
+        stored = {"state": {**carriers, **widgets}, **version}
+        return {"widgets": {"application/vnd.jupyter.widget-state+json": stored}}
 
     @staticmethod
     def list_damaged(metadata: Mapping[str, Any]) -> list[Any]:
@@ -170,14 +178,6 @@ class HeadlessRun:
         if self.trust is not None:
             self.trust.sign()
         self._store.changed()
-
-
-def carrier_metadata(*states: Any, **widgets: Any) -> dict[str, Any]:
-    """Return metadata with a widget for each of the `states` of a record, and other `widgets`."""
-    carriers = {f"carrier{number}": _make_carrier(state) for number, state in enumerate(states)}
-    version = {"version_major": 2, "version_minor": 0}
-    stored = {"state": {**carriers, **widgets}, **version}
-    return {"widgets": {"application/vnd.jupyter.widget-state+json": stored}}
 
 
 def _make_carrier(state: Any) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from jp_nb.notebook.display.capture import OutputCapture
 from jp_nb.notebook.running_cells import RunningCell, RunningCells
 
 
@@ -76,14 +74,3 @@ class BusyKernel:
     def _publish_status(self, status: str, channel: str, parent: Any = None) -> None:
         header = (parent or self._parents[channel])["header"]
         self.statuses.append((status, header["msg_id"], header["msg_type"]))
-
-
-def capture_outputs(*messages: tuple[str, Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """Return the captured outputs of code that published `messages`, as kinds and contents.
-
-    Each output has its text, and its number of images.
-    """
-    capture = OutputCapture()
-    for kind, content in messages:
-        capture.add_message(kind, content)
-    return [(output.text, len(output.images)) for output in capture.outputs()]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import SecretBytes
@@ -18,7 +19,7 @@ from jp_nb.record.conversation_list import (
     switch_conversation,
 )
 from jp_nb.record.document import Document
-from jp_nb.record.signing import NoKeyError, Signer, Trust
+from jp_nb.record.signing import Signer, Trust
 from jp_nb.record.stream import ConversationStream
 
 NEW: Final = object()
@@ -33,7 +34,8 @@ class NotebookRecord:
 
     Args:
         stored: The object; by default, that of a new notebook.
-        keys: The user's key (`Keyring`). With it, each append renews the signature.
+        keys: The user's key, such as `Keyring` of `tests/record/keyring.py`. With it, each append
+            renews the signature.
         base_config: The settings at the beginning of a new notebook.
         tolerant: True to keep malformed entries.
     """
@@ -195,30 +197,23 @@ class NotebookRecord:
         return metadata
 
 
-class Keyring:
-    """The user's key in memory, as a file has it. With `refuses`, the key cannot be used.
-
-    `asked` counts the readings.
-    """
-
-    def __init__(self, key: bytes | None = None, *, refuses: str = "") -> None:
-        self.key = key
-        self.refuses = refuses
-        self.asked = 0
-
-    def read(self) -> SecretBytes | None:
-        self.asked += 1
-        if self.refuses:
-            raise NoKeyError(self.refuses)
-        return SecretBytes(self.key) if self.key else None
-
-    def obtain(self) -> SecretBytes:
-        self.key = self.key or b"k" * 32
-        found = self.read()
-        assert found is not None
-        return found
-
-
 def _describe_conversation(info: Any) -> dict[str, Any]:
     facts = asdict(info).items()
     return {name: value for name, value in facts if value is not None and value is not False}
+
+
+def open_document(
+    source: Any = None, *, clock: Callable[[], datetime] = _read_clock, **options: Any
+) -> Any:
+    """Return the document of a `jp` object or of the notebook file at a path, or a new one.
+
+    `options` are those of `Document.load` or `Document.new`. A file may carry it in a widget.
+    """
+    if isinstance(source, Path):
+        from jp_nb.headless import records  # it loads the libraries of headless runs
+
+        return records.load_conversation(source)
+
+    if source is None:
+        return Document.new(clock=clock, **{"made": "live", **options})
+    return Document.load(source, clock=clock, **options)

@@ -138,7 +138,7 @@ class PagesInProcess:
             stream.start_turn(new_event("chat_request", content=text))
             stream.append(new_event("chat_response", message=answer))
 
-        in_thread(turn)
+        _run_in_thread(turn)
 
     def new(self) -> None:
         """Begin another conversation, as `%jp new` does."""
@@ -163,7 +163,7 @@ class PagesInProcess:
     def configure(self, delta: Mapping[str, Any]) -> None:
         """Append a change of the configuration, from another thread."""
         event = new_event("config_delta", delta=dict(delta))
-        in_thread(lambda: self.document.conversation.append(event))
+        _run_in_thread(lambda: self.document.conversation.append(event))
 
     def _follow(self, *, is_local: bool = False) -> None:
         if self.trust is not None:
@@ -286,7 +286,7 @@ class PagesInProcess:
                     self.send(view, reply)
 
 
-def in_thread(work: Callable[[], None]) -> None:
+def _run_in_thread(work: Callable[[], None]) -> None:
     """Run `work` in a thread, to its end."""
     thread = Thread(target=work)
     thread.start()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import jp_nb as jp
 from jp_nb import json_values
 from jp_nb.config.tree.provider_settings import LlamaCpp
 from jp_nb.providers import (
@@ -24,7 +23,6 @@ from jp_nb.providers import (
     stream_decoder,
     streamed_arguments,
 )
-from jp_nb.providers.errors import classify_response
 
 PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "clock of streams": (idle_watch, "wall_clock"),
@@ -72,10 +70,3 @@ def substitute(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
     """Replace a part of the providers, such as `"bytes of an event"`, until the test ends."""
     assert part in PARTS, f"the kit has no {part!r}: use one of {', '.join(PARTS)}"
     monkeypatch.setattr(*PARTS[part], value)
-
-
-def classify_error(
-    status: int, headers: Mapping[str, str], body: str = "", *, now: float | None = None
-) -> jp.ProviderError:
-    """Return the error that a response of the server `p` becomes, at the Unix time `now`."""
-    return classify_response(status, headers, body, provider="p", now=now)

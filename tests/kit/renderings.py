@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jp_nb.providers import create_provider
 from jp_nb.rendering import (
     call_outcome_text,
     call_source,
@@ -23,7 +22,6 @@ from jp_nb.rendering import (
     usage_tables,
 )
 from jp_nb.rendering.code_blocks import find_code_blocks
-from jp_nb.rendering.traced_request import TracedRequest
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
@@ -76,24 +74,3 @@ def render(what: str, /, *values: Any, **options: Any) -> Any:
     Reports and prompts have a text and Markdown; the others are texts or lists of lines.
     """
     return RENDERINGS[what](*values, **options)
-
-
-def trace_request(
-    request: Any,
-    provider: str = "openai",
-    *,
-    name: str = "0.1",
-    sent: Any = None,
-    answer: tuple[Mapping[str, Any], ...] = (),
-    **settings: Any,
-) -> Any:
-    """Return the request `name` to a provider, for `render("request", …)`.
-
-    It is sent in the form `sent`, or in that of the provider with these `settings`.
-    """
-    if sent is None:
-        at_home = {"base_url": "http://127.0.0.1:1", **settings}
-        sent = create_provider(provider, at_home).preview(request)
-
-    remarks = ("exact request",)
-    return TracedRequest(name, provider, request, sent, remarks, answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,10 +11,8 @@ from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand, send_request
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.session import set_current
-from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
-from jp_nb.session.structured import AnswerForm, read_answer_form
 from jp_nb.toolkit.python import REGISTRY
 
 
@@ -31,15 +29,14 @@ def new_session(
     return Session(host, clock=later, previous=previous)
 
 
-def run_jp(session: Session, shell: Any, line: str) -> None:
-    """Run `%jp LINE` in `shell`."""
+def run_jp(session: Session, shell: Any, line: str, request: str | None = None) -> None:
+    """Run `%jp LINE` in `shell`, or the cell `%%jp LINE` with the text of a `request`."""
+    if request is not None:
+        send_request(shell, session, line, request)
+        return
+
     name, _, rest = line.partition(" ")
     run_subcommand(shell, session, name, rest)
-
-
-def run_jp_cell(session: Session, shell: Any, line: str, text: str) -> None:
-    """Run the cell `%%jp LINE` with the request `text` in `shell`."""
-    send_request(shell, session, line, text)
 
 
 def directive(kind: Any, text: str) -> Any:
@@ -68,19 +65,3 @@ def find_request(session: Any, name: str | None = None) -> dict[str, Any]:
     changes = len(found.sent.changes)
     body = found.sent.body
     return {"name": found.name, "body": body, "changes": changes, "remarks": found.remarks}
-
-
-def read_schema(schema: object, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the JSON schema that `-s` makes of a type, of a mapping, or of one of the `names`."""
-    return read_answer_form(schema, names or {}).schema
-
-
-def check_answer(schema: dict[str, Any], responses: Sequence[Any], *, text: str = "") -> None:
-    """Check the answer of a turn with these `responses` of the model and this `text`.
-
-    Raises:
-        AnswerError: There is none, or it does not fit `schema`.
-    """
-    reader = AnswerReader(AnswerForm(schema))
-    reader.check(responses)
-    reader.raise_problem(text=text)

@@ -7,7 +7,7 @@ A change is a pair: the settings that it sets, and the paths that it unsets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jp_nb as jp
 from jp_nb.config import (
@@ -48,6 +48,14 @@ class Settings:
 
     def __init__(self, *layers: Mapping[str, Any]) -> None:
         self._layers = layers
+
+    @classmethod
+    def from_files(cls, files: Any, *names: str, load_paths: tuple[str, ...] = ()) -> Self:
+        """Return the settings of the `config_files`, or of those with `names` in `load_paths`."""
+        found = list(files.layers())
+        if names:
+            found = [layer for name in names for layer in files.named(name, list(load_paths))]
+        return cls(*(layer.partial for layer in found))
 
     # --- from a text to a layer or a change ------------------------------------------------------
 

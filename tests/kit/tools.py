@@ -56,7 +56,7 @@ class _GivenTools(ToolSource):
         return {**more, **{name: self._tools[x] for name, x in own.items() if x in self._tools}}
 
 
-def tool_sources(executors: Mapping[str, Mapping[str, Tool]]) -> ToolSources:
+def _tool_sources(executors: Mapping[str, Mapping[str, Tool]]) -> ToolSources:
     """Return sources of the tools in `executors`, by kind and name, of builtins and commands."""
     kinds: dict[str, ToolSource] = {"builtin": BuiltinTools(), "local": CommandTools()}
     sources = [
@@ -74,7 +74,7 @@ def offer_now(
 ) -> Any:
     """Return the tools that `config` offers to a model, with or without a running event loop."""
     offered = offer_tools(
-        config, tool_sources(executors or {}), unavailable_reason=unavailable_reason
+        config, _tool_sources(executors or {}), unavailable_reason=unavailable_reason
     )
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, offered).result()

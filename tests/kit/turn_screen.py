@@ -154,6 +154,21 @@ class TurnScreen:
         self._display.finish()
         return self.outputs
 
+    @staticmethod
+    def print(*events: Any, show_tools: bool = True) -> list[str]:
+        """Return the text that a console prints for each event, and at the end."""
+        printer = PrintedTurn(CellLoop(), show_tools=show_tools)
+        steps: list[Callable[[], object]] = [partial(printer.apply, event) for event in events]
+        steps.append(printer.end_line)
+        texts: list[str] = []
+        for step in steps:
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                step()
+            texts.append(printed.getvalue())
+
+        return texts
+
     def _new_output(self) -> Any:
         self._made += 1
         name = f"part {self._made}"
@@ -183,18 +198,3 @@ class TurnScreen:
 
         monkeypatch.setattr(module, "sanitize_markdown", count_text)
         monkeypatch.setattr(module, "render_call", count_call)
-
-
-def print_turn(*events: Any, show_tools: bool = True) -> list[str]:
-    """Return the text that a console prints for each event, and at the end."""
-    printer = PrintedTurn(CellLoop(), show_tools=show_tools)
-    steps: list[Callable[[], object]] = [partial(printer.apply, event) for event in events]
-    steps.append(printer.end_line)
-    texts: list[str] = []
-    for step in steps:
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            step()
-        texts.append(printed.getvalue())
-
-    return texts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.kernel_outputs import capture_outputs
+from jp_nb.notebook.display.capture import OutputCapture
 
 MAX_RUN_IMAGES = 20
 MAX_RUN_OUTPUTS = 100
@@ -34,6 +34,17 @@ def show(text: str, name: str | None = None, **more: Any) -> Message:
 
 def update(text: str, name: str) -> Message:
     return "update_display_data", show(text, name)[1]
+
+
+def capture_outputs(*messages: Message) -> list[tuple[str, int]]:
+    """Return the captured outputs of code that published `messages`, as kinds and contents.
+
+    Each output has its text, and its number of images.
+    """
+    capture = OutputCapture()
+    for kind, content in messages:
+        capture.add_message(kind, content)
+    return [(output.text, len(output.images)) for output in capture.outputs()]
 
 
 def texts_of(*messages: Message) -> list[str]:

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from tests.kit.screens import display_event
-from tests.kit.turn_screen import print_turn
+from tests.kit.turn_screen import TurnScreen
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -57,11 +57,11 @@ def folder(tmp_path: Path) -> Path:
 
 def printed(*events: Any, **options: bool) -> str:
     """Return the text that is printed for all events."""
-    return "".join(print_turn(*events, **options))
+    return "".join(TurnScreen.print(*events, **options))
 
 
 def test_text_is_printed_in_pieces_and_tools_as_they_begin_and_end() -> None:
-    assert print_turn(
+    assert TurnScreen.print(
         display_event("show_text", "message", "\nLet me"),
         display_event("show_text", "message", " look."),
         display_event("tool_begins", "c", "look", {"place": "Delft"}),

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jp_nb
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 from tests.kit.sessions import directive
 from tests.support.fakes import for_tool
 from tests.support.loopback import LoopbackServer, Received, Reply

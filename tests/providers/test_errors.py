@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.providers import classify_error
+from jp_nb.providers.errors import classify_response
 from tests.kit.streams import StreamReader
 
 NOW = 1_700_000_000.0
@@ -30,7 +30,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
 
 
 def answered(status: int, headers: dict[str, str], body: str = BODY) -> jp.ProviderError:
-    return classify_error(status, headers, body, now=NOW)
+    return classify_response(status, headers, body, now=NOW, provider="p")
 
 
 def error_in_stream(error: Any) -> jp.ProviderError:
@@ -138,7 +138,9 @@ def test_absurd_wait_is_ignored_or_bounded(subtests: pytest.Subtests) -> None:
                 "x-ratelimit-reset",
                 "x-ratelimit-reset-tokens",
             ):
-                wait = classify_error(429, {name: value}, BODY, now=1e9).retry_after
+                wait = classify_response(
+                    429, {name: value}, BODY, now=1e9, provider="p"
+                ).retry_after
                 assert wait is None or 0 < wait <= 30 * 86400
 
 

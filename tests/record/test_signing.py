@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import jp_nb as jp
 from jp_nb.json_values import canonical_json
-from tests.kit.notebook_record import Keyring, NotebookRecord
+from tests.kit.notebook_record import NotebookRecord
 from tests.kit.records import new_event
+from tests.record.keyring import Keyring
 from tests.support.record_strategies import STAMP, json_values, texts
 
 KEY = bytes(range(32))

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.json_values import canonical_json
-from tests.kit.notebook_record import Keyring, NotebookRecord
+from tests.kit.notebook_record import NotebookRecord
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
+from tests.record.keyring import Keyring
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))

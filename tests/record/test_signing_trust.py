@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import jp_nb
-from tests.kit.notebook_record import Keyring, NotebookRecord
+from tests.kit.notebook_record import NotebookRecord
 from tests.kit.records import new_event
+from tests.record.keyring import Keyring
 from tests.support.record_strategies import STAMP
 
 EVIL: dict[str, Any] = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}

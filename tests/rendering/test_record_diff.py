@@ -8,7 +8,7 @@ from unicodedata import category
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 from tests.kit.renderings import render
 from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.record_strategies import damaged, json_values, records, texts

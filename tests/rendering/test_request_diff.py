@@ -11,7 +11,7 @@ import jp_nb as jp
 from tests.kit.kinds import is_kind, make
 from tests.kit.providers import new_provider
 from tests.kit.records import new_event
-from tests.kit.renderings import render, trace_request
+from tests.kit.renderings import render
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -22,6 +22,7 @@ from tests.providers.helpers import (
     result,
     user,
 )
+from tests.rendering.traced_requests import trace_request
 from tests.support.loopback import LoopbackServer, Reply
 
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))

@@ -13,10 +13,11 @@ import jp_nb as jp
 from tests.kit.kinds import make
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
-from tests.kit.renderings import render, trace_request
+from tests.kit.renderings import render
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
+from tests.rendering.traced_requests import trace_request
 from tests.support.entries import new_stream
 from tests.support.record_strategies import json_values, records
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 from tests.kit.renderings import render
 from tests.rendering.markdown_readers import dangers
 from tests.support.entries import ASKED, SAID, START, raw

@@ -12,8 +12,8 @@ import pytest
 
 import jp_nb
 from jp_nb.cli import main
-from tests.kit.hosts import open_document
 from tests.kit.kinds import make
+from tests.kit.notebook_record import open_document
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 from tests.kit.renderings import render

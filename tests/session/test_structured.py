@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,14 +18,28 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 import jp_nb
+from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
+from jp_nb.session.structured import AnswerForm, read_answer_form
 from tests.kit.completions import complete
 from tests.kit.kinds import is_kind, select_kind
 from tests.kit.records import new_event
-from tests.kit.sessions import check_answer, directive, read_schema
+from tests.kit.sessions import directive
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
+
+
+def read_schema(schema: object, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON schema that `-s` makes of a type, of a mapping, or of one of the `names`."""
+    return read_answer_form(schema, names or {}).schema
+
+
+def check_answer(schema: dict[str, Any], responses: Sequence[Any], *, text: str = "") -> None:
+    """Check the answer of a turn with these `responses` of the model and this `text`."""
+    reader = AnswerReader(AnswerForm(schema))
+    reader.check(responses)
+    reader.raise_problem(text=text)
 
 
 class Stop(BaseModel):

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.answers import find_answer, read_answers
+from tests.kit.answers import PreparedAnswers
 
 
 def test_each_form_of_an_answer_is_read_with_its_line() -> None:
-    answers = read_answers(
+    answers = PreparedAnswers(
         'questions.u.i = ["p",\n  "q"]\n'
         '[questions.t]  # a comment\na = "x"\n\n  b = { skip = true }\nc = { env = "NAME" }\n'
         'd = { name = "Ada", pin = { env = "PIN" }, left = { skip = true } }\n'
@@ -22,7 +22,7 @@ def test_each_form_of_an_answer_is_read_with_its_line() -> None:
         "f = 2026-11-23\n"
         'g = """\n[questions.t]\nh = 1\n"""\n'
         '[permissions]\nt = "run"\n'
-    )
+    ).list()
     form = {"name": "Ada", "pin": ("env", "PIN")}
     assert answers == [
         {"key": ("questions", "u", "i"), "line": 1, "value": ["p", "q"]},
@@ -72,7 +72,7 @@ def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(text=text):
             with pytest.raises(jp.ConfigError) as error:
-                read_answers(text)
+                PreparedAnswers(text).list()
             assert what in str(error.value)
             assert f"line {line}" in str(error.value)
 
@@ -81,7 +81,7 @@ def test_unreadable_toml_is_an_error_of_the_file(subtests: pytest.Subtests) -> N
     rows: list[str] = ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000]
     for text in rows:
         with subtests.test(text=text), pytest.raises(jp.ConfigError, match=r"a\.toml"):
-            read_answers(text)
+            PreparedAnswers(text).list()
 
 
 def test_exact_name_precedes_patterns_and_the_first_pattern_wins() -> None:
@@ -92,21 +92,21 @@ def test_exact_name_precedes_patterns_and_the_first_pattern_wins() -> None:
         (("t", "ix"), {"key": ("questions", "t", "i*"), "line": 4, "value": 2}),
         (("u", "other"), None),
     ]:
-        assert find_answer(file, "questions", *names) == found
+        assert PreparedAnswers(file).find("questions", *names) == found
 
-    assert find_answer(file, "permissions", "t") is None
+    assert PreparedAnswers(file).find("permissions", "t") is None
 
 
 def test_bracket_in_a_pattern_is_literal() -> None:
     file = '[questions.t]\n"size[*]" = 1\n'
-    assert find_answer(file, "questions", "t", "size[0]") is not None
-    assert find_answer(file, "questions", "t", "size*") is None
+    assert PreparedAnswers(file).find("questions", "t", "size[0]") is not None
+    assert PreparedAnswers(file).find("questions", "t", "size*") is None
 
 
 def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_bytes(b"\xef\xbb\xbf[questions.t]\r\nid = 'a'\r\n")
-    [answer] = read_answers(file)
+    [answer] = PreparedAnswers(file).list()
     assert (answer["value"], answer["line"]) == ("a", 2)
 
 
@@ -121,7 +121,7 @@ def test_error_of_an_unreadable_file_gives_the_reason(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(jp.ConfigError, match=what) as error:
-        read_answers(file)
+        PreparedAnswers(file).list()
     assert str(file) in str(error.value)
 
 
@@ -136,7 +136,7 @@ def test_any_names_and_answers_are_read_at_their_lines(
     tools: dict[str, dict[str, object]],
 ) -> None:
     text = tomlkit.dumps({"questions": tools})
-    found = read_answers(text)
+    found = PreparedAnswers(text).list()
     assert {answer["key"][1:]: answer["value"] for answer in found} == {
         (tool, question): value
         for tool, questions in tools.items()
@@ -155,14 +155,14 @@ def test_permission_with_arguments_covers_only_the_call_with_exactly_these_argum
     )
     allowed = {"amount": 5, "to": ["Ada"]}
 
-    found = find_answer(file, "permissions", "pay", arguments={"to": ["Ada"], "amount": 5})
+    found = PreparedAnswers(file).find("permissions", "pay", arguments={"to": ["Ada"], "amount": 5})
     assert found == {
         "key": ("permissions", "pay"),
         "line": 1,
         "arguments": allowed,
         "value": None,
     }
-    skipped = find_answer(file, "permissions", "pay", arguments={"amount": None})
+    skipped = PreparedAnswers(file).find("permissions", "pay", arguments={"amount": None})
     assert skipped is not None
     assert (skipped["line"], skipped["skip"]) == (4, True)
 
@@ -176,16 +176,16 @@ def test_permission_with_arguments_covers_only_the_call_with_exactly_these_argum
         {},
         None,
     ):
-        assert find_answer(file, "permissions", "pay", arguments=other) is None
+        assert PreparedAnswers(file).find("permissions", "pay", arguments=other) is None
 
 
 @pytest.mark.req("INBOX-4")
 def test_decision_about_exact_arguments_has_priority_over_one_about_the_tool() -> None:
     file = '[permissions]\npay = [{ decision = "skip", arguments = { amount = 5 } }]\n"*" = "run"\n'
-    exact = find_answer(file, "permissions", "pay", arguments={"amount": 5})
+    exact = PreparedAnswers(file).find("permissions", "pay", arguments={"amount": 5})
     assert exact is not None
     assert exact["skip"]
-    other = find_answer(file, "permissions", "pay", arguments={"amount": 6})
+    other = PreparedAnswers(file).find("permissions", "pay", arguments={"amount": 6})
     assert other is not None
     assert other["key"] == ("permissions", "*")
 
@@ -199,13 +199,13 @@ def test_table_of_a_run_has_priority_and_is_not_read_for_other_runs() -> None:
     )
     name = "walk-city=Delft-1f3a9c"
 
-    own = find_answer(file, "questions", "publish", "audience", run=name)
+    own = PreparedAnswers(file).find("questions", "publish", "audience", run=name)
     assert own is not None
     assert (own["value"], own["line"], own["run"]) == ("all", 4, name)
-    assert find_answer(file, "results", "fetch", run=name) is not None
+    assert PreparedAnswers(file).find("results", "fetch", run=name) is not None
 
     for run in ("walk-city=Leiden-1f3a9c", None):
-        general = find_answer(file, "questions", "publish", "audience", run=run)
+        general = PreparedAnswers(file).find("questions", "publish", "audience", run=run)
         assert general is not None
         assert general["value"] == "team"
-        assert find_answer(file, "results", "fetch", run=run) is None
+        assert PreparedAnswers(file).find("results", "fetch", run=run) is None

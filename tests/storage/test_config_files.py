@@ -11,8 +11,8 @@ import platformdirs
 import pytest
 
 import jp_nb as jp
-from tests.kit.folders import config_files, merge_files
-from tests.kit.settings import value_at
+from tests.kit.folders import config_files
+from tests.kit.settings import Settings, value_at
 
 WORDS = "assistant.model.parameters.stop_words"
 
@@ -45,7 +45,7 @@ def stop_words(value: str) -> str:
 
 
 def folded_words(files: Any) -> object:
-    return value_at(merge_files(files), WORDS)
+    return value_at(Settings.from_files(files).merged(), WORDS)
 
 
 def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
@@ -69,7 +69,7 @@ def test_file_that_does_not_inherit_replaces_weaker_files_only(
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     files = config_files(work)
     assert folded_words(files) == ["near"]
-    assert value_at(merge_files(files), "user.name") == "env"
+    assert value_at(Settings.from_files(files).merged(), "user.name") == "env"
 
 
 def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
@@ -149,7 +149,7 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
     files = config_files(work)
     layers = files.named("dev", ["skills", "personas"])
-    merged = merge_files(files, "dev", load_paths=("skills", "personas"))
+    merged = Settings.from_files(files, "dev", load_paths=("skills", "personas")).merged()
     assert value_at(merged, WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
     assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")

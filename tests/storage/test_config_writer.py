@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from tests.kit.folders import edit_config_file
+from jp_nb.storage.config_writer import ConfigFile
+from tests.kit.sessions import directive
 from tests.kit.settings import Settings
 from tests.support.sessions import EVIL, URL, Notebook, configure
 
@@ -41,6 +42,24 @@ def workspace_file(notebook: Notebook) -> Path:
 
 def user_file(notebook: Notebook) -> Path:
     return notebook.folder.parent / "home" / "config.toml"
+
+
+def edit_config_file(path: Path, *changes: Any) -> dict[str, Any]:
+    """Change the file at `path` as `%jp config` does, and return its settings.
+
+    A change is an assignment such as `user.name=Ada`, or a pair of an option and its text, such as
+    `("no_cfg", "user.name")`.
+    """
+    file = ConfigFile(path, "user file")
+    for change in changes:
+        if isinstance(change, str):
+            file.change(directive("cfg", change))
+        else:
+            file.change(directive(*change))
+
+    settings = Settings(file.layer().partial).merged()
+    file.save()
+    return settings
 
 
 def written(path: Path, *assignments: str) -> str:

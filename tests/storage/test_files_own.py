@@ -14,7 +14,7 @@ from jp_nb.cli import main
 from jp_nb.session.answer_import import read_table
 from jp_nb.storage import files
 from jp_nb.storage.files import read_owned_file
-from tests.kit.answers import read_answers
+from tests.kit.answers import PreparedAnswers
 from tests.kit.cassettes import CassetteFile
 from tests.support.notebook_runs import write_cells
 
@@ -120,7 +120,7 @@ def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(
     tmp_path: Path, give_away: GiveAway, subtests: pytest.Subtests
 ) -> None:
     readers: dict[str, tuple[Callable[[Path], object], str]] = {
-        "answers": (read_answers, '[permissions]\nx = "run"\n'),
+        "answers": (PreparedAnswers, '[permissions]\nx = "run"\n'),
         "cassette": (
             lambda path: CassetteFile(path).exchanges(),
             '{"jp_nb":"cassette","version":1}\n',
@@ -184,6 +184,6 @@ def test_long_answers_file_is_read_in_linear_time() -> None:
     value = "[\n" + ('  "' + "x" * 90 + '",\n') * 498 + "]\n"
     text = "[questions.t]\n" + "".join(f"q{number} = {value}" for number in range(19))
     began = time.process_time()
-    found = read_answers(text)
+    found = PreparedAnswers(text).list()
     assert time.process_time() - began < 5  # it took 25 s
     assert [each["line"] for each in found] == [2 + 500 * number for number in range(19)]

@@ -16,9 +16,9 @@ import pytest
 import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless.runner import run_notebook
-from tests.kit.folders import config_files, merge_files
+from tests.kit.folders import config_files
 from tests.kit.sessions import directive
-from tests.kit.settings import value_at
+from tests.kit.settings import Settings, value_at
 from tests.support.kernel_client import front_end
 from tests.support.notebook_runs import write_cells
 from tests.support.sessions import EVIL, URL, configure, write
@@ -67,7 +67,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
         f'[[{TOOL}.access.config]]\npath = "user"\nwrite = true\napply = "unattended"\n',
     )
     files = config_files(bare_folder, asks_consent=True)
-    assert merge_files(files) == {"user": {"name": "Ada"}}
+    assert Settings.from_files(files).merged() == {"user": {"name": "Ada"}}
     [pending] = files.pending()
     assert (pending.file, pending.folder) == (file, bare_folder)
     listed = {path: value for path, value, _ in pending.leaves}
@@ -75,7 +75,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
     assert (listed[f"{TOOL}.command.program"], listed[f"{TOOL}.run"]) == ("sh", "unattended")
     assert listed[f"{TOOL}.access.config"]
     files.consent([pending])
-    assert value_at(merge_files(files), f"{TOOL}.run") == "unattended"
+    assert value_at(Settings.from_files(files).merged(), f"{TOOL}.run") == "unattended"
 
 
 def test_harmless_settings_apply_without_consent_or_notice(
@@ -141,11 +141,11 @@ def test_consent_covers_a_file_with_all_that_it_includes(
 def test_change_that_keeps_size_and_time_is_noticed(bare_folder: Path) -> None:
     file = configure(bare_folder, 'user.name = "Ada"\n')
     files = config_files(bare_folder)
-    assert value_at(merge_files(files), "user.name") == "Ada"
+    assert value_at(Settings.from_files(files).merged(), "user.name") == "Ada"
     times = file.stat()
     file.write_text('user.name = "Eve"\n')
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert value_at(merge_files(files), "user.name") == "Eve"
+    assert value_at(Settings.from_files(files).merged(), "user.name") == "Eve"
 
 
 def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
@@ -155,8 +155,11 @@ def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
     files.consent(shown)
-    assert value_at(merge_files(files), URL) is None
-    assert value_at(merge_files(config_files(bare_folder, asks_consent=True)), URL) is None
+    assert value_at(Settings.from_files(files).merged(), URL) is None
+    assert (
+        value_at(Settings.from_files(config_files(bare_folder, asks_consent=True)).merged(), URL)
+        is None
+    )
 
 
 def test_named_file_must_be_the_users_own_or_agreed_to(
@@ -237,7 +240,7 @@ def test_listed_folders_are_trusted_with_their_subfolders(
             )
             monkeypatch.setenv("JP_NB_TRUST_FOLDERS", value)
             files = config_files(bare_folder, asks_consent=True)
-            assert bool(merge_files(files)) is is_trusted
+            assert bool(Settings.from_files(files).merged()) is is_trusted
             assert bool(files.take_notices()) is not is_trusted
 
 
@@ -250,9 +253,9 @@ def test_damaged_consents_are_ignored_and_replaced(
         with subtests.test(damage=damage[:20]):
             find_consents(bare_folder).write_text(damage, errors="surrogateescape")
             files = config_files(bare_folder, asks_consent=True)
-            assert merge_files(files) == {}
+            assert Settings.from_files(files).merged() == {}
             files.consent(files.pending())
-            assert merge_files(files)
+            assert Settings.from_files(files).merged()
 
 
 @pytest.mark.runners
@@ -347,7 +350,7 @@ def test_file_in_a_folder_of_another_user_is_ignored(
     place = file if asks_consent else file.parent
     give_away(place)
     files = config_files(bare_folder, asks_consent=asks_consent)
-    assert merge_files(files) == {"assistant": {"name": "mine"}}
+    assert Settings.from_files(files).merged() == {"assistant": {"name": "mine"}}
     (notice,) = files.take_notices()
     assert str(file) in notice
     assert str(place) in notice
@@ -359,8 +362,8 @@ def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: 
     configure(bare_folder, 'extends = ["others.toml"]\nuser.name = "Ada"\n')
     give_away(write(bare_folder / ".jp" / "others.toml", EVIL))
     files = config_files(bare_folder)
-    assert value_at(merge_files(files), URL) is None
-    assert value_at(merge_files(files), "user.name") == "Ada"
+    assert value_at(Settings.from_files(files).merged(), URL) is None
+    assert value_at(Settings.from_files(files).merged(), "user.name") == "Ada"
     (notice,) = files.take_notices()
     assert str(bare_folder / ".jp" / "others.toml") in notice
 
@@ -392,7 +395,7 @@ def test_unreadable_parent_folder_is_ignored(
         return stat(path, **options)
 
     monkeypatch.setattr(os, "stat", closed)
-    assert merge_files(config_files(bare_folder)) == {"user": {"name": "Ada"}}
+    assert Settings.from_files(config_files(bare_folder)).merged() == {"user": {"name": "Ada"}}
 
 
 @pytest.mark.runners

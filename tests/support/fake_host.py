@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.hosts import open_document
 from tests.kit.kinds import make
+from tests.kit.notebook_record import open_document
 from tests.support.fakes import FakePrompter
 
 

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 from jp_nb.headless.runner import join_streams, run_notebook
-from tests.kit.runs import load_notebook
+from tests.kit.notebook_record import open_document
 from tests.support.entries import without_ids
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -71,7 +71,7 @@ def outputs(path: Path) -> list[Any]:
 
 def record(path: Path) -> list[Any]:
     """Return the entries without ids and times."""
-    entries = load_notebook(path).conversation.raw
+    entries = open_document(path).conversation.raw
     return [without_ids(entry) | {"timestamp": ""} for entry in entries]
 
 

@@ -18,7 +18,7 @@ import jp_nb
 from jp_nb.session.session import Session
 from jp_nb.storage import files
 from tests.kit.questions import answered
-from tests.kit.sessions import new_session, run_jp, run_jp_cell
+from tests.kit.sessions import new_session, run_jp
 from tests.kit.settings import value_at
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
@@ -121,7 +121,7 @@ class Notebook:
     def cell(self, line: str, text: str) -> str:
         """Run `%%jp LINE` with the request `text` and return what it displayed."""
         self.shown.clear()
-        run_jp_cell(self.session, self.shell, line, text)
+        run_jp(self.session, self.shell, line, text)
         return "\n".join(self.shown)
 
     def take_notices(self) -> list[str]:

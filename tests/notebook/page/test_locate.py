@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.kit.front_ends import find_notebook
-from tests.kit.hosts import open_document
+from tests.kit.notebook_record import open_document
 
 
 class Runner:

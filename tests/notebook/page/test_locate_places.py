@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from tests.kit.front_ends import find_notebook, name_front_end
+from jp_nb.notebook.page.surroundings import find_surroundings
+from tests.kit.front_ends import find_notebook
 from tests.kit.sessions import new_session, run_jp
 from tests.support.sessions import FakeShell
 
 VS_CODE_FILE = "__vsc_ipynb_file__"
+
+
+def name_front_end(kernel: Any, **variables: Any) -> str:
+    """Return the kind of front end of `kernel` (None in a terminal), whose user has `variables`."""
+    return find_surroundings(kernel, variables).name
 
 
 NO_NOTEBOOK = "a console or program has no notebook"

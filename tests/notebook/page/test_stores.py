@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.kit.headless_runs import HeadlessRun, carrier_metadata
+from tests.kit.headless_runs import HeadlessRun
 from tests.kit.notebook_record import NotebookRecord
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
@@ -70,9 +70,9 @@ def test_carrier_of_many_chunks_is_read() -> None:
     chunks: dict[str, Any] = {f"events.{i}": [{"type": "turn_start"}] for i in range(20_000)}
     head = {"version": 1, "conversation": {"id": "jp-c17953840000"}, "base_config": {}}
     state = {"jp": head, "length": 20_000, **chunks}
-    assert HeadlessRun.list_damaged(carrier_metadata(state)) == []
+    assert HeadlessRun.list_damaged(HeadlessRun.metadata_of(state)) == []
     del state["events.5"]
-    assert len(HeadlessRun.list_damaged(carrier_metadata(state))) == 1
+    assert len(HeadlessRun.list_damaged(HeadlessRun.metadata_of(state))) == 1
 
 
 def test_shorter_conversation_replaces_the_longer_one() -> None:
@@ -105,7 +105,10 @@ def test_lifting_moves_the_record_and_leaves_other_widgets() -> None:
     metadata["widgets"]["another/type"] = 1
     assert NotebookRecord.lift_carrier(metadata)
     assert metadata["jp"] == run.stored
-    assert metadata["widgets"] == {**carrier_metadata(slider=slider)["widgets"], "another/type": 1}
+    assert metadata["widgets"] == {
+        **HeadlessRun.metadata_of(slider=slider)["widgets"],
+        "another/type": 1,
+    }
     assert not NotebookRecord.lift_carrier(metadata)
 
 
@@ -123,7 +126,7 @@ def test_two_carriers_of_one_run_become_one_record() -> None:
     first.ask("one")
     first.repeat_in(second)
     first.ask("two")
-    metadata = carrier_metadata(first.state, second.state)
+    metadata = HeadlessRun.metadata_of(first.state, second.state)
     assert NotebookRecord.lift_carrier(metadata)
     assert metadata == {"jp": first.stored}
 
@@ -142,7 +145,7 @@ def test_unreadable_carrier_is_left_in_place() -> None:
         GOOD | {"events.2": []},
     ]
     for state in states:
-        metadata = carrier_metadata(state)
+        metadata = HeadlessRun.metadata_of(state)
         before = copy.deepcopy(metadata)
         assert not NotebookRecord.lift_carrier(metadata), state
         assert metadata == before
@@ -151,14 +154,14 @@ def test_unreadable_carrier_is_left_in_place() -> None:
 
 
 def test_newer_record_keeps_the_carrier_beside_it() -> None:
-    metadata = {"jp": {"version": 2}, **carrier_metadata(GOOD)}
+    metadata = {"jp": {"version": 2}, **HeadlessRun.metadata_of(GOOD)}
     before = copy.deepcopy(metadata)
     assert not NotebookRecord.lift_carrier(metadata)
     assert metadata == before
 
 
 def test_other_metadata_under_widgets_is_not_a_carrier() -> None:
-    values: list[Any] = [7, [], {"a": 1}, carrier_metadata(x=3, y=None)["widgets"]]
+    values: list[Any] = [7, [], {"a": 1}, HeadlessRun.metadata_of(x=3, y=None)["widgets"]]
     for value in values:
         metadata = {"widgets": value}
         assert NotebookRecord.read_metadata(metadata) is None

@@ -9,10 +9,11 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.consoles import ConsoleUser
 from tests.kit.forms import FormUser
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered, not_answered
+from tests.kit.renderings import render
 
 REFUSED = frozenset({"refused"})
 SCHEMA: dict[str, Any] = {
@@ -194,13 +195,13 @@ def test_question_without_fields_is_a_confirmation() -> None:
     user.send("submit")
     assert user.ends == [make("form_end", (answered({}, "form"),))]
     prompt = user.prompt
-    assert prompt_texts(prompt, user.ends[0])["record"] == "Delete all? → confirmed"
+    assert render("prompt", prompt, user.ends[0]).plain == "Delete all? → confirmed"
 
 
 def test_declined_question_is_shown_as_declined() -> None:
     user = asked(TRIP)
     user.send("decline")
-    assert prompt_texts(user.prompt, user.ends[0])["record"] == "Which trip? → declined"
+    assert render("prompt", user.prompt, user.ends[0]).plain == "Which trip? → declined"
 
 
 # --- addresses -------------------------------------------------------------------------------
@@ -239,11 +240,11 @@ def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
     user.send("submit")
     user.close()
     assert user.ends == [answered(True, "form")]
-    assert prompt_texts(prompt, user.ends[0])["record"] == "Please sign in. → done"
+    assert render("prompt", prompt, user.ends[0]).plain == "Please sign in. → done"
 
 
 def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
-    saved = prompt_texts(make("question_prompt", SIGN_IN))["saved"]
+    saved = render("prompt_without_form", make("question_prompt", SIGN_IN))
     assert "an address at login.example.org" in saved
     assert "https://" not in saved
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.forms import ControlUser, Refused
+from tests.kit.forms import ControlUser
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered
 
@@ -83,7 +83,7 @@ def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     assert alone.buttons == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
-    assert beside.read({}) == Refused("Please choose an option first.", blank=True)
+    assert beside.read({}) == make("no_valid_answer", "Please choose an option first.", blank=True)
     assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
     assert field(question.with_default(False)).read({}) == answered(False, "form")
 
@@ -165,7 +165,7 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     control = field(select(multi=True))
     nothing: dict[str, JsonValue] = {"picks": [], "custom": None}
     asked = control.read(nothing)
-    assert isinstance(asked, Refused)
+    assert is_kind(asked, "no_valid_answer")
     assert (asked.blank, asked.confirmable) == (True, True)
     assert "none of these" in asked.why
     assert control.read(nothing | {"confirmed": True}) == answered([], "form")
@@ -197,16 +197,16 @@ def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> 
         if least <= count <= (3 if most is None else most):
             assert found == answered([*COLOURS[:count]], "form")
         else:
-            assert found == Refused(said, blank=count == 0)
+            assert found == make("no_valid_answer", said, blank=count == 0)
     own_too = bounded(2, 2, other=True)
     assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
-    assert own_too.read({"picks": [1], "custom": None}) == Refused("Please pick 2.")
+    assert own_too.read({"picks": [1], "custom": None}) == make("no_valid_answer", "Please pick 2.")
 
 
 @pytest.mark.req("RCP-10")
 def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
     control = field(select(other=True))
-    unread = Refused("Please choose an option first.", blank=True)
+    unread = make("no_valid_answer", "Please choose an option first.", blank=True)
     for confirmed in (False, True):
         assert control.read({"picks": [], "custom": None, "confirmed": confirmed}) == unread
 
@@ -218,7 +218,7 @@ def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
         control = field(select(other=True, multi=multi))
         shown: dict[str, JsonValue] = {"picks": [*picks], "custom": blank}
         asked = control.read(shown)
-        assert isinstance(asked, Refused)
+        assert is_kind(asked, "no_valid_answer")
         assert "empty" in asked.why
         assert asked.confirmable
         assert asked.blank is not (multi and bool(picks))  # of several, something is picked
@@ -233,7 +233,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
     said = control.read({"picks": [], "custom": "mine"})
     assert said == own("mine")
     asked = control.read({"picks": [], "custom": None})
-    assert isinstance(asked, Refused)
+    assert is_kind(asked, "no_valid_answer")
     assert (asked.blank, asked.confirmable) == (True, True)
 
 
@@ -255,7 +255,7 @@ FORGED = [
 @pytest.mark.req("RCP-13")
 @pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
 def test_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
-    assert isinstance(field(select()).read({"index": index}), Refused)
+    assert is_kind(field(select()).read({"index": index}), "no_valid_answer")
 
 
 @pytest.mark.req("RCP-13")
@@ -264,15 +264,15 @@ def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
         with subtests.test(forged=forged):
             control = field(select(other=True))
             found = control.read({**forged, "confirmed": True})
-            assert isinstance(found, Refused)
+            assert is_kind(found, "no_valid_answer")
             assert "not one of the options" in found.why
 
 
 @pytest.mark.req("RPI-55", "RCP-8")
 def test_nothing_is_picked_twice_and_no_own_text_is_taken_where_none_is_offered() -> None:
     several = field(select(multi=True))
-    assert isinstance(several.read({"picks": [1, 1], "custom": None}), Refused)
-    assert isinstance(several.read({"picks": [1], "custom": "pink"}), Refused)
+    assert is_kind(several.read({"picks": [1, 1], "custom": None}), "no_valid_answer")
+    assert is_kind(several.read({"picks": [1], "custom": "pink"}), "no_valid_answer")
     assert several.widget.other == ""
 
 
@@ -298,7 +298,7 @@ def test_any_message_gives_a_fitting_answer_or_none(
 ) -> None:
     question = select(multi=multi, other=other, recommended=0)
     found = field(question).read({**message, "confirmed": confirmed})
-    assert isinstance(found, Refused) or question.misfit(found.value) is None
+    assert is_kind(found, "no_valid_answer") or question.misfit(found.value) is None
 
 
 @given(json_values, json_values)
@@ -316,7 +316,7 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
     ):
         for sent in ({"value": value}, {"index": value}):
             found = field(question).read({**sent, "confirmed": confirmed})
-            assert isinstance(found, Refused) or question.misfit(found.value) is None
+            assert is_kind(found, "no_valid_answer") or question.misfit(found.value) is None
 
 
 # --- texts, numbers, dates -------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_empty_text_alone_is_an_answer_as_ever() -> None:
 def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     control = field(text())
     asked = control.read({"value": blank})
-    assert isinstance(asked, Refused)
+    assert is_kind(asked, "no_valid_answer")
     assert (asked.blank, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
     assert confirmed == answered(blank, "form", marks=EMPTY)
@@ -355,9 +355,9 @@ def test_text_is_sent_as_it_was_typed() -> None:
 )
 def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
     control = field(text(**kind))
-    assert control.read({"value": typed, "confirmed": True}) == Refused(why)
-    assert control.read({"value": "", "confirmed": True}) == Refused(
-        "Nothing was typed.", blank=True
+    assert control.read({"value": typed, "confirmed": True}) == make("no_valid_answer", why)
+    assert control.read({"value": "", "confirmed": True}) == make(
+        "no_valid_answer", "Nothing was typed.", blank=True
     )
 
 
@@ -378,7 +378,9 @@ def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
 def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
     assert control.read({}) == answered("2026-11-23", "form")
-    assert control.read({"value": None}) == Refused("Nothing was typed.", blank=True)
+    assert control.read({"value": None}) == make(
+        "no_valid_answer", "Nothing was typed.", blank=True
+    )
 
 
 NUMBER = jp.Question.number("q", "How much?", minimum=0, maximum=2.5)
@@ -412,7 +414,7 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
             expected = (
                 "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
             )
-            assert control.read({}) == Refused(f"expected {expected}")
+            assert control.read({}) == make("no_valid_answer", f"expected {expected}")
             assert control.widget.value == typed
             assert is_kind(question.answer_type, "integer_answer") is (question is INTEGER)
 

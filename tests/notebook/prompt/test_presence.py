@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.kit.consoles import prompt_route
+from jp_nb.notebook.prompt import presence
+from tests.kit.kinds import is_kind, make
+
+AFTERWARDS = {
+    (True, False): "then stdin",
+    (False, False): "then none",
+    (True, True): "then stdin after an interrupt",
+    (False, True): "then still the form",
+}
+"""The way to ask after no page has shown the form, by `stdin` and `stays` of the route."""
+
+
+def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
+    """Return the way to ask the user of a front end, in words.
+
+    `facts` name the true ones of `kernel`, `cell_runs`, `allow_stdin`, `cell_id`, `terminal`, and
+    `page`, and the reason `no_forms`; None means those of this process. `settings` are those of
+    `prompt` in the configuration.
+    """
+    known = presence.Presence.here() if facts is None else presence.Presence(**facts)
+    route = known.route(make("prompt_settings", **settings))
+    if isinstance(route, presence.FormRoute):
+        return f"form for {route.patience:g} s, {AFTERWARDS[route.stdin, route.stays]}"
+    if isinstance(route, presence.StdinRoute):
+        return route.channel
+
+    assert is_kind(route, "unavailable")
+    return f"unavailable: {route.reason}"
+
 
 NOTEBOOK = {"kernel": True, "allow_stdin": True, "cell_id": True}
 CONSOLE = {"kernel": True, "allow_stdin": True}

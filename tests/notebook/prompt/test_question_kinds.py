@@ -11,12 +11,13 @@ from pydantic import JsonValue, ValidationError
 
 import jp_nb as jp
 from tests.agent.turn_bench import reply
-from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.consoles import ConsoleUser
 from tests.kit.forms import FormUser
 from tests.kit.kinds import is_kind, make
 from tests.kit.models import EventProvider, model_event
 from tests.kit.questions import answered
 from tests.kit.records import parse_event
+from tests.kit.renderings import render
 from tests.kit.turn_bench import new_question_model
 from tests.kit.version_kind import VersionAnswer, add_version_kind
 from tests.providers.helpers import called, make_context
@@ -99,7 +100,7 @@ def test_new_kind_is_answered_on_a_form(prompt: Any) -> None:
     user.send("submit", value=3)
     user.close()
     assert user.ends == [answered(3, "form")]
-    assert prompt_texts(prompt, user.ends[0])["record"] == "How many? → No. 3"
+    assert render("prompt", prompt, user.ends[0]).plain == "How many? → No. 3"
 
 
 def test_new_kind_is_answered_on_stdin(prompt: Any) -> None:

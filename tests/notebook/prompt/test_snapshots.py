@@ -13,10 +13,11 @@ import ipywidgets
 import pytest
 
 import jp_nb as jp
-from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.consoles import ConsoleUser
 from tests.kit.forms import ControlUser, FormUser
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered, not_answered
+from tests.kit.renderings import render
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import parts_of
 
@@ -80,7 +81,7 @@ def snapshot(prompt: Any, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     console = ConsoleUser(*typed)
     end = console.ask(prompt)
-    texts = prompt_texts(prompt, end)
+    record = render("prompt", prompt, end)
     if is_kind(end, "answered"):
         answer = repr(end.value)
         if end.remember:
@@ -91,7 +92,7 @@ def snapshot(prompt: Any, typed: list[str], form: list[str]) -> str:
     blocks = {
         "form": [line.replace("\n", "\n    ") for line in form],
         "stdin": [*console.transcript, f"= {answer}"],
-        "record": [texts["record"], texts["markdown"]],
+        "record": [record.plain, record.markdown],
     }
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
     return re.sub(r"(\w)\1{99,}", _counted, "\n".join(line.rstrip() for line in lines))
@@ -131,12 +132,12 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
     ],
 )
 def test_each_end_without_an_answer_has_its_own_text(end: Any, told: str) -> None:
-    assert prompt_texts(prompt_of("text", "turn", None), end)["record"] == f"Why? → {told}"
+    assert render("prompt", prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
 def test_empty_text_and_no_answer_look_different() -> None:
     assert (
-        prompt_texts(prompt_of("text", "turn", None), answered("", "form"))["record"] == 'Why? → ""'
+        render("prompt", prompt_of("text", "turn", None), answered("", "form")).plain == 'Why? → ""'
     )
 
 
@@ -221,12 +222,12 @@ def test_change_is_shown_whole_before_it_is_approved(part: str, change: Any, sho
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [make("proposed_change", f"options.k{n}", None, '"x"') for n in range(60)]
-    record = prompt_texts(approval_of(*many), answered("apply", "form"))["record"]
+    record = render("prompt", approval_of(*many), answered("apply", "form")).plain
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
 
 def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
-    assert prompt_texts(prompt_of("text", "turn", "Assistant"))["saved"] == (
+    assert render("prompt_without_form", prompt_of("text", "turn", "Assistant")) == (
         "Assistant: Why? [You can answer only while the form is shown. Without a form, you are "
         "asked as text.]"
     )
@@ -246,5 +247,5 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     [markdown] = context.outputs[0]["data"].values()
     assert markdown == r"&lt;img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
     form.close()
-    record = prompt_texts(prompt, answered(evil, "form"))["markdown"]
+    record = render("prompt", prompt, answered(evil, "form")).markdown
     assert record.startswith("` <img")  # code: nothing is read in it

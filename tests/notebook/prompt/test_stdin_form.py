@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from tests.kit.consoles import ConsoleUser, prompt_texts
+from tests.kit.consoles import ConsoleUser
 from tests.kit.kinds import is_kind, kind_of, make
 from tests.kit.questions import answered, not_answered
+from tests.kit.renderings import render
 from tests.notebook.prompt.scribe import parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
@@ -94,7 +95,7 @@ CASES: dict[str, tuple[Any, list[str]]] = {
 def shown(prompt: Any, typed: list[str]) -> str:
     user = ConsoleUser(*typed)
     end = user.ask(prompt)
-    record = prompt_texts(prompt, end)["record"].split("\n")
+    record = render("prompt", prompt, end).plain.split("\n")
     blocks = {"stdin": [*user.transcript, *said(end)], "record": record}
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
     return "\n".join(line.rstrip() for line in lines)
