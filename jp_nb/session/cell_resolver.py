@@ -103,9 +103,9 @@ class CellResolver:
         return self._wait_for_sources(work, self._active.settings.config, before_turn=False)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
-        """Return the attachments of `config`; see `Resolver.attachments`."""
+        """Return the attachments of `config`; see `TurnAttachments.read`."""
         self._describe_attached_values(config)
-        return self._resolver.attachments(config)
+        return self._resolver.attachments.read(config)
 
     def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
         """Return the model backend for questions of `tools`; see `Resolver.inquiry`."""
@@ -115,7 +115,7 @@ class CellResolver:
     def _describe_attached_values(self, config: AppConfig) -> None:
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
         urls = config.conversation.attachments
-        self._resolver.values.describe(urls, self._host.namespace, budget)
+        self._resolver.attachments.values.describe(urls, self._host.namespace, budget)
 
     def _wait_for_sources(
         self, work: Coroutine[Any, Any, T], config: AppConfig, *, before_turn: bool = True

@@ -1,4 +1,9 @@
-"""Tools that the sources of this kernel have found, as a part of the settings.
+"""The settings of tools that sources have found in this kernel: a layer below all other settings.
+
+A tool *source*, such as an MCP server, may *discover* tools: the configuration does not name them.
+Each discovered tool has a *registration*, its default settings (`conversation.tools.NAME`). A
+source is also a *toolset*, and the discovered tools of a toolset are off until the user turns them
+on.
 
 Source: `docs/extending.md`, `docs/decisions.md` D217.
 """
@@ -13,9 +18,10 @@ from jp_nb.config.partial import Partial
 
 
 class DiscoveredTools:
-    """The registrations of discovered tools, and the toolsets of their sources.
+    """The discovered tools at the moment.
 
-    The agent's thread replaces `state`, and the cell's thread reads it.
+    Attributes:
+        state: The agent's thread replaces it, and the cell's thread reads it.
     """
 
     def __init__(self) -> None:
@@ -26,9 +32,9 @@ class DiscoveredTools:
         sources: Collection[str],
         found: Mapping[str, Mapping[str, Mapping[str, JsonValue]]],
     ) -> bool:
-        """Note the names of the `sources` that discover tools, and the tools that they have found.
+        """Set the names of the `sources` that discover tools, and the tools that they have found.
 
-        Return True if anything has changed.
+        `found` has the registrations by source and tool. Return True if anything has changed.
         """
         toolsets: dict[str, JsonValue] = {name: {"state": False} for name in sources}
         tools: dict[str, Partial] = {}
@@ -36,7 +42,7 @@ class DiscoveredTools:
             for name, registration in registrations.items():
                 tools[name] = dict(registration)
 
-        if (tools, toolsets) == (self.state.tools, self.state.toolsets):
+        if tools == self.state.tools and toolsets == self.state.toolsets:
             return False
 
         self.state = DiscoveredState(tools, toolsets)
@@ -44,7 +50,10 @@ class DiscoveredTools:
 
 
 class DiscoveredState:
-    """What is known at one time. A change makes a new object."""
+    """The discovered tools at one time, by name; a change makes a new object.
+
+    It is compared by identity, so that it can be the key of a cache.
+    """
 
     def __init__(
         self,
@@ -55,18 +64,20 @@ class DiscoveredState:
         self.toolsets: Mapping[str, JsonValue] = {} if toolsets is None else toolsets
 
     def add_to(self, registrations: Partial) -> Partial:
-        """Return `registrations` of tools with the discovered ones that have no other's name."""
+        """Return the `registrations` of this kernel's tools, and those of the discovered tools.
+
+        A tool of this kernel has priority over a discovered one of the same name.
+        """
         if not self.toolsets:
             return registrations
 
         conversation = registrations["conversation"]
         assert isinstance(conversation, dict)
         own_tools = conversation.get("tools")
-        own_sets = conversation.get("toolsets")
+        own_toolsets = conversation.get("toolsets")
         assert isinstance(own_tools, dict)
-        assert isinstance(own_sets, dict)
+        assert isinstance(own_toolsets, dict)
 
-        others = {name: tool for name, tool in self.tools.items() if name not in own_tools}
-        tools = {**own_tools, **others}
-        toolsets = {**self.toolsets, **own_sets}
+        tools = {**self.tools, **own_tools}
+        toolsets = {**self.toolsets, **own_toolsets}
         return {"conversation": {**conversation, "tools": tools, "toolsets": toolsets}}

@@ -192,7 +192,7 @@ class SummaryJob:
             self._output(Notice(line))
 
     async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
-        summarizer = self._turns.resolver.summarizer(self._resolved, step.rule)
+        summarizer = self._turns.resolver.background.make_summarizer(self._resolved, step.rule)
         return await summarizer.summarize(context, waits=self._show_wait, spent=self.tokens.add)
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:

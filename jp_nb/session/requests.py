@@ -1,8 +1,9 @@
 """The past requests of a conversation, for `%jp request`.
 
-Only the last request of this kernel is known exactly. Earlier ones are reconstructed from the
-record and the settings at their place. Keys, hosts, tools, and attached files are the current ones,
-and remarks say so.
+A request is named by its turn and its number in it (`3.1`). `RequestSpan` is its place in the
+record: the entries of its answer. Only the last request of this kernel is known exactly. Earlier
+ones are reconstructed from the record and the settings at their place. Keys, hosts, tools, and
+attached files are the current ones, and remarks say so.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 """
@@ -32,7 +33,7 @@ from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.session.cassette_provider import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.model_catalog import LIST_SECONDS
-from jp_nb.session.resolver import ATTACHMENTS
+from jp_nb.session.turn_attachments import ATTACHMENTS_PATH
 from jp_nb.session.turn_runner import TurnRunner
 
 NEXT: Final = "next"
@@ -57,19 +58,28 @@ class PastRequests:
         self._active = active
         self._turns = turns
         self._stream = active.document.conversation
-        self._places = find_requests(self._stream)
-        self._last_place = self._find_last(turns.last_request)
+        self._spans = find_requests(self._stream)
+        self._last_span = self._find_last(turns.last_request)
 
     def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
-        after = (i for i, e in enumerate(self._stream.entries, 1) if last and e is last.after)
-        if (begin := next(after, None)) is None:
+        """Return the place of the `last` request of this kernel; None if the record lacks it."""
+        if last is None:
             return None
-        found = next((x for x in self._places if x.position == begin), None)
-        if found is None:  # it left no entries
-            turn = self._stream.turn_count - 1
-            number = sum(place.turn == turn for place in self._places) + 1
-            found = RequestSpan(turn, number, begin, begin, is_new_cycle=True)
-            self._places.append(found)
+
+        entries = self._stream.entries
+        begin = next((i for i, entry in enumerate(entries, 1) if entry is last.after), None)
+        if begin is None:
+            return None
+
+        for span in self._spans:
+            if span.position == begin:
+                return span
+
+        # It left no entries.
+        turn = self._stream.turn_count - 1
+        number = sum(span.turn == turn for span in self._spans) + 1
+        found = RequestSpan(turn, number, begin, begin, is_new_cycle=True)
+        self._spans.append(found)
         return found
 
     def find(self, name: str | None) -> TracedRequest:
@@ -82,45 +92,41 @@ class PastRequests:
             ConfigError: The current configuration is not valid.
         """
         self._turns.require_ready()
-        if name == NEXT or (name is None and not self._places):
-            return self._next()[0]
+        if name == NEXT or (name is None and not self._spans):
+            return self._preview_next()[0]
 
         if name is None:
-            return self._traced(self._places[-1])
-        return self._traced(self._find_place(name))
+            return self._trace(self._spans[-1])
+        return self._trace(self._find_span(name))
 
     def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
         """Return two requests by name, or one and its predecessor; or raise `UsageError`."""
         if len(names) == 2:
             return self.find(names[0]), self.find(names[1])
 
-        places = self._places
-        later: RequestSpan | None = None
+        spans = self._spans
+        index = len(spans) - 1
         if names:
-            later = self._find_place(names[0])
-        elif places:
-            later = places[-1]
+            index = spans.index(self._find_span(names[0]))
 
-        place = places.index(later) if later is not None else 0
-
-        if later is None or not place:
+        if index < 1:
             raise UsageError(
                 "there is no earlier request to compare with. Compare two requests: "
                 "`%jp request --diff N M`"
             )
-        return self._traced(places[place - 1]), self._traced(later)
+        return self._trace(spans[index - 1]), self._trace(spans[index])
 
-    def _find_place(self, name: str) -> RequestSpan:
+    def _find_span(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
-        places = [place for place in self._places if str(to_shown_turn(place.turn)) == turn]
-        found = [place for place in places if not dot or str(place.number) == number]
+        spans = [span for span in self._spans if str(to_shown_turn(span.turn)) == turn]
+        found = [span for span in spans if not dot or str(span.number) == number]
         if found:
             return found[-1]
 
         existing = "no request was sent yet; `%jp request` shows the next one"
-        if self._places:
-            last = self._places[-1]
-            turns = f"{to_shown_turn(self._places[0].turn)} to {to_shown_turn(last.turn)}"
+        if self._spans:
+            last = self._spans[-1]
+            turns = f"{to_shown_turn(self._spans[0].turn)} to {to_shown_turn(last.turn)}"
             existing = (
                 f"its turns are {turns}, and its last request is {last.name}. `N` is the last "
                 "request of turn N, `N.1` is its first request, and `next` is your next request"
@@ -135,13 +141,13 @@ class PastRequests:
             ProviderError: The provider does not count tokens, or the request fails.
         """
         self._turns.require_ready()
-        traced, provider = self._next()
+        traced, provider = self._preview_next()
         self._turns.host_notices.announce(provider, traced.provider)
         counting = provider.count_tokens(traced.request, seconds=LIST_SECONDS)
         count = self._turns.runner.agent.wait_for(counting)
         return traced, count
 
-    def _next(self) -> tuple[TracedRequest, Provider]:
+    def _preview_next(self) -> tuple[TracedRequest, Provider]:
         basis = self._active.settings.snapshot()
         conversation_id = self._stream.id
         resolved = self._resolve(basis, conversation_id)
@@ -155,7 +161,7 @@ class PastRequests:
         if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
             request = replace(request, context=context.without_heads())
 
-        traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
+        traced = _make_traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
         return traced, resolved.provider
 
     def _resolve(
@@ -171,26 +177,28 @@ class PastRequests:
             basis, conversation_id, tool_choice=tool_choice, attempt=attempt
         )
 
-    def _traced(self, place: RequestSpan) -> TracedRequest:
+    def _trace(self, span: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
-        if last is not None and place == self._last_place:
+        if last is not None and span == self._last_span:
             remark = "exact request"
             provider = last.provider
             if isinstance(provider, CassetteProvider) and provider.answered_request is last.request:
                 remark = "reconstructed request: a cassette answered"
-            traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
+            traced = _make_traced(
+                span.name, last.provider_name, last.provider, last.as_sent, (remark,)
+            )
         else:
-            traced = self._reconstruct(place)
+            traced = self._reconstruct(span)
 
-        answer = self._stream.entries[place.position : place.end]
+        answer = self._stream.entries[span.position : span.end]
         return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
-    def _reconstruct(self, place: RequestSpan) -> TracedRequest:
-        then = self._stream.until(place.position)
+    def _reconstruct(self, span: RequestSpan) -> TracedRequest:
+        then = self._stream.until(span.position)
         remarks = [*AS_NOW]
-        projection = self._projection(then)
+        projection = self._project_until(then)
         basis = self._active.settings.snapshot(projection)
-        resolved = self._resolved(basis, remarks)
+        resolved = self._resolve_with_remarks(basis, remarks)
 
         turn = then.last_turn()
         schema = turn.schema if turn is not None else None
@@ -198,32 +206,32 @@ class PastRequests:
         context.contents = dict(self._turns.contexts.contents)
         request = resolved.model_request(
             context,
-            choice=self._choice(place, then, basis.config),
+            choice=self._find_tool_choice(span, then, basis.config),
             schema=schema,
             conversation_id=self._stream.id,
         )
 
-        if place.end > place.position:
-            head = read_request_head(self._stream.entries[place.position], context.head)
+        if span.end > span.position:
+            head = read_request_head(self._stream.entries[span.position], context.head)
             if head is not None:
                 request = request.with_head(head, context.contents)
 
-        return _traced(
-            place.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
+        return _make_traced(
+            span.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
         )
 
-    def _projection(self, stream: ConversationStream) -> Projection:
+    def _project_until(self, stream: ConversationStream) -> Projection:
         projection = self._active.settings.projection
         projection.reload_layers()
         return projection.until(stream)
 
-    def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
+    def _resolve_with_remarks(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
         resolve = self._resolve
         conversation_id = self._stream.id
         try:
             return resolve(basis, conversation_id, tool_choice="auto")
         except ConfigError as exc:
-            if not exc.path or not exc.path.startswith(ATTACHMENTS):
+            if not exc.path or not exc.path.startswith(ATTACHMENTS_PATH):
                 raise
             remarks.append(NO_ATTACHMENTS.format(exc))
 
@@ -231,14 +239,15 @@ class PastRequests:
         config = basis.config.model_copy(update={"conversation": conversation})
         return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
 
-    def _choice(
-        self, place: RequestSpan, then: ConversationStream, config: AppConfig
+    def _find_tool_choice(
+        self, span: RequestSpan, then: ConversationStream, config: AppConfig
     ) -> ToolChoice:
-        index = self._places.index(place)
-        while not self._places[index].is_new_cycle:
+        """Return the tool choice of a request, from the record before it (`then`)."""
+        index = self._spans.index(span)
+        while not self._spans[index].is_new_cycle:
             index -= 1
 
-        if self._places[index].number == 1:
+        if self._spans[index].number == 1:
             turn = then.last_turn()
             entries = turn.entries if turn is not None else ()
             request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
@@ -247,17 +256,17 @@ class PastRequests:
             # Earlier versions did not store `none`.
             return "none" if config.assistant.tool_choice == "none" else "auto"
 
-        earlier = self._stream.until(self._places[index - 1].position)
+        earlier = self._stream.until(self._spans[index - 1].position)
         if len(earlier.deltas) == len(then.deltas):
             return "auto"
 
         configured = config.assistant.tool_choice
-        if self._projection(earlier).config().assistant.tool_choice == configured:
+        if self._project_until(earlier).config().assistant.tool_choice == configured:
             return "auto"  # an unchanged choice applies only once
         return to_tool_choice(configured)
 
 
-def _traced(
+def _make_traced(
     name: str,
     provider_name: str,
     provider: Provider,

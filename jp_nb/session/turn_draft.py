@@ -16,11 +16,11 @@ from jp_nb.config.directives import Directive
 from jp_nb.record.config_draft import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.status import list_inherited_notices
+from jp_nb.session.attached_values import resolve_variables
 from jp_nb.session.cell_resolver import CellResolver
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.next_conversation import NextConversation
-from jp_nb.session.notebook_values import resolve_variables
 from jp_nb.session.provider_pool import check_ready
 from jp_nb.session.resolver import Resolver
 from jp_nb.session.settings import Settings

@@ -40,9 +40,9 @@ from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import ConversationList
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.host_notices import HostNotices
+from jp_nb.session.interpolation import interpolate
 from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.next_conversation import NextConversation
-from jp_nb.session.notebook_values import interpolate
 from jp_nb.session.request_contexts import RequestContexts
 from jp_nb.session.resolver import Resolver
 from jp_nb.session.sign_in_forms import SignInForms
@@ -139,7 +139,7 @@ class TurnRunner:
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
             lambda: active.settings.projection.providers(),
-            self.resolver.summarizer,
+            self.resolver.background.make_summarizer,
             now=active.clock,
         )
 

@@ -1,14 +1,15 @@
-"""Values of the notebook in requests: inserted into the text with `{{name}}`, or attached.
+"""Values of the notebook that are attached to requests: `%%jp -a NAME`.
 
-The cell's thread describes the attached variables when a turn begins. The agent's thread reads the
-descriptions.
+The setting `conversation.attachments` names a value by a URL: `value:df` is the variable `df`. The
+cell's thread describes the values when a turn begins, as they are the user's objects. The agent's
+thread reads the descriptions.
 
 Source: `docs/guide.md`, `docs/values.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +18,13 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
-from jp_nb.errors import UsageError
-from jp_nb.images import Image
 from jp_nb.storage.attachments import AttachmentError
-from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
-from jp_nb.values.value_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
+from jp_nb.values.value_path import ValuePathError, read_value_path
 
 VALUE_SCHEME: Final = "value"
-LATER: Final = "(Attached during the turn. The description follows in the next turn.)"
+NOT_DESCRIBED_YET: Final = "(Attached during the turn. The description follows in the next turn.)"
 
 
 class AttachedValues:
@@ -48,8 +47,9 @@ class AttachedValues:
         Raises:
             AttachmentError: It could not be described.
         """
-        later = (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
-        description = self._descriptions.get(url, later)
+        description = self._descriptions.get(url)
+        if description is None:
+            return (Attachment(parse_attachment_url(url).path, "text/plain", NOT_DESCRIBED_YET),)
         if isinstance(description, AttachmentError):
             raise description
         return description
@@ -105,57 +105,3 @@ def resolve_variables(
             notices.append(f"the variable {name} is attached and described again for each turn")
         resolved.append(directive)
     return resolved, notices
-
-
-def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) -> Description:
-    r"""Return `text` with values in place of their expressions, and the images of the values.
-
-    The expressions are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and
-    `{{name[1:5]}}`. A string is inserted as it is, other values are described within `budget`.
-    `\{{` is literal, and single braces are unchanged.
-
-    Raises:
-        UsageError: A name or a part of it does not exist, or an expression is not valid.
-    """
-    images: list[Image] = []
-
-    def value(expression: str) -> str:
-        description = describe(evaluate(expression, namespace), budget, name=expression)
-        images.extend(image for image in description.images if image not in images)
-        return description.text
-
-    lines = ["".join(_replace_expressions(line, value)) for line in text.split("\n")]
-    return Description("\n".join(lines), tuple(images))
-
-
-def _replace_expressions(line: str, value: Callable[[str], str]) -> Iterator[str]:
-    """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
-    at = 0
-    last = line.rfind("}}")
-    while (start := line.find("{{", at)) >= 0:
-        if line[at:start].endswith("\\"):
-            yield f"{line[at : start - 1]}{{{{"
-            at = start + 2
-        elif start + 2 > last:
-            break
-        else:
-            end = line.find("}}", start + 2)
-            yield line[at:start] + value(line[start + 2 : end].strip())
-            at = end + 2
-    yield line[at:].replace("\\{{", "{{")
-
-
-def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a name with attributes and subscripts, without calls."""
-    try:
-        return read_value_path(expression).follow(namespace)
-    except NotAValuePath as exc:
-        raise UsageError(
-            f"{{{{{exc}}}}} is not a name. Write a name with attributes and subscripts, such as "
-            r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for "
-            "literal braces"
-        ) from None
-    except NoSuchName as exc:
-        raise UsageError(f"{{{{{expression}}}}}: {exc} (write \\{{{{ for literal braces)") from None
-    except ValuePathError as exc:
-        raise UsageError(f"{{{{{expression}}}}}: {exc}") from exc
