@@ -99,6 +99,7 @@ __all__ = [
     "conversation",
     "describe",
     "describer",
+    "inbox",
     "last",
     "query",
     "remove_tool",
@@ -421,6 +422,33 @@ def ask(
         raise exc.with_traceback(None) from exc.__cause__
 
     return answers if isinstance(question, list | tuple) else answers[questions[0].id]
+
+
+def inbox(path: str | PathLike[str]) -> None:
+    """Ask the user in the running cell about the open decisions of a batch.
+
+    The forms show what no user decided in the runs of `jp-nb run -o OUT/`, each decision once for
+    all runs that wait for it. Each answer is written to `OUT/answers.toml` at once:
+
+        jp.inbox("OUT/")
+
+    A folder that belongs to another user, or that others may write to, is shown without answers.
+
+    Args:
+        path: The output folder of the batch.
+
+    Raises:
+        UsageError: If `jp_nb` is not loaded, or if the folder is not that of a batch.
+        PromptUnavailable: If no user is available. The decisions are printed before.
+        StorageError: If the log cannot be read, or an answer cannot be written.
+    """
+    from jp_nb.batch.inbox_command import ask_in_cell
+
+    try:
+        ask_in_cell(path, _loaded().turns.cell_questions.ask_outside_of_turn)
+    except (JpNbError, KeyboardInterrupt) as exc:
+        # The traceback only shows the caller's lines.
+        raise exc.with_traceback(None) from exc.__cause__
 
 
 def call(

@@ -106,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--answers-template", text, **file)
     _add_batch_options(add)
 
+    text = "answer what no user decided in the runs of a batch, as forms in JupyterLab"
+    add = command("inbox", "batch.inbox_command:inbox", text)
+    add("folder", "the output folder of the batch", type=Path, metavar="OUT")
+    ways = commands.choices["inbox"].add_mutually_exclusive_group()
+    ways.add_argument("--text", help="ask on this terminal", action="store_true")
+    ways.add_argument("--list", help="print the open decisions", action="store_true")
+
     text = "find API keys, damaged records, and outdated cassettes before you share a notebook"
     add = command("check", "headless.check:check", text)
     text = "notebooks, cassettes, answers files, or folders that contain them"

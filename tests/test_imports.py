@@ -55,7 +55,7 @@ MCP_SERVER = "headless/mcp_server.py"
 """The module that offers tools to other programs."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
-BELOW["batch"] = set(BELOW) - {"notebook"}
+BELOW["batch"] = set(BELOW)
 CORE = GROUND | {"config", "record", "interop", "values", "toolkit", "agent"}
 """Packages that need only the standard library and pydantic."""
 LIBRARIES = {

@@ -6,26 +6,20 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from types import FrameType
 from typing import Final
+
+from jp_nb.headless.lab import explain_no_display, open_in_lab
 
 QUICKSTART: Final = "01-quickstart.ipynb"
 
 _NOT_COPIED: Final = (".ipynb_checkpoints", "__pycache__", ".jp")
 _PAGES: Final = (".md", ".svg", ".png")  # the parts of `docs/` that links of the tutorials show
-_STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -36,20 +30,14 @@ def demo(options: argparse.Namespace) -> int:
     folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
     copy_tutorials(folder)
     notebook = folder / QUICKSTART
-    problem = "" if options.headless else _explain_no_display()
+    problem = "" if options.headless else explain_no_display()
 
     if options.headless or problem:
         if problem:
             print(f"{problem} The quickstart runs headless.\n")
         return _run_headless(notebook)
 
-    print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
-    allowed = []
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        print("You are root, so JupyterLab is started with --allow-root.")
-        allowed = ["--allow-root"]
-    sys.stdout.flush()
-    return _open_lab([sys.executable, "-m", "jupyterlab", str(notebook), *allowed])
+    return open_in_lab(notebook)
 
 
 def copy_tutorials(folder: Path) -> None:
@@ -92,48 +80,3 @@ def _run_headless(notebook: Path) -> int:
         return 1
     shutil.rmtree(notebook.parent)
     return 0
-
-
-def _open_lab(command: Sequence[str]) -> int:
-    """Run JupyterLab until it ends; return its exit code, or that of the signal that stopped it."""
-    with _forward_signals() as received:
-        code = subprocess.call(command)
-
-    if not received:
-        return code
-    return 0 if received[0] == signal.SIGINT else 128 + received[0]
-
-
-@contextmanager
-def _forward_signals() -> Iterator[list[int]]:
-    """Let signals that stop this process stop JupyterLab, which then stops its kernels.
-
-    Collect the numbers of the received signals.
-    """
-    received: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        import psutil  # of ipykernel
-
-        received.append(number)
-        for child in psutil.Process().children():
-            child.terminate()  # Ctrl+C alone would only make JupyterLab ask for a confirmation
-
-    numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
-    before = {number: signal.signal(number, stop) for number in numbers}
-
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _explain_no_display() -> str:
-    if importlib.util.find_spec("jupyterlab") is None:
-        return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
-
-    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in variables):
-        return "No display is available, so no page can be opened."
-    return ""

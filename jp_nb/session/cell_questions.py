@@ -15,9 +15,8 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     AnyEnd,
-    FormPrompt,
+    AnyPrompt,
     PromptEnd,
-    QuestionPrompt,
     Unavailable,
 )
 from jp_nb.config.tree.app import AppConfig
@@ -65,6 +64,10 @@ class CellQuestions:
                 "Interrupted before you decided. No request was sent, and nothing ran."
             ) from None
 
+    def ask_outside_of_turn(self, prompt: AnyPrompt) -> AnyEnd:
+        """Show `prompt` in the running cell, and return its end. Nothing of it is recorded."""
+        return self._show(self._active.settings.config, prompt, keeps_record=False)
+
     def ask(
         self, questions: Sequence[Question], *, label: str | None, tool: str | None
     ) -> dict[str, Any]:
@@ -94,21 +97,21 @@ class CellQuestions:
             secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
-    def _show(self, config: AppConfig, prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
+    def _show(self, config: AppConfig, prompt: AnyPrompt, *, keeps_record: bool = True) -> AnyEnd:
         """Show `prompt` in the cell of the running turn, or in the caller's cell."""
         if self._active.is_running:
             return self._show_in_turn(prompt)
 
         def ask() -> AnyEnd:
             self._front_end.begin_question(config)
-            return self._front_end.prompter.ask_in_cell(prompt, keeps_record=True)
+            return self._front_end.prompter.ask_in_cell(prompt, keeps_record=keeps_record)
 
         line = self._active.line
         if line.is_held_here:
             return ask()
         return line.run(ask)
 
-    def _show_in_turn(self, prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
+    def _show_in_turn(self, prompt: AnyPrompt) -> AnyEnd:
         output = self._runner.output.current
         with _waits_for_user(output, CURRENT_RUN.get()):
             end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=False)

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch import inbox_answers, open_decisions, report, run_log
+from jp_nb.batch import (
+    batch_report,
+    inbox,
+    inbox_answers,
+    inbox_command,
+    inbox_dialogue,
+    open_decisions,
+    run_log,
+)
 from jp_nb.storage.answers_file import EnvironmentVariable
 
 TIME = "2026-11-29T12:00:00Z"
@@ -109,10 +117,25 @@ def an_answer(value: Any = None, *, skip: bool = False, env: str = "") -> Any:
 
 def write_reports(folder: Path) -> str:
     """Write the reports of the log in `folder`, and return the page."""
-    report.write_reports(folder, run_log.read_run_log(folder / run_log.LOG_NAME))
-    return (folder / report.HTML_NAME).read_text(encoding="utf-8")
+    batch_report.write_reports(folder, run_log.read_run_log(folder / run_log.LOG_NAME))
+    return (folder / batch_report.HTML_NAME).read_text(encoding="utf-8")
 
 
 def format_junit(folder: Path, *, strict: bool = False) -> str:
     """Return the JUnit XML of the log in `folder`."""
-    return report.format_batch_junit(read_runs(folder), strict=strict).decode()
+    return batch_report.format_batch_junit(read_runs(folder), strict=strict).decode()
+
+
+def open_inbox(folder: Path) -> Any:
+    """Return the inbox of the batch in `folder`."""
+    return inbox.Inbox(folder)
+
+
+def ask_about(folder: Path, ask: Any) -> None:
+    """Ask about the open decisions in `folder`; `ask` ends each prompt."""
+    inbox_dialogue.InboxDialogue(open_inbox(folder), ask).run()
+
+
+def write_inbox_notebook(folder: Path) -> Path:
+    """Write the notebook that `jp-nb inbox` opens, and return its path."""
+    return inbox_command.write_inbox_notebook(folder)
