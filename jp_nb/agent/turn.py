@@ -1,6 +1,8 @@
 """Run one turn: from the user's request to a response without tool calls.
 
-Each cycle streams a response and runs its tool calls. There is no limit on cycles.
+A turn consists of cycles: one request to the model (`TurnRequests`), and the tool calls of its
+response (`Batch`). There is no limit on cycles. However the turn ends, its record is complete:
+each tool call has a response, and a turn without an answer is marked.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -10,28 +12,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar, assert_never
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
-from jp_nb.agent.appended_changes import explain_new_head
 from jp_nb.agent.batch import NEVER_RAN_TEXT, Batch
 from jp_nb.agent.call import Call
 from jp_nb.agent.call_response import RAN_BEFORE_TEXT
 from jp_nb.agent.compactor import CompactionSettings, Compactor
-from jp_nb.agent.display import InterruptReceived, Notice
+from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.image_limits import limit_images
 from jp_nb.agent.model_call import AnswerStream
-from jp_nb.agent.provider import ModelRequest, Usage
-from jp_nb.agent.refusals import explain_refusal
+from jp_nb.agent.provider import Usage
+from jp_nb.agent.turn_interrupts import TurnInterrupts
+from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_change
 from jp_nb.agent.turn_state import BatchContext, TurnContext
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
+from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
 from jp_nb.record.change_marks import Ended, NoAnswer, is_unanswered, make_no_answer
-from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -42,14 +43,10 @@ from jp_nb.record.events import (
     is_usage_mark,
 )
 from jp_nb.record.interrupted_turn import OpenCall
-from jp_nb.record.marks import find_missing_tool, make_request_marks
-from jp_nb.text import one_line
+from jp_nb.record.marks import make_request_marks
 from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.cell_thread import CallInterrupted
 
-MODEL_ID = "assistant.model.id"
-PROVIDERS_PATH = "providers.llm"
-CHOOSE_MODEL_COMMAND = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 TOKENS_SETTING = "assistant.request.max_total_tokens"
 ALLOW_MORE_TOKENS_HINT = (
     f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
@@ -65,7 +62,6 @@ CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted",
 
 
 Completion = Literal["completed", "interrupted", "stopped"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +97,25 @@ class TurnLoop:
     compact_first: bool = False
     config_changes: int = 0
     check_answer: AnswerCheck | None = None
-    interrupt_count: int = 0
     is_unanswered: bool = False
-    _on_interrupt: Callable[[], object] | None = None
-    _problems: list[str] = field(default_factory=list)
-    _has_begun: bool = False
+    _problems: list[str] = field(default_factory=list)  # of tool sources, already displayed
+    _has_begun: bool = False  # the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()
-    _is_over: bool = False
     _completion: Completion | Literal["failed"] = "failed"
-    _why: str = ""
-    _bounded: RequestContext | None = None  # its changed instructions were measured
+    _why: str = ""  # reason for an early end without the user
+    _interrupts: TurnInterrupts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._interrupts = TurnInterrupts(self.turn.display)
+
+    @property
+    def interrupt_count(self) -> int:
+        """Number of interrupts so far."""
+        return self._interrupts.count
+
+    def interrupt(self) -> None:
+        """Handle an interrupt of the kernel, on the agent's event loop."""
+        self._interrupts.receive()
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
@@ -174,8 +179,7 @@ class TurnLoop:
             if is_cancelled():  # else an interrupt came while the configuration was resolved
                 raise
         finally:
-            self._on_interrupt = None
-            self._is_over = True
+            self._interrupts.end()
             self._close(self._completion)
 
     def _make_end(self) -> TurnEnd:
@@ -183,7 +187,7 @@ class TurnLoop:
         return TurnEnd(self._completion, self.turn.tokens.usage, self._why)
 
     def _stop_if_interrupted(self) -> None:
-        if self.interrupt_count:
+        if self._interrupts.count:
             raise asyncio.CancelledError
 
     async def _begin(self, request: ChatRequest, images: Sequence[Image]) -> Resolved:
@@ -204,9 +208,9 @@ class TurnLoop:
         if self.compaction_settings is not None:
             compactor = Compactor(self.turn, self.compaction_settings)
             if self.compact_first:
-                await self._interruptible(compactor.compact_on_request(resolved))
+                await self._interrupts.run(compactor.compact_on_request(resolved))
             else:
-                await self._interruptible(compactor.compact_if_due(resolved, request.content))
+                await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
 
         record.start_turn(request, shown.images)
         self._has_begun = True
@@ -252,30 +256,9 @@ class TurnLoop:
             )
             record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
 
-    def interrupt(self) -> None:
-        """Handle an interrupt of the kernel, on the agent's event loop."""
-        if self._is_over:  # it may arrive after the end
-            return
-
-        self.interrupt_count += 1
-        if self._on_interrupt is not None:
-            self.turn.display(InterruptReceived())  # before the effect, which may take a while
-            self._on_interrupt()
-
-    async def _interruptible(self, work: Awaitable[T]) -> T:
-        """Await `work`. An interrupt in the meantime ends the turn."""
-        count = self.interrupt_count
-        task = asyncio.ensure_future(work)
-        self._on_interrupt = task.cancel
-
-        result = await task
-        if self.interrupt_count > count:  # it came just after the end of the work
-            raise asyncio.CancelledError
-        return result
-
     async def _resolve(self) -> Resolved:
         """Resolve the configuration, and display problems of tool sources."""
-        resolved = await self._interruptible(self.resolve())  # a source may take long
+        resolved = await self._interrupts.run(self.resolve())  # a source may take long
 
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
@@ -297,24 +280,24 @@ class TurnLoop:
         calls: Sequence[Call] = (),
     ) -> Completion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
-        answers = AnswerStream(self.turn)
+        requests = TurnRequests(self.turn, self._interrupts, self.compaction_settings, schema)
         retries = AnswerRetries(self.turn, self.check_answer)
         changed = False
 
         while True:
             if not calls:
-                answered = await self._request(answers, resolved, choice, schema, changed=changed)
+                answered = await requests.send(resolved, choice, changed=changed)
                 if answered is None:
                     return "interrupted"
                 calls = answered
 
-            result = await self._run_calls(calls, answers, resolved)
+            result = await self._run_calls(calls, requests.answers, resolved)
             calls = ()
             changed = result == "config_changed"
 
             match result:
                 case "completed":
-                    if not await self._reject_answer(retries, resolved, answers):
+                    if not await self._reject_answer(retries, resolved, requests.answers):
                         return result
                     choice = "none" if choice == "none" else "auto"
                 case "interrupted" | "stopped":
@@ -340,104 +323,9 @@ class TurnLoop:
         max_retries = resolved.request.max_schema_retries
         work = retries.reject_answer(max_retries=max_retries, finish=answers.finish_reason)
         try:
-            return await self._interruptible(work)
+            return await self._interrupts.run(work)
         except CallInterrupted:
             raise asyncio.CancelledError from None
-
-    async def _request(
-        self,
-        answers: AnswerStream,
-        resolved: Resolved,
-        choice: str,
-        schema: Mapping[str, JsonValue] | None,
-        *,
-        changed: bool,
-    ) -> Sequence[Call] | None:
-        """Return the calls of the next response; None if an interrupt ended the turn.
-
-        `changed` is True if a tool changed the configuration just before.
-        """
-        record = self.turn.record
-        while True:
-            self._on_interrupt = answers.interrupt
-            self._restore_attachments(resolved)
-            request = resolved.model_request(
-                record.context, choice=choice, schema=schema, conversation_id=record.stream.id
-            )
-            request = self._bound_changes(resolved, request)
-
-            try:
-                calls = await answers.request_calls(resolved, request)
-                break
-            except ProviderError as exc:
-                if self.compaction_settings is not None:
-                    compactor = Compactor(self.turn, self.compaction_settings)
-                    if await self._interruptible(compactor.compact_after_error(exc, resolved)):
-                        continue
-                self._add_advice(exc, changed=changed)
-                raise
-
-        if calls is not None:
-            missing = find_missing_tool(choice, [call.request.name for call in calls])
-            if missing is not None:
-                text = f"⚠ The model did not call {missing}, although this turn requires it"
-                self.turn.display(Notice(text))
-        return calls
-
-    def _add_advice(self, error: ProviderError, *, changed: bool) -> None:
-        """Add the remedy to `error`. `changed` is as in `_request`."""
-        text = str(error)
-        setting = self._setting_changed_by_tools(error) if changed else ""
-        if setting:
-            change = _describe_change(setting, CHOOSE_MODEL_COMMAND)
-            error.args = (f"{text.rstrip('.')}; {change}",)
-            return
-
-        advice = explain_refusal(error, self.turn.record)
-        if advice:
-            error.args = (f"{text.rstrip('. ')}. {advice}.",)
-
-    def _restore_attachments(self, resolved: Resolved) -> None:
-        """Note the contents of attachments. If earlier ones are not known, begin a new head."""
-        record = self.turn.record
-        record.context.note_contents(resolved.attachments)
-        missing = record.context.missing_attachments()
-        if not missing:
-            return
-
-        first, *others = {f"`{one_line(mark.source, limit=100)}`": None for mark in missing}
-        names = f"{first} and {len(others)} more attachments" if others else first
-        self.turn.display(
-            Notice(
-                f"⚠ The conversation was sent with other contents of {names}, which are not "
-                "available any more. This request sends the current attachments in front. "
-                "The provider's prompt cache and earlier reasoning are lost."
-            )
-        )
-        record.context = record.context.without_heads()
-
-    def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
-        """Return `request`, with a new head if it cannot append the changes of its head."""
-        record = self.turn.record
-        last = record.context.head
-        is_changed = last is not None and last != request.head
-        if self._bounded is record.context and not is_changed:
-            return request
-
-        self._bounded = record.context
-        why = explain_new_head(resolved.provider, request, resolved.context_tokens)
-        if why is None:
-            return request
-
-        self.turn.display(
-            Notice(
-                f"⚠ {why}. This request sends only the current values. "
-                "The provider's prompt cache and earlier reasoning are lost."
-            )
-        )
-        record.context = record.context.without_heads()
-        self._bounded = record.context
-        return replace(request, context=record.context)
 
     async def _run_calls(
         self,
@@ -452,7 +340,7 @@ class TurnLoop:
             return "completed"
 
         batch = self._make_batch(calls, resolved)
-        self._on_interrupt = batch.interrupt
+        self._interrupts.handler = batch.interrupt
         if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
             batch.interrupt()
         end = await batch.run()
@@ -503,7 +391,7 @@ class TurnLoop:
             first, *others = error.problems
 
             how = f"see the previous value with `%jp config --explain {first.path}`"
-            change = _describe_change("the configuration", how)
+            change = describe_tool_change("the configuration", how)
             raise ConfigError(
                 f"{first.message}; {change}",
                 path=first.path,
@@ -512,20 +400,6 @@ class TurnLoop:
                 file=error.file,
                 others=others,
             ) from exc
-
-    def _setting_changed_by_tools(self, error: ProviderError) -> str:
-        """Return the setting of the model that the last change of a tool set; "" if none.
-
-        An error with a status is about the model's name, other errors are about the provider.
-        """
-        claims = self.turn.record.stream.deltas[-1].claims
-        touched = [path for path in claims if path.startswith((MODEL_ID, PROVIDERS_PATH))]
-
-        key = "provider" if error.status is None else "name"
-        wanted = f"{MODEL_ID}.{key}"
-        if wanted in touched:
-            return wanted
-        return touched[0] if touched else ""
 
     def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
         """Return the batch that runs `calls`, which get the event ids of their requests."""
@@ -574,9 +448,3 @@ def _resume_call(found: OpenCall, resolved: Resolved) -> Call:
 
 def _has_outdated_tools(resolved: Resolved) -> bool:
     return any(tool.executor.is_outdated for tool in resolved.tools.tools.values())
-
-
-def _describe_change(what: str, how: str) -> str:
-    return (
-        f"a tool changed {what} in this turn. The change remains until you set another value: {how}"
-    )

@@ -39,7 +39,9 @@ T = TypeVar("T")
 class Interruptible(Protocol):
     """Work on the agent's loop that handles interrupts of the kernel, and counts them."""
 
-    interrupt_count: int
+    @property
+    def interrupt_count(self) -> int:
+        """Number of interrupts so far."""
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
