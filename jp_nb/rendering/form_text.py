@@ -10,18 +10,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from jp_nb.agent.form_draft import FormDraft
-from jp_nb.agent.prompts import (
-    QuestionPrompt,
-)
+from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.record.outcomes import REFUSED
 from jp_nb.record.recorded_answers import NONE_OF_THESE
 from jp_nb.rendering.prompt_text import format_prompt_answer, format_question, spell_name
-from jp_nb.rendering.question_text import (
-    NOT_ANSWERED,
-)
-from jp_nb.text import (
-    upper_first,
-)
+from jp_nb.rendering.question_text import NOT_ANSWERED
+from jp_nb.text import upper_first
 from jp_nb.toolkit.select_answer import SelectAnswer
 
 BACK_LABEL: Final = "Back"

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 import jp_nb as jp
 from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, FormMessage, NoValidAnswer
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS
+from jp_nb.notebook.prompt.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES
 from jp_nb.notebook.prompt.stdin_dialogue import StdinDialogue
 from jp_nb.record.events import RECORDED_KINDS

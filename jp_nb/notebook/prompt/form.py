@@ -31,14 +31,10 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
-from jp_nb.notebook.prompt.controls import (
-    FormMessage,
-    NoValidAnswer,
-    make_action_buttons,
-    make_question_control,
-)
+from jp_nb.notebook.prompt.controls import make_action_buttons, make_question_control
 from jp_nb.notebook.prompt.deadlines import IdleClock
 from jp_nb.notebook.prompt.exact_text import show_exact_text
+from jp_nb.notebook.prompt.form_control import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_heads import make_question_head
 from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.notebook.prompt.form_output import FormOutput

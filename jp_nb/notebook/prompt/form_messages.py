@@ -19,7 +19,7 @@ import ipywidgets as widgets
 from anywidget import AnyWidget
 
 from jp_nb.json_values import MAX_STORED_LEVELS, is_deeper, make_storable
-from jp_nb.notebook.prompt.controls import Choices
+from jp_nb.notebook.prompt.answer_widgets import Choices
 from jp_nb.notebook.prompt.pump import FORM_COMMS
 
 log = logging.getLogger(__name__)

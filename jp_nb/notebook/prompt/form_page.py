@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_draft import PageDraft
 from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.notebook.prompt.controls import FormMessage, NoValidAnswer
+from jp_nb.notebook.prompt.form_control import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.form_field import FormField
 from jp_nb.notebook.prompt.form_heads import make_question_head
 from jp_nb.notebook.prompt.form_widgets import close_widgets, isolate_direction, make_box, make_text

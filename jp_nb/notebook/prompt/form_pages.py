@@ -16,8 +16,8 @@ import ipywidgets as widgets
 
 from jp_nb.agent.form_draft import FormDraft
 from jp_nb.agent.prompts import FormPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import FormMessage
 from jp_nb.notebook.prompt.form import FormAction, FormContext, PromptForm, make_action_row
+from jp_nb.notebook.prompt.form_control import FormMessage
 from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.notebook.prompt.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
 from jp_nb.notebook.prompt.form_widgets import (

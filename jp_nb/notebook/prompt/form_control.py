@@ -1,0 +1,96 @@
+"""The control of one question in a form: its widget, and the function that reads the answer.
+
+The page sends the state of a control with each click (`FormMessage`), because the click can arrive
+before the update of the widget. `FormControl.read` makes an answer of it, or says why it is none.
+
+Source: `docs/prompts.md`, `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import ipywidgets as widgets
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import Answered
+from jp_nb.notebook.prompt.answer_widgets import SecretField
+from jp_nb.rendering import prompt_text
+
+FormMessage = Mapping[str, JsonValue]
+"""The state of one control, which the page sends with a click.
+
+It has `index`, or `value`, or both `picks` (indices, in the order of the clicks) and `custom` (a
+text, or null). The state of the widget replaces missing keys. The form adds `confirmed`, which is
+True if the user confirmed that the answer is empty.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NoValidAnswer:
+    """A control without a valid answer.
+
+    It is `blank` if it is empty, so that the question may stay open; otherwise, its content is
+    invalid or incomplete. If it is `confirmable`, a read with `confirmed` gives an empty answer.
+    """
+
+    why: str
+    blank: bool = False
+    confirmable: bool = False
+
+
+Read = Callable[[FormMessage], Answered | NoValidAnswer]
+Listen = Callable[[Callable[[], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FormControl:
+    """The control of one question.
+
+    Attributes:
+        widget: Widget of the answer, restored when the page is reloaded. None for buttons, and if
+            the user only confirms.
+        buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
+        separated: Labels of the buttons that a line separates from those before.
+        in_use: Return True while the user writes a text, so that a deadline waits.
+        observe: Register a callback for each change by the user.
+    """
+
+    widget: widgets.DOMWidget | None = None
+    buttons: Mapping[str, Answered] | None = None
+    separated: frozenset[str] = frozenset()
+    read: Read = lambda _: NoValidAnswer(prompt_text.NO_BUTTON_CHOSEN, blank=True)
+    in_use: Callable[[], bool] = lambda: False
+    observe: Listen = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Mark the widget for the page."""
+        if self.widget is not None:
+            self.widget.add_class("jp-nb-control")
+
+    @property
+    def model_id(self) -> str:
+        """Id of the model whose state is the answer; "" for a secret or without a widget."""
+        if self.widget is None or isinstance(self.widget, SecretField):
+            return ""
+
+        return str(self.widget.model_id)
+
+    def matches(self, reported: FormMessage) -> bool:
+        """Return True if `reported`, sent with a click, has the current state of the widget."""
+        names = [name for name in ANSWER_TRAITS if name in reported]
+        if not names:
+            return False
+
+        return all(getattr(self.widget, name, None) == reported[name] for name in names)
+
+
+ANSWER_TRAITS: Final = ("index", "value", "picks", "custom")
+"""Traits of a control that hold an answer."""
+
+
+def observe_traits(widget: widgets.Widget, *names: str) -> Listen:
+    """Return the `observe` of a control whose answer is in the traits `names` of `widget`."""
+    return lambda call: widget.observe(lambda _: call(), names=names)
