@@ -96,7 +96,7 @@ class LiveStore:
         KernelPages.of(self._kernel).set_requests(
             self._requests.can_show_input, self._requests.show_turn_end
         )
-        self._link.open(self._receive)
+        self._link.connect(self._receive)
         Thread(target=self._send_until_closed, name="jp-nb record", daemon=True).start()
 
         with self._state:

@@ -39,7 +39,7 @@ class PageLink:
 
     def __init__(self, kernel: Any, *, patience: float) -> None:
         self._kernel = kernel
-        self._comm: Any = None  # until `open`
+        self._comm: Any = None  # until `connect`
         self._cell = CellContext()
         self.comm_id = f"{TARGET}.{uuid.uuid4().hex}"
         self.state = Condition()
@@ -50,7 +50,7 @@ class PageLink:
 
     @property
     def is_open(self) -> bool:
-        """True from `open` to `close`."""
+        """True from `connect` to `close`."""
         return self._comm is not None and not self.is_closed
 
     @property
@@ -61,7 +61,7 @@ class PageLink:
         """
         return self.pages.followed.hello if self.is_open else None
 
-    def open(self, receive: Callable[[Any], None]) -> None:
+    def connect(self, receive: Callable[[Any], None]) -> None:
         """Open the comm. `receive` is called with the data of each message of a page.
 
         Call it in the cell's thread.

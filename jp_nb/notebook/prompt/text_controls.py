@@ -104,7 +104,7 @@ def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidA
     return Answered(answer, "form")
 
 
-def _make_text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
+def _make_text_box_control(box: widgets.Widget, read_typed: ReadText) -> FormControl:
     initial = box.value
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
@@ -112,7 +112,7 @@ def _make_text_box_control(box: widgets.Widget, read_text: ReadText) -> FormCont
         text = value if isinstance(value, str) else box.value
         if isinstance(box, widgets.Text) and not _is_one_line(text):
             return NoValidAnswer(ONE_LINE_ONLY)
-        return read_text(text, message.get("confirmed") is True)
+        return read_typed(text, message.get("confirmed") is True)
 
     return FormControl(
         box,
