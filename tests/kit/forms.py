@@ -12,7 +12,6 @@ import jp_nb as jp
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.controls import make_question_control
 from jp_nb.notebook.prompt.form import Form, FormContext
-from jp_nb.notebook.prompt.form_control import NoValidAnswer
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_output import SeparateOutput
 from jp_nb.notebook.prompt.form_pages import PagedForm
