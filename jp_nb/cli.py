@@ -198,6 +198,23 @@ def _add_batch_options(add: Callable[..., None]) -> None:
     add("--rerun", text, action="append", default=[], metavar="PATTERN")
     text = "start no further run once all runs used N tokens"
     add("--max-total-tokens", text, **number)
+    limit: dict[str, Any] = {"type": read_provider_limit, "metavar": "PROVIDER=N"}
+    text = "let at most N requests to a provider begin in a minute, of all runs together"
+    add("--max-requests-per-minute", text, action="append", default=[], dest="per_minute", **limit)
+    text = "let at most N requests to a provider run at once, of all runs together"
+    add("--max-concurrent-requests", text, action="append", default=[], dest="concurrent", **limit)
+
+
+def read_provider_limit(text: str) -> tuple[str, int]:
+    """Return the provider and the number of a limit for its requests.
+
+    Raises:
+        argparse.ArgumentTypeError: It has another form.
+    """
+    provider, _, number = text.partition("=")
+    if not provider or not number:
+        raise argparse.ArgumentTypeError(f"expected PROVIDER=N, such as openai=60, found {text!a}")
+    return provider, read_count(number)
 
 
 def read_count(text: str) -> int:

@@ -22,20 +22,22 @@ from typing import TYPE_CHECKING, Final
 
 from jp_nb.batch.notebook_search import names_several
 from jp_nb.errors import UsageError
+from jp_nb.text import one_line
 
 if TYPE_CHECKING:
-    from jp_nb.batch.notebook_batch import NotebookBatch
+    from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
     from jp_nb.batch.out_folder import OutputFolder
-    from jp_nb.batch.run_plan import RunPlan
+    from jp_nb.batch.run_plan import BatchRequest, RunPlan
     from jp_nb.batch.run_selection import RunSelection
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import Worker
+    from jp_nb.storage.answers_file import AnswersFile
 
 BATCH_OPTIONS: Final = (
     *("parameters", "params", "each", "models"),
     *("workers", "order", "first_failure", "max_failures"),
     *("resume", "failed", "rerun"),
-    "max_total_tokens",
+    *("max_total_tokens", "per_minute", "concurrent"),
 )
 """Options that make a batch of `jp-nb run`, by their names in the namespace."""
 
@@ -81,15 +83,18 @@ def run_batch(
     from jp_nb.batch.worker_count import choose_worker_count
     from jp_nb.batch.worker_pool import WorkerPool
     from jp_nb.batch.worker_process import WorkerProcess
+    from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 
     _check_options(options)
-    with OutputFolder(find_out(options)) as folder:
-        plan = RunPlan(make_request(options, folder.log), out=folder.path)
+    limits = RequestLimits(dict(options.per_minute), dict(options.concurrent))
+    with OutputFolder(find_out(options)) as folder, make_pace_folder(limits) as pace:
+        plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
         progress = LineProgress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)
 
-        selection = _make_selection(options, folder)
+        answers = _read_answers(plan.request)
+        selection = _make_selection(options, folder, answers)
         _log_batch(folder, plan)
 
         max_failures = 1 if options.first_failure else options.max_failures
@@ -102,6 +107,8 @@ def run_batch(
         pool = WorkerPool(min(workers, plan.count), make_worker or WorkerProcess)
         is_interrupted = asyncio.run(_run_pool(pool, batch))
         progress.close(batch.counts)
+        _tell_unused_answers(answers, batch, progress)
+        _write_reports(folder, junit=options.junit, strict=plan.request.strict)
 
     if is_interrupted:
         raise KeyboardInterrupt
@@ -139,12 +146,50 @@ def find_out(options: argparse.Namespace) -> Path:
     return path
 
 
-def _make_selection(options: argparse.Namespace, folder: OutputFolder) -> RunSelection | None:
+def _read_answers(request: BatchRequest) -> AnswersFile | None:
+    """Return the file of `--answers`, so that an error in it precedes all runs."""
+    from jp_nb.storage.answers_file import read_answers_file
+
+    return read_answers_file(Path(request.answers)) if request.answers else None
+
+
+def _make_selection(
+    options: argparse.Namespace, folder: OutputFolder, answers: AnswersFile | None
+) -> RunSelection | None:
     from jp_nb.batch.run_selection import RunSelection
 
     if not options.resume:
         return None
-    return RunSelection(folder.log.runs, folder.path, failed=options.failed, rerun=options.rerun)
+    return RunSelection(
+        folder.log.runs,
+        folder.path,
+        failed=options.failed,
+        rerun=options.rerun,
+        answers=answers,
+    )
+
+
+def _tell_unused_answers(
+    answers: AnswersFile | None, batch: NotebookBatch, progress: BatchObserver
+) -> None:
+    from jp_nb.batch.inbox_answers import find_unused
+
+    if answers is None or not batch.used_answers:
+        return
+    for unused in find_unused(answers, batch.used_answers):
+        name = ".".join(one_line(part, limit=80) for part in unused.key)
+        progress.tell(f"{answers.place(unused)}: {name} was not used: no run asked for it")
+
+
+def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
+    from jp_nb.batch.report import format_batch_junit, write_reports
+    from jp_nb.batch.run_log import LOG_NAME, read_run_log
+    from jp_nb.headless.files import replace_file_at
+
+    log = read_run_log(folder.path / LOG_NAME)
+    write_reports(folder.path, log)
+    if junit is not None:
+        replace_file_at(junit, format_batch_junit(log.runs, strict=strict), folders=True)
 
 
 def _log_batch(folder: OutputFolder, plan: RunPlan) -> None:

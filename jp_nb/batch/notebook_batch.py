@@ -60,6 +60,7 @@ class NotebookBatch:
     Attributes:
         counts: The counts so far.
         stop_reason: Why no further run starts; "" if further runs may start.
+        used_answers: Identities of the answers that each run used, by its id.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class NotebookBatch:
     ) -> None:
         self.counts = BatchCounts()
         self.stop_reason = ""
+        self.used_answers: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._log = log
         self._selection = selection
         self._rules = rules
@@ -145,6 +147,7 @@ class NotebookBatch:
         line = end.line.model_copy(update={"time": format_now()})
         self._append(line)
 
+        self.used_answers[line.run] = line.used_answers
         counts = self.counts
         counts.outcomes[line.outcome] += 1
         counts.requests += line.requests

@@ -18,6 +18,7 @@ from jp_nb.batch.run_plan import digest_file
 from jp_nb.batch.run_spec import RunEnd, RunSpec
 from jp_nb.errors import JpNbError
 from jp_nb.headless.files import format_text
+from jp_nb.headless.kernel_client import KernelBounds
 from jp_nb.headless.run_report import RunReport, make_report
 from jp_nb.headless.runner import RunResult, run_notebook
 
@@ -27,13 +28,13 @@ _DEAD: Final = ("DeadKernelError", "TimeoutError", "StorageError")
 """Failures that are no consequence of an open decision."""
 
 
-def execute_run(spec: RunSpec) -> RunEnd:
-    """Execute the run, and write its notebook.
+def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
+    """Execute the run with a kernel in `bounds`, and write its notebook.
 
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl+C.
+    Ctrl+C ends the run, and is its outcome.
     """
     start = time.monotonic()
+    written_before = _read_change_time(spec)
     if digest_file(Path(spec.path)) != spec.notebook_digest:
         reason = "the notebook's file has changed since the batch began: resume the batch"
         return _fail(spec, start, reason)
@@ -51,10 +52,32 @@ def execute_run(spec: RunSpec) -> RunEnd:
             run_timeout=spec.run_timeout_s,
             run_id=spec.run,
             parameters=spec.parameters,
+            bounds=bounds,
+            pace=spec.limits,
         )
         return RunEnd(line=_describe(spec, result, start))
     except JpNbError as exc:
         return _fail(spec, start, str(exc), fatal=_find_fatal_cause(exc))
+    except KeyboardInterrupt:
+        is_written = _read_change_time(spec) != written_before
+        return RunEnd(line=_describe_interrupted(spec, start, is_written=is_written))
+
+
+def _read_change_time(spec: RunSpec) -> int | None:
+    """Return a number that changes when the notebook of the run is written; None if it is not."""
+    try:
+        return Path(spec.output).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _describe_interrupted(spec: RunSpec, start: float, *, is_written: bool) -> EndedLine:
+    return EndedLine(
+        run=spec.run,
+        outcome="interrupted",
+        seconds=round(time.monotonic() - start, 3),
+        notebook=Path(spec.output).name if is_written else "",
+    )
 
 
 def _fail(spec: RunSpec, start: float, reason: str, *, fatal: str = "") -> RunEnd:
@@ -76,21 +99,25 @@ def _find_fatal_cause(error: BaseException) -> str:
 
 def _describe(spec: RunSpec, result: RunResult, start: float) -> EndedLine:
     report = make_report(result, spec.notebook)
-    usage = report.usage.values()
-    tokens = TokenCounts(
-        input=sum(each.input_tokens or 0 for each in usage),
-        output=sum(each.output_tokens or 0 for each in usage),
-    )
+    events = report.events
     return EndedLine(
         run=spec.run,
         outcome=_judge(spec, report),
         seconds=round(time.monotonic() - start, 3),
-        requests=len(report.turns),
-        tokens=tokens,
+        requests=events.requests,
+        tokens=TokenCounts(input=events.input_tokens, output=events.output_tokens),
         failed_cells=tuple(_list_failed_cells(result, report)),
         open_decisions=tuple(each.to_json() for each in report.undecided),
+        used_answers=tuple(sorted(events.used_answers)),
         notebook=Path(spec.output).name,
+        warnings=(*result.warnings, *_find_changed_input(spec)),
     )
+
+
+def _find_changed_input(spec: RunSpec) -> list[str]:
+    if digest_file(Path(spec.path)) == spec.notebook_digest:
+        return []
+    return ["the notebook's file changed during the run: its later runs fail, resume the batch"]
 
 
 def _judge(spec: RunSpec, report: RunReport) -> Outcome:

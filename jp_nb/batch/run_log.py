@@ -109,7 +109,10 @@ class FailedCell(_Line):
 
 
 class EndedLine(_Line):
-    """The end of a run. `notebook` is the file in `OUT/`; "" if none was written."""
+    """The end of a run. `notebook` is the file in `OUT/`; "" if none was written.
+
+    `used_answers` are the identities of the entries of the answers file that the run used.
+    """
 
     type: Literal["ended"] = "ended"
     run: str
@@ -119,6 +122,7 @@ class EndedLine(_Line):
     tokens: TokenCounts = TokenCounts()
     failed_cells: tuple[FailedCell, ...] = ()
     open_decisions: tuple[dict[str, Any], ...] = ()  # read as JSON: a second check takes seconds
+    used_answers: tuple[tuple[str, ...], ...] = ()
     notebook: str = ""
     warnings: tuple[str, ...] = ()
     time: str = ""

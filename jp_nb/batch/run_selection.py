@@ -9,15 +9,15 @@ Source: `docs/many-notebooks.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from jp_nb.batch.open_decisions import group_open_decisions
 from jp_nb.batch.run_log import RunState
 from jp_nb.batch.run_spec import RunSpec
-
-HasAnswer = Callable[[RunState], bool]
-"""Returns True if the answers file decides something for which the run waits."""
+from jp_nb.headless.run_events_reading import DECISION_SECTIONS
+from jp_nb.storage.answers_file import AnswersFile
 
 
 class RunSelection:
@@ -30,13 +30,13 @@ class RunSelection:
         *,
         failed: bool = False,
         rerun: Sequence[str] = (),
-        has_answer: HasAnswer | None = None,
+        answers: AnswersFile | None = None,
     ) -> None:
         self._states = {state.run: state for state in states}
         self._out = out
         self._failed = failed
         self._rerun = rerun
-        self._has_answer = has_answer
+        self._answers = answers
 
     def includes(self, spec: RunSpec) -> bool:
         """Return True if the run of `spec` has to start."""
@@ -45,7 +45,7 @@ class RunSelection:
             return True
         if self._failed and state.outcome == "failed":
             return True
-        if state.outcome == "waiting" and self._has_answer is not None and self._has_answer(state):
+        if state.outcome == "waiting" and self._has_answer(state):
             return True
         return any(
             fnmatchcase(name, pattern)
@@ -56,6 +56,19 @@ class RunSelection:
     def find(self, run: str) -> RunState | None:
         """Return the state of a run in the log."""
         return self._states.get(run)
+
+    def _has_answer(self, state: RunState) -> bool:
+        """Return True if the answers file decides something for which the run waits."""
+        if self._answers is None:
+            return False
+
+        answers = self._answers.select_run(state.run)
+        for group in group_open_decisions([state]).groups:
+            section = DECISION_SECTIONS[group.kind]
+            _, *names = group.answer_key
+            if answers.find(section, *names, arguments=group.arguments) is not None:
+                return True
+        return False
 
     def _is_lost(self, state: RunState) -> bool:
         """Return True if the run wrote a notebook that is no longer there."""

@@ -19,16 +19,19 @@ import queue
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import IO, Final
 
 from jp_nb.batch.run_execution import execute_run
-from jp_nb.batch.run_log import EndedLine, write_all
-from jp_nb.batch.run_spec import RunEnd, RunSpec
+from jp_nb.batch.run_log import write_all
+from jp_nb.batch.run_spec import RunSpec
+from jp_nb.headless.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
+from jp_nb.headless.kernel_processes import KernelProcesses
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""
+TERMINATE_AFTER_S: Final = 5.0
+"""Seconds after an interrupt at which a kernel gets SIGTERM. It is killed after 10 seconds."""
 ORPHANED_EXIT_CODE: Final = 3
 """Exit code of a worker whose pool ended while a run was under way."""
 
@@ -39,21 +42,16 @@ def main() -> int:
     incoming = _IncomingSpecs(sys.stdin.buffer)
     incoming.start()
 
+    bounds = KernelBounds(
+        processes=KernelProcesses(),
+        terminate_after_s=TERMINATE_AFTER_S,
+        max_cell_output_chars=MAX_CELL_OUTPUT_CHARS,
+    )
     for spec in incoming:
-        end = execute_in_worker(spec)
+        end = execute_run(spec, bounds)
         incoming.finish()
         write_all(results, end.model_dump_json().encode() + b"\n")
     return 0
-
-
-def execute_in_worker(spec: RunSpec) -> RunEnd:
-    """Execute one run. An interrupt ends it, and is its outcome."""
-    start = time.monotonic()
-    try:
-        return execute_run(spec)
-    except KeyboardInterrupt:
-        line = EndedLine(run=spec.run, outcome="interrupted", seconds=time.monotonic() - start)
-        return RunEnd(line=line)
 
 
 def _keep_stdout() -> int:

@@ -9,6 +9,7 @@ Source: `docs/many-notebooks.md`.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -22,6 +23,8 @@ MAX_RESULT_BYTES: Final = 60_000_000
 """Longest line that a worker sends: the end of a run, with its open decisions."""
 MAX_KEPT_STDERR_BYTES: Final = 4_000
 """Bytes of a worker's last output that are kept, to explain its death."""
+DEATH_GRACE_S: Final = 1.0
+"""Seconds in which a worker ends that has closed its stdout."""
 CLOSE_GRACE_S: Final = 10.0
 """Seconds in which an idle worker ends after its stdin has ended."""
 
@@ -92,8 +95,12 @@ class WorkerProcess:
         return self._process
 
     async def _describe_death(self, process: asyncio.subprocess.Process) -> str:
-        with suppress(ProcessLookupError):  # it has closed its stdout: it is of no use
-            process.kill()
+        try:
+            async with asyncio.timeout(DEATH_GRACE_S):
+                await process.wait()
+        except TimeoutError:  # it has closed its stdout, and is of no use
+            _kill(process)
+
         code = await process.wait()
         reason = f"exit code {code}"
         if code < 0:
@@ -113,9 +120,8 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the worker at once. Its guard ends the kernel."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+        if self._process is not None:
+            _kill(self._process)
 
     async def close(self) -> None:
         """End the idle worker; see `Worker`."""
@@ -132,6 +138,13 @@ class WorkerProcess:
             await process.wait()
         if self._stderr is not None:
             await self._stderr
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    # `process.kill` polls the process before, and asyncio then misses its exit code.
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _name_signal(number: int) -> str:

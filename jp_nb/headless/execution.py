@@ -22,11 +22,11 @@ from typing import Any, Final, Literal
 
 from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_async
-from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from traitlets import TraitError
 from traitlets.config import Config
 
+from jp_nb.headless.kernel_client import KernelBounds, KernelClient
 from jp_nb.headless.run_events_reading import read_events
 from jp_nb.headless.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.record.document import get_conversation_id
@@ -74,9 +74,18 @@ class NotStartedError(DeadKernelError):
 class Execution:
     """One run of a notebook. The cells run in another thread."""
 
-    def __init__(self, notebook: Any, *, limits: TimeLimits, events: Path) -> None:
-        self.client = NotebookClient(
+    def __init__(
+        self,
+        notebook: Any,
+        *,
+        limits: TimeLimits,
+        events: Path,
+        bounds: KernelBounds | None = None,
+    ) -> None:
+        self.bounds = bounds or KernelBounds()
+        self.client = KernelClient(
             notebook,
+            bounds=self.bounds,
             timeout=None,
             record_timing=False,  # times would change the file in each run
             config=make_kernel_config(),
@@ -155,6 +164,7 @@ class Execution:
                     # A shutdown interrupts first, and a starting kernel would print a traceback.
                     await ensure_async(manager.signal_kernel(KILL))
                 await self.client._async_cleanup_kernel()
+            self.client.end_processes()
             atexit.unregister(self.client._cleanup_kernel)
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
@@ -205,6 +215,14 @@ class Execution:
         loop = asyncio.get_running_loop()
         self._sent = loop.create_task(ensure_async(manager.interrupt_kernel()))
         loop.call_later(PATIENCE_S, self._task.cancel)
+        if self.bounds.terminate_after_s is not None:
+            loop.call_later(self.bounds.terminate_after_s, self._terminate)
+
+    def _terminate(self) -> None:
+        """Send SIGTERM to a kernel that has ignored the interrupt."""
+        manager = self.client.km
+        if self._loop is not None and manager is not None and manager.has_kernel:
+            self._sent = self._loop.create_task(ensure_async(manager.signal_kernel(signal.SIGTERM)))
 
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
         if self.interrupts or self.overrun:  # the previous cell ignored the interrupt

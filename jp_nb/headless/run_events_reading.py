@@ -141,6 +141,10 @@ class RunEvents:
     cell: int | None = None
     """Index of the cell that started last."""
     cell_id: str = ""
+    requests: int = 0
+    """Number of requests to models, replayed ones included, and their tokens below."""
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
@@ -170,11 +174,19 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
                 use.used.update(entry.get("used", ()))
                 use.added += entry.get("added", 0)
                 use.is_new |= entry.get("anew", False)
+            case {"request": str()} as entry:
+                events.requests += 1
+                events.input_tokens += _read_count(entry.get("input"))
+                events.output_tokens += _read_count(entry.get("output"))
             case {"call": str(call), "tool": str(name)}:
                 events.running_tools[call] = name
             case {"call": str(call)}:
                 events.running_tools.pop(call, None)
     return events
+
+
+def _read_count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _read_lines(path: Path) -> list[bytes]:

@@ -24,6 +24,7 @@ from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.execution import CellEnd, CellFailure, Execution, NotStartedError
 from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
+from jp_nb.headless.kernel_client import KernelBounds
 from jp_nb.headless.parameter_cell import inject_parameters
 from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.headless.time_limits import TimeLimits
@@ -47,7 +48,7 @@ RUN_VARIABLES: Final = (
         environment_module.CONTINUE_VARIABLE,
     ),
     *(environment_module.OVERRIDES_VARIABLE, environment_module.ANSWERS_VARIABLE),
-    environment_module.RUN_VARIABLE,
+    *(environment_module.RUN_VARIABLE, environment_module.PACE_VARIABLE),
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
 
@@ -66,6 +67,7 @@ class RunResult:
     taken_over: Mapping[str, int] = field(default_factory=dict)
     continued: bool = False
     events: RunEvents = field(default_factory=RunEvents)
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -86,6 +88,8 @@ def run_notebook(
     run_timeout: float | None = None,
     run_id: str | None = None,
     parameters: Mapping[str, JsonValue] | None = None,
+    bounds: KernelBounds | None = None,
+    pace: str = "",
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -96,7 +100,8 @@ def run_notebook(
     for this run only, and replace environment variables. Each cell may take `timeout`
     seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
     `run_id` is the id of the run in its batch, which selects its tables of the answers file.
-    A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`).
+    A new cell assigns `parameters` (`jp_nb/headless/parameter_cell.py`). `bounds` are those of a
+    kernel in a batch, and `pace` is the folder of `jp_nb/storage/shared_pace.py`.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -134,17 +139,29 @@ def run_notebook(
         environment[environment_module.ANSWERS_VARIABLE] = str(answers.resolve())
     if run_id is not None:
         environment[environment_module.RUN_VARIABLE] = run_id
+    if pace:
+        environment[environment_module.PACE_VARIABLE] = pace
     environment |= format_variables(settings or {})
 
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
         environment[environment_module.EVENTS_VARIABLE] = str(file)
-        execution = Execution(notebook, limits=TimeLimits(timeout, run_timeout), events=file)
+        limits = TimeLimits(timeout, run_timeout)
+        execution = Execution(notebook, limits=limits, events=file, bounds=bounds)
         failure = _execute(execution, path, target, environment)
         events = read_events(file, settings)
 
     cells = execution.finish()
-    return RunResult(target, notebook, failure, cells, taken_over, continue_, events)
+    return RunResult(
+        target,
+        notebook,
+        failure,
+        cells,
+        taken_over,
+        continue_,
+        events,
+        tuple(execution.client.warnings),
+    )
 
 
 def _remove_outputs(notebook: Any) -> None:

@@ -21,12 +21,14 @@ from jp_nb.agent.provider import (
     Provider,
     ProviderEvent,
     SentRequest,
+    Usage,
 )
 from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.request_normalizer import HideSecrets, NormalizedRequest, RequestNormalizer
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 from jp_nb.session.open_cassette import OpenCassette
+from jp_nb.session.paced_provider import note_request
 
 
 class CassetteProvider:
@@ -66,6 +68,8 @@ class CassetteProvider:
                     yield event
             return
         self.answered_request = request
+        reports = [event for event in exchange.events if isinstance(event, Usage)]
+        note_request(self._name, reports[-1] if reports else Usage())
         for event in exchange.events:
             yield event
 

@@ -19,6 +19,14 @@ from jp_nb.providers.script_format import SCRIPTED_NAME
 from jp_nb.session.cassette_provider import CassetteProvider, hide_key
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.open_cassette import OpenCassette
+from jp_nb.storage.run_events import has_runner
+
+
+def _make_paced(name: str, make: Callable[[], Provider]) -> Provider:
+    from jp_nb.session.paced_provider import PacedProvider
+    from jp_nb.storage.shared_pace import get_shared_pace
+
+    return PacedProvider(name, make(), get_shared_pace())
 
 
 class ProviderPool:
@@ -71,6 +79,8 @@ class ProviderPool:
         if name == SCRIPTED_NAME:
             make = self._make_scripted
 
+        if has_runner():
+            make = partial(_make_paced, name, make)
         if self.cassette is None:
             return make()
 

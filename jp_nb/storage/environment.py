@@ -26,6 +26,9 @@ ANSWERS_VARIABLE = "JP_NB_ANSWERS"
 RUN_VARIABLE = "JP_NB_RUN"
 """Id of the run in its batch. It selects the tables `[runs."ID"]` of the answers file."""
 
+PACE_VARIABLE = "JP_NB_PACE"
+"""Folder with the pace of requests of a batch (`jp_nb/storage/shared_pace.py`)."""
+
 EVENTS_VARIABLE = "JP_NB_EVENTS"
 """File to which the kernel appends events for the runner (`jp_nb/storage/run_events.py`)."""
 

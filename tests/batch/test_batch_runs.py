@@ -57,3 +57,14 @@ def test_parameter_sets_run_on_two_workers_and_a_failure_is_resumed(tmp_path: Pa
     assert "3 passed" in done.stderr
     log = (tmp_path / "OUT/runs.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["type"] == "started" for line in log) == 5
+
+
+@pytest.mark.req("BATCH-14")
+def test_requests_and_tokens_of_a_run_are_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello."\n')
+    ask = "%%jp -m scripted/hello\nHello?"
+    write_cells(tmp_path / "talk.ipynb", "%load_ext jp_nb", ask)
+    done = batch(tmp_path, "talk.ipynb", "-o", "OUT/", "--max-concurrent-requests", "scripted=1")
+    assert done.returncode == 0, done.stderr
+    [state] = read_runs(tmp_path / "OUT/runs.jsonl")
+    assert state.requests == 1
