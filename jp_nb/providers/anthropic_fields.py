@@ -17,9 +17,9 @@ from jp_nb.providers.anthropic_blocks import CACHE_MARK, text_block
 from jp_nb.providers.anthropic_models import Abilities
 from jp_nb.providers.anthropic_schemas import select_strict_tools
 from jp_nb.providers.call_rules import ANTHROPIC_CALLS
-from jp_nb.providers.endpoint import parse_reasoning
 from jp_nb.providers.head_changes import describe_forced_call
 from jp_nb.providers.parameter_names import ParameterNames
+from jp_nb.providers.reasoning_effort import parse_reasoning
 from jp_nb.providers.request_body import Omitted, WireMessage, omit_parameter
 
 _MIN_BUDGET: Final = 1024

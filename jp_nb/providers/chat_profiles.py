@@ -15,9 +15,9 @@ from jp_nb.config.tree.named_servers import ServerProfile
 from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema, suggest_schema
 from jp_nb.providers.attachment_parts import IMAGE_AND_PDF_TYPES, IMAGE_TYPES
 from jp_nb.providers.call_rules import CHAT_CALLS, MISTRAL_CALLS, OPENAI_CHAT_CALLS, CallRules
-from jp_nb.providers.endpoint import Level, ParsedReasoning
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.openai_schemas import adapt_for_openai
+from jp_nb.providers.reasoning_effort import Level, ParsedReasoning
 from jp_nb.providers.request_body import WireMessage
 
 _ASSUMED_MAX_TOKENS: Final = 32_000

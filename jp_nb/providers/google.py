@@ -20,12 +20,13 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.providers.answer_schemas import AnswerSchema
 from jp_nb.providers.attachment_parts import FormattedAttachments
-from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
+from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.google_decoder import GOOGLE_REFUSAL, ContinuedDecoder
 from jp_nb.providers.google_rendering import GoogleRendering
 from jp_nb.providers.google_schemas import adapt_for_google
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.model_lists import list_google_models
+from jp_nb.providers.reasoning_effort import Level, parse_reasoning
 from jp_nb.providers.request_body import Omitted, RequestBody, WireMessage, encode_json
 from jp_nb.providers.stream_decoder import Decoder
 

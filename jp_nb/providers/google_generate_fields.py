@@ -11,8 +11,8 @@ from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, ToolChoice
 from jp_nb.providers.answer_schemas import AnswerSchema
-from jp_nb.providers.endpoint import parse_reasoning
 from jp_nb.providers.google_rendering import name_model
+from jp_nb.providers.reasoning_effort import parse_reasoning
 from jp_nb.providers.request_body import Omitted, WireMessage, omit_parameter
 from jp_nb.providers.tool_parameters import get_parameter_schema
 

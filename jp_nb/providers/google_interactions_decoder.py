@@ -1,4 +1,7 @@
-"""Decode the stream of Google's Interactions API.
+"""Decode the stream of a response of Gemini's Interactions API.
+
+A response is a list of steps (`google_interactions_steps.py`). Each one starts, grows by deltas,
+and stops. A step that the record cannot express is kept as metadata of its entry.
 
 Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 """
@@ -7,8 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -24,50 +26,22 @@ from jp_nb.providers.google_decoder import (
     ContinuedDecoder,
     end_with_error,
 )
+from jp_nb.providers.google_interactions_steps import (
+    CONTENTS_FIELD,
+    STEPS_KEY,
+    OpenStep,
+    join_texts,
+    make_call_step,
+    make_output_step,
+    make_thought_step,
+)
 from jp_nb.providers.request_body import WireMessage
 from jp_nb.providers.stream_decoder import WireObject
-from jp_nb.providers.streamed_arguments import StreamedArguments
 from jp_nb.providers.tool_call_ids import make_call_id
 
-STEPS_KEY: Final = "google_step"
-"""Metadata key of an entry for its steps, if they cannot be made of the entry."""
 MAX_UNKNOWN: Final = 20
 """Maximum number of unknown events, steps, and deltas of a response that the log names."""
 _LOGGER: Final = logging.getLogger(__name__)
-
-
-def make_text_content(text: str) -> WireMessage:
-    """Return a content of a step."""
-    return {"type": "text", "text": text}
-
-
-def make_output_step(text: str) -> WireMessage:
-    """Return a step that says `text`."""
-    return {"type": "model_output", "content": [make_text_content(text)]}
-
-
-def make_thought_step(text: str, signature: JsonValue) -> WireMessage:
-    """Return the step of a thought. The summary and the signature are optional."""
-    step: WireMessage = {"type": "thought"}
-    if signature:
-        step["signature"] = signature
-    if text:
-        step["summary"] = [make_text_content(text)]
-    return step
-
-
-def make_call_step(id_: str, name: str, arguments: JsonValue) -> WireMessage:
-    """Return the step of a tool call."""
-    return {"type": "function_call", "id": id_, "name": name, "arguments": arguments}
-
-
-def join_texts(steps: Sequence[WireMessage], key: str) -> str:
-    """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
-    groups = (step.get(key) for step in steps)
-    contents = chain.from_iterable(group for group in groups if isinstance(group, list))
-    known = (each for each in contents if isinstance(each, dict) and each.get("type") == "text")
-    texts = (each.get("text") for each in known)
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -89,7 +63,6 @@ _ENDS: Final = frozenset(
     {"completed", "requires_action", "incomplete", "budget_exceeded", "failed", "cancelled"}
 )
 """Statuses after which nothing but the end of the interaction follows."""
-_CONTENTS: Final = {"thought": "summary", "model_output": "content"}
 _KIND_OF_DELTA: Final = {"text": "model_output", "thought_summary": "thought"}
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "thought": frozenset({"type", "summary", "signature"}),
@@ -101,62 +74,6 @@ _ECHOES: Final = frozenset({"user_input", "function_result"})
 """Steps of the request, which a server may repeat."""
 
 
-class _OpenStep:
-    """A step that arrives. `step` grows to the step that is sent back."""
-
-    def __init__(self, index: int, step: WireMessage) -> None:
-        self.index = index
-        self.step = step
-        self.type: str = step["type"]
-        self.signature: list[str] = []
-        self.arguments = StreamedArguments()
-        self.inner: _OpenStep | None = None  # its contents of the other kind
-        self._text: WireMessage | None = None  # the last content, a text whose pieces arrive
-        self._pieces: list[str] = []
-
-    def add_content(self, content: WireMessage) -> None:
-        """Add a content. A text continues the text before it."""
-        contents = self.step.setdefault(_CONTENTS[self.type], [])
-        if content.keys() != {"type", "text"} or content["type"] != "text":
-            self._end_text()
-            contents.append(content)
-            return
-
-        if self._text is None:
-            if not contents or contents[-1].get("type") != "text":
-                contents.append(make_text_content(""))
-            self._text = contents[-1]
-            self._pieces = [self._text["text"]]
-
-        self._pieces.append(content["text"])
-
-    def add_annotations(self, annotations: list[JsonValue]) -> None:
-        """Add annotations of the last text, which may follow them."""
-        contents = self.step.setdefault("content", [])
-        if not contents:
-            contents.append(make_text_content(""))
-        contents[-1].setdefault("annotations", []).extend(annotations)
-
-    def merge(self, delta: WireObject) -> None:
-        """Add the fields of a delta that this module does not know."""
-        for key, value in delta.items():
-            if isinstance(value, list) and isinstance(self.step.get(key), list):
-                self.step[key] += value
-            elif key != "type":
-                self.step[key] = value
-
-    def end(self) -> None:
-        """Complete `step`, except the arguments of a call."""
-        self._end_text()
-        if self.signature:
-            self.step["signature"] = "".join(self.signature)
-
-    def _end_text(self) -> None:
-        if self._text is not None:
-            self._text["text"] = "".join(self._pieces)
-            self._text = None
-
-
 class InteractionsDecoder(ContinuedDecoder):
     """Decoder for one response of the Interactions API."""
 
@@ -164,10 +81,10 @@ class InteractionsDecoder(ContinuedDecoder):
         super().__init__(schema, _USAGE)
         self._request = request
         self._has_schema = schema is not None
-        self._steps: dict[Any, _OpenStep] = {}  # by the server's index
+        self._steps: dict[Any, OpenStep] = {}  # by the server's index
         self._has_answer = False
         self._count = 0
-        self._output: list[_OpenStep] = []  # complete texts that the next request may continue
+        self._output: list[OpenStep] = []  # complete texts that the next request may continue
         self._pending_call: Flush | None = None
         self._error: Any = None
         self._is_continued = False
@@ -248,19 +165,19 @@ class InteractionsDecoder(ContinuedDecoder):
             self._count += 1
         self._is_continued = False
 
-        opened = self._steps[wire_index] = _OpenStep(index, {**step})
+        opened = self._steps[wire_index] = OpenStep(index, {**step})
         if extra := step.keys() - _FIELDS.get(kind, frozenset()):
             out.held_chars += len(compact_json({key: step[key] for key in extra}))
 
-        if kind in _CONTENTS:
-            for content in step.get(_CONTENTS[kind]) or []:
+        if kind in CONTENTS_FIELD:
+            for content in step.get(CONTENTS_FIELD[kind]) or []:
                 self._show(opened, content, out)
         elif kind == "function_call":
             self._start_call(opened, out)
         elif kind not in _ECHOES:
             self._report_unknown(f"step {kind}")
 
-    def _start_call(self, opened: _OpenStep, out: EventBuffer) -> None:
+    def _start_call(self, opened: OpenStep, out: EventBuffer) -> None:
         call = opened.step
         self._has_answer = True
         call["id"] = call.get("id") or make_call_id(opened.index, self._request)
@@ -298,19 +215,19 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._report_unknown(f"delta {kind} of a step {step.type}")
 
     def _add_content(
-        self, step: _OpenStep, kind: str, content: WireObject, out: EventBuffer
+        self, step: OpenStep, kind: str, content: WireObject, out: EventBuffer
     ) -> None:
         """Add a content of a step of the type `kind`, which arrives within `step`."""
         if kind != step.type:
             if step.inner is None:
-                step.inner = _OpenStep(self._count, {"type": kind})
+                step.inner = OpenStep(self._count, {"type": kind})
                 self._count += 1
             step = step.inner
 
         step.add_content(content)
         self._show(step, content, out)
 
-    def _show(self, step: _OpenStep, content: WireObject, out: EventBuffer) -> None:
+    def _show(self, step: OpenStep, content: WireObject, out: EventBuffer) -> None:
         if content.get("type") != "text":
             out.held_chars += len(compact_json(content))
         elif step.type == "thought":
@@ -319,7 +236,7 @@ class InteractionsDecoder(ContinuedDecoder):
             self._has_answer = True
             self._answer.feed(step.index, content["text"], out)
 
-    def _stop_step(self, step: _OpenStep, out: EventBuffer) -> None:
+    def _stop_step(self, step: OpenStep, out: EventBuffer) -> None:
         step.end()
         match step.type:
             case "model_output":
@@ -336,7 +253,7 @@ class InteractionsDecoder(ContinuedDecoder):
             self._flush_output(out)
             self._stop_step(step.inner, out)
 
-    def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
+    def _stop_thought(self, step: OpenStep, out: EventBuffer) -> None:
         text = join_texts([step.step], "summary")
         signature = step.step.get("signature")
         if step.step != make_thought_step(text, signature):
@@ -347,7 +264,7 @@ class InteractionsDecoder(ContinuedDecoder):
         elif text:
             out.add(Flush(step.index))
 
-    def _stop_call(self, step: _OpenStep, out: EventBuffer) -> None:
+    def _stop_call(self, step: OpenStep, out: EventBuffer) -> None:
         call = step.step
         text = step.arguments.resolve()
         out.held_chars -= step.arguments.held_chars
@@ -430,7 +347,7 @@ class InteractionsDecoder(ContinuedDecoder):
 
 
 def _flush_step(
-    step: _OpenStep, out: EventBuffer, metadata: Mapping[str, JsonValue] | None = None
+    step: OpenStep, out: EventBuffer, metadata: Mapping[str, JsonValue] | None = None
 ) -> None:
     # Without any text, the step needs a part to be stored. An empty one is not shown.
     out.add_text(step.index, "reasoning", "")

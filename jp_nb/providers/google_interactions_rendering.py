@@ -20,7 +20,7 @@ from jp_nb.json_values import compact_json
 from jp_nb.providers.attachment_parts import FormattedAttachments
 from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.google_decoder import THOUGHT_SIGNATURE_KEY
-from jp_nb.providers.google_interactions_decoder import (
+from jp_nb.providers.google_interactions_steps import (
     STEPS_KEY,
     join_texts,
     make_call_step,

@@ -14,12 +14,12 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
 from jp_nb.providers.answer_schemas import AnswerSchema
-from jp_nb.providers.answer_text import ThinkSplitter
 from jp_nb.providers.call_assembler import CallAssembler, StreamedCallPiece
 from jp_nb.providers.chat_profiles import Profile
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.event_buffer import EventBuffer
 from jp_nb.providers.stream_decoder import Decoder, WireObject
+from jp_nb.providers.think_tags import ThinkSplitter
 
 REASONING_DETAILS_KEY: Final = "openrouter_reasoning_details"
 """Metadata key of a response for OpenRouter's reasoning details, which are sent back."""

@@ -13,9 +13,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest, ToolDefinition
 from jp_nb.providers.answer_schemas import AnswerSchema, pass_schema
-from jp_nb.providers.endpoint import ParsedReasoning, parse_reasoning
 from jp_nb.providers.local_server import Local
 from jp_nb.providers.openai_schemas import adapt_for_openai
+from jp_nb.providers.reasoning_effort import ParsedReasoning, parse_reasoning
 from jp_nb.providers.request_body import Omitted, WireMessage, omit_parameter
 from jp_nb.providers.tool_parameters import get_parameter_schema
 

@@ -28,7 +28,6 @@ from jp_nb.providers.attachment_parts import (
     split_attachments,
 )
 from jp_nb.providers.call_rules import RESPONSES_CALLS, format_arguments
-from jp_nb.providers.endpoint import ParsedReasoning, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.messages import (
     CONTINUE_PROMPT,
@@ -58,6 +57,7 @@ from jp_nb.providers.own_metadata import (
     read_phase,
     rebuild_annotations,
 )
+from jp_nb.providers.reasoning_effort import ParsedReasoning, parse_reasoning
 from jp_nb.providers.request_body import WireMessage, encode_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest

@@ -1,0 +1,78 @@
+"""Separate reasoning in `<think>…</think>` from the text that follows it.
+
+Some servers leave the tags of a chat template in the text of the answer.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from jp_nb.agent.provider import TextKind
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+class ThinkSplitter:
+    """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
+
+    Holds back what may be the beginning of a tag, which may be split between deltas.
+    """
+
+    def __init__(self, *, has_tags: bool = True) -> None:
+        self._state: Literal["start", "thinking", "answer start", "answer"]
+        self._state = "start" if has_tags else "answer"
+        self._held = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True if later text belongs to the answer."""
+        return self._state == "answer"
+
+    def feed(self, text: str) -> list[tuple[TextKind, str]]:
+        """Return the pieces of `text` with their kinds."""
+        if self._state == "answer":
+            return [("message", text)]
+
+        text = self._held + text
+        self._held = ""
+        pieces: list[tuple[TextKind, str]] = []
+
+        if self._state == "start":
+            leading = text.lstrip()
+            if _OPEN.startswith(leading):  # a line break may follow a complete tag
+                self._held = text
+                return []
+            if not leading.startswith(_OPEN):
+                self._state = "answer"
+                return [("message", text)]
+            self._state = "thinking"
+            text = leading[len(_OPEN) :].removeprefix("\n")
+
+        if self._state == "thinking":
+            thought, tag, text = text.partition(_CLOSE)
+            if not tag:
+                sizes = range(min(len(_CLOSE) - 1, len(thought)), 0, -1)
+                held = next((size for size in sizes if _CLOSE.startswith(thought[-size:])), 0)
+                cut = len(thought) - held
+                self._held = thought[cut:]
+                thought = thought[:cut]
+            if thought:
+                pieces.append(("reasoning", thought))
+            if not tag:
+                return pieces
+            self._state = "answer start"
+
+        if text := text.lstrip("\n"):
+            self._state = "answer"
+            pieces.append(("message", text))
+        return pieces
+
+    def finish(self) -> list[tuple[TextKind, str]]:
+        """Return the text that was held back."""
+        text = self._held
+        self._held = ""
+        kind: TextKind = "reasoning" if self._state == "thinking" else "message"
+        return [(kind, text)] if text else []
