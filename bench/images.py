@@ -21,7 +21,8 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.images import Image
 from jp_nb.providers.anthropic_rendering import AnthropicRendering
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.entry_images import make_images_metadata
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse

@@ -21,7 +21,7 @@ from pydantic import Field, SecretBytes, TypeAdapter
 
 from jp_nb.record.clock import make_random_id, utc_now
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import build_context
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,

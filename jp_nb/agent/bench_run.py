@@ -21,7 +21,8 @@ from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.images import Image, count_images
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.marks import SKIPPED_KEY
-from jp_nb.record.turn_view import Inquiry, read_turn
+from jp_nb.record.turn_reader import read_turn
+from jp_nb.record.turn_view import Inquiry
 from jp_nb.text import one_line
 from jp_nb.toolkit.processes import PROCESS_LOG, ProcessRun
 

@@ -37,9 +37,9 @@ from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
 from jp_nb.config.proposal import Proposal, review_proposal
 from jp_nb.config.refusal import Refusal, refuse_malformed
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.record.change_marks import ProposedBy, make_proposal_metadata
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import NOT_IN_TIME
+from jp_nb.record.proposed_by import ProposedBy, make_proposal_metadata
 from jp_nb.text import spell_invisible
 from jp_nb.toolkit.outcome import Success
 from jp_nb.toolkit.tool_context import DeltaRejection

@@ -25,7 +25,7 @@ from jp_nb.record.compaction_range import (
     list_summary_ranges,
     widen_to_summaries,
 )
-from jp_nb.record.context import build_context
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.events import (
     Compaction,
     Summary,

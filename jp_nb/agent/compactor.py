@@ -36,7 +36,8 @@ from jp_nb.config.tree.compaction_settings import (
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.clock import Clock, utc_now
 from jp_nb.record.compaction_text import format_compaction_line, format_compactions
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.stream import ConversationStream
 from jp_nb.toolkit.tool_errors import error_summary
 

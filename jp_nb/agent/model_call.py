@@ -47,7 +47,8 @@ from jp_nb.agent.turn_record import LastRequest
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry
-from jp_nb.record.marks import LastHost, format_other_host, mark_host, with_input_changes
+from jp_nb.record.host_marks import LastHost, format_other_host, mark_host
+from jp_nb.record.marks import with_input_changes
 from jp_nb.record.request_head import mark_head
 from jp_nb.record.stream import ConversationStream
 

@@ -32,7 +32,8 @@ from jp_nb.json_values import (
 )
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.marks import CONTINUES, EDITED_ARGUMENTS_KEY, HOST
+from jp_nb.record.host_marks import HOST
+from jp_nb.record.marks import CONTINUES, EDITED_ARGUMENTS_KEY
 from jp_nb.record.request_head import HEAD_CHANGE_KEY, HEAD_KEY
 from jp_nb.record.shapes import SHAPE
 

@@ -18,7 +18,8 @@ from jp_nb.agent.retries import WaitCallback
 from jp_nb.errors import ProviderError
 from jp_nb.record.compaction import mark_as_one_step
 from jp_nb.record.compaction_range import TurnRange
-from jp_nb.record.context import ContextItem, RequestContext, build_turns_context
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.context_builder import build_turns_context
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,

@@ -32,7 +32,6 @@ from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_chan
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
-from jp_nb.record.change_marks import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -44,6 +43,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.interrupted_turn import OpenCall
 from jp_nb.record.marks import make_request_marks
+from jp_nb.record.unanswered_turns import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.toolkit.cancellation import is_cancelled
 from jp_nb.toolkit.cell_thread import CallInterrupted
 

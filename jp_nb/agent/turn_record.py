@@ -21,7 +21,8 @@ from jp_nb.record.events import (
     InquiryEntry,
     ToolCallRequest,
 )
-from jp_nb.record.marks import LastHost, is_schema_retry
+from jp_nb.record.host_marks import LastHost
+from jp_nb.record.marks import is_schema_retry
 from jp_nb.record.stream import ConversationStream
 
 

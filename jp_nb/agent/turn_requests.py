@@ -26,7 +26,7 @@ from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
-from jp_nb.record.marks import find_missing_tool
+from jp_nb.record.tool_choice_marks import find_missing_tool
 from jp_nb.text import one_line
 
 MODEL_ID = "assistant.model.id"

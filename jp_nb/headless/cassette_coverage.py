@@ -19,7 +19,8 @@ from jp_nb.headless.key_search import Finding, KeySearch
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction
 from jp_nb.record.request_head import RequestHead, read_request_head

@@ -41,7 +41,7 @@ from jp_nb.record.document import (
     get_properties,
     list_notices,
 )
-from jp_nb.record.turn_view import read_turns
+from jp_nb.record.turn_reader import read_turns
 from jp_nb.rendering.log import render_log
 from jp_nb.rendering.record_diff import INDENT, ComparedRecord, diff_records
 from jp_nb.rendering.text_diff import diff_lines

@@ -30,15 +30,8 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.token_usage import USAGE_FIELDS, Usage, read_usage
 from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.record.turn_view import (
-    ConfigChange,
-    Inquiry,
-    StructuredData,
-    ToolCall,
-    Turn,
-    TurnText,
-    read_turn,
-)
+from jp_nb.record.turn_reader import read_turn
+from jp_nb.record.turn_view import ConfigChange, Inquiry, StructuredData, ToolCall, Turn, TurnText
 from jp_nb.rendering.call_text import format_content_for_user
 from jp_nb.rendering.cassette_miss import describe_exchange, format_exchange_count
 from jp_nb.rendering.question_text import format_cause

@@ -52,7 +52,7 @@ from jp_nb.providers.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.streaming import stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.record.context import RequestContext
-from jp_nb.record.marks import LastHost
+from jp_nb.record.host_marks import LastHost
 
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one

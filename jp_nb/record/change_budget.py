@@ -13,6 +13,11 @@ from typing import Any
 
 from jp_nb.config.schema import try_parse_path
 
+MAX_UNTRUSTED_WORK = 250_000
+"""In units, which allows thousands of changes. A trusted record has no limit."""
+TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
+"""Reason in place of the changes that exceed the budget."""
+
 CHANGE_UNITS = 20  # units of each change
 UNSET_UNITS = 5
 CHARS_PER_UNIT = 100  # characters with the cost of one unit

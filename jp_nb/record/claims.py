@@ -38,7 +38,8 @@ from jp_nb.config.schema import (
     try_parse_path,
 )
 from jp_nb.json_values import sorted_json
-from jp_nb.record.config_history import Step, paths_overlap
+from jp_nb.record.config_step import Step
+from jp_nb.record.provenance import paths_overlap
 
 MAX_SOURCE_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None  # a claim without owner (D3); an empty list means the same

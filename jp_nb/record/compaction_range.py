@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from jp_nb.config.tree.compaction_settings import TurnBound
-from jp_nb.record.change_marks import is_unanswered
 from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.compaction import PlacedCompaction, list_active_compactions
 from jp_nb.record.interrupted_turn import find_interrupted_turn
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_numbers import to_shown_turn
+from jp_nb.record.unanswered_turns import is_unanswered
 
 
 @dataclass(frozen=True, slots=True)

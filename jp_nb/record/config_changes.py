@@ -28,10 +28,12 @@ from jp_nb.config.schema import (
     format_path,
     parse_path,
 )
-from jp_nb.record.change_marks import is_tool_change, select_effective_deltas
-from jp_nb.record.config_history import Projection, Step
+from jp_nb.record.config_history import Projection
+from jp_nb.record.config_step import Step
 from jp_nb.record.events import ConfigDelta, TurnStart
+from jp_nb.record.proposed_by import is_tool_change
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered_turns import select_effective_deltas
 
 NEVER = -1
 

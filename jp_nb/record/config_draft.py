@@ -15,7 +15,8 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.json_values import JsonObject
 from jp_nb.record.claims import ChangeSource, Claims, make_claims
 from jp_nb.record.config_changes import ChangedPaths
-from jp_nb.record.config_history import Projection, Step, select_steps_since_reset
+from jp_nb.record.config_history import Projection
+from jp_nb.record.config_step import Step, select_steps_since_reset
 from jp_nb.record.events import UNCOVERS, ConfigDelta
 
 

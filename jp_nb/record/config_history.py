@@ -1,19 +1,20 @@
-"""Fold configuration changes into the effective configuration, with the source of each value.
+"""`Projection`: fold the configuration changes of a conversation into the effective configuration.
 
 The layers below the conversation are folded first. The base configuration is merged over them, and
-each delta is applied in order. A path that a delta unsets stays unset, whatever files and variables
-set. A path in its `uncovers` has the value of the layers below again. Invalid settings of the
-result are a `ConfigError`.
+each delta is applied in order, which gives one `Step` each. A path that a delta unsets stays unset,
+whatever files and variables set. A path in its `uncovers` has the value of the layers below again.
+Invalid settings of the result are a `ConfigError`.
 
-`Budget` limits the work for an untrusted record (`change_budget.py`).
+Changes of an *untrusted* record, which someone else may have written, are reduced to the values
+that `config/authority.py` allows, and `Budget` limits their work (`change_budget.py`).
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -22,134 +23,27 @@ from jp_nb.config.authority import may_untrusted_record_unset, names_remote_mode
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Partial, get_path
 from jp_nb.config.partial_change import Change, apply_change, unset_path
-from jp_nb.config.partial_merge import merge_partials, strip_strategies
-from jp_nb.config.schema import node_at, parse_path, try_parse_path
+from jp_nb.config.partial_merge import strip_strategies
+from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
-from jp_nb.record.change_budget import Budget
-from jp_nb.record.change_marks import ProposedBy, RevertedChanges, read_proposed_by
+from jp_nb.record.base_change import read_base_change
+from jp_nb.record.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHANGES, Budget
+from jp_nb.record.config_step import Step, select_steps_since_reset
 from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
+from jp_nb.record.provenance import Provenance, find_sources, paths_overlap
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_numbers import to_shown_turn
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A configuration change and its result."""
-
-    number: int
-    """Number of the delta in the conversation; -1 for the base configuration."""
-    delta: ConfigDelta | None
-    """The entry; None for the base configuration."""
-    change: Change
-    """The part of the entry that applies."""
-    below: Partial
-    """The layers below the conversation. After a reset, these are only `defaults`."""
-    defaults: Partial
-    """The tools' defaults, which apply where a path is unset."""
-    after: Partial
-    """The merged settings after the change."""
-    is_reverted: bool = False
-    """True if the change was reverted, because its turn has no answer."""
-
-    @property
-    def is_reset(self) -> bool:
-        """True if the change discards all earlier settings: a reset that was not ignored."""
-        is_reset = self.delta is not None and self.delta.op == "reset" and not self.is_reverted
-        return self.delta is None or (is_reset and self.after is self.below)
-
-
-def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return True if one path contains the other."""
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
-
+from jp_nb.record.unanswered_turns import RevertedChanges
 
 MODEL_KEYS = ("assistant", "model", "id")
-BASE = "conversation's beginning"
-CONVERSATION = "conversation"
-CONFIG_RESET = "configuration reset"
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """A source that set or unset a value."""
-
-    source: str
-    """Name of the layer."""
-    value: JsonValue
-    """The value after the change; None if it was unset."""
-    file: str | None = None
-    """The file or variable."""
-    turn: int | None = None
-    delta: ConfigDelta | None = None
-    is_reverted: bool = False
-    """True if the change removed the conversation's value, so that the layers below apply."""
-
-    @property
-    def place(self) -> str:
-        """Name and file of the source."""
-        return f"{self.source}, {self.file}" if self.file else self.source
-
-    @property
-    def when(self) -> str | None:
-        """The turn as a text, or None."""
-        if self.turn is None:
-            return None
-        by_tool = self.delta is not None and read_proposed_by(self.delta)
-        relation = "in" if by_tool else "for"
-        return f"{relation} turn {to_shown_turn(self.turn)}"
-
-    def tools(self, path: str) -> list[ProposedBy]:
-        """Return the proposing calls that changed `path`."""
-        keys = parse_path(path)
-        calls = read_proposed_by(self.delta) if self.delta is not None else ()
-        return [call for call in calls if _is_proposed_by(call, keys)]
-
-
-def _is_proposed_by(call: ProposedBy, keys: Sequence[str]) -> bool:
-    # An untrusted record may have invalid paths.
-    paths = filter(None, map(try_parse_path, call.paths))
-    return any(paths_overlap(path, keys) for path in paths)
-
-
-def _find_sources(
-    path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
-) -> Iterator[Provenance]:
-    keys = parse_path(path)
-    began = steps[0]
-    for layer in layers:
-        value = get_path(layer.partial, keys)
-        if value is not None and (began.delta is None or layer.name == REGISTRATIONS_LAYER):
-            yield Provenance(layer.name, value, layer.file)
-
-    for step in steps:
-        change = step.change
-        unsets = [(path, parse_path(path)) for path in change.unsets]
-
-        is_set = get_path(change.delta, keys) is not None
-        is_changed = is_set or any(paths_overlap(unset, keys) for _, unset in unsets)
-        if step.is_reset and step.delta is not None:
-            yield Provenance(CONFIG_RESET, None, None, turns[step.number], step.delta)
-        elif is_changed and step.delta is None:
-            yield Provenance(BASE, get_path(step.after, keys))
-        elif is_changed:
-            above = [x for x, unset in unsets if unset == keys[: len(unset)]]
-            unset_path = above[-1] if above and not is_set and node_at(keys) else None
-            value = None if unset_path else get_path(step.after, keys)
-            back = unset_path in change.uncovers
-            yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
 
 
 RESET_KEY = "(reset)"
 """Key in `ignored` for a reset by an untrusted record."""
-TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
 NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
 """Key in `ignored` for changes that were not read."""
-MAX_UNTRUSTED_WORK = 250_000
-"""In units of `Budget`, which allows thousands of changes. A trusted record has no limit."""
 
 
 class Projection:
@@ -182,17 +76,17 @@ class Projection:
         self._stream = stream
         self._below = below
         stored = len(stream.deltas) if untrusted_count is None else untrusted_count
-        self._stored = -1 if is_local else stored
+        self._stored = -1 if is_local else stored  # changes that were read; -1: also no base
         self._trusted = trusted or is_local
-        self._bounded = not self._trusted
+        self._bounded = not self._trusted  # the budget limits the stored changes
 
-        self._layers: list[Layer] | None = None
+        self._layers: list[Layer] | None = None  # None until they are first read
         self._steps: list[Step] = []
         self._reverted = RevertedChanges()
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored: dict[str, JsonValue] = {}
         self._problems: dict[str, ConfigProblem] = {}
-        self._plain: tuple[Partial, Partial] = ({}, {})
+        self._plain: tuple[Partial, Partial] = ({}, {})  # the last settings, and their `strip`
         self._validated: tuple[Partial, AppConfig] | None = None
 
     def if_trusted(self) -> Projection:
@@ -434,13 +328,7 @@ class Projection:
         turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
         layers = self.layers()
         steps = self.steps()
-        return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
-
-
-def select_steps_since_reset(steps: Sequence[Step]) -> list[Step]:
-    """Return the applied steps from the last reset on."""
-    start = next(place for place in reversed(range(len(steps))) if steps[place].is_reset)
-    return [step for step in steps[start:] if not step.is_reverted]
+        return {path: list(find_sources(path, layers, steps, turns)) for path in paths}
 
 
 def _read_provider(partial: Partial) -> str:
@@ -453,50 +341,3 @@ def _read_provider(partial: Partial) -> str:
 
     provider = found.get("provider") if isinstance(found, dict) else None
     return provider if isinstance(provider, str) else ""
-
-
-def read_base_change(
-    base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]
-) -> Change:
-    """Return the change of a stored base configuration, perhaps of the form `{base, init}`.
-
-    The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.
-    """
-    base = base_config.get("base")
-    if not isinstance(base, dict):
-        return Change(dict(base_config))
-
-    partial: Partial = dict(base)
-    unsets: dict[str, None] = {}
-    init = base_config.get("init")
-    budget = Budget(MAX_UNTRUSTED_WORK)
-
-    changes = init if isinstance(init, list) else []
-    for number, delta in enumerate(changes):
-        if not isinstance(delta, dict):
-            continue
-        if delta.get("op") == "reset":
-            partial = {}
-            unsets = {}
-            continue
-
-        listed = delta.get("unsets")
-        values = delta.get("delta")
-        listed = listed if isinstance(listed, list) else []
-
-        if not budget.allows(partial, values, listed):
-            place = f"base_config.init[{number}]"
-            problems[place] = ConfigProblem(place, "value", TOO_MANY_CHANGES.format(place=place))
-            break
-
-        for path in listed:
-            try:
-                partial = unset_path(partial, str(path))
-                unsets[str(path)] = None
-            except ConfigError as exc:
-                problems[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
-
-        if isinstance(values, dict):
-            partial = merge_partials(partial, values)
-
-    return Change(partial, tuple(unsets))

@@ -10,7 +10,6 @@ from itertools import chain
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject, copy_nested_json
-from jp_nb.record.change_marks import find_end_of_turn, select_effective_deltas
 from jp_nb.record.clock import Clock, IdFactory
 from jp_nb.record.entry_images import read_image_digests
 from jp_nb.record.events import (
@@ -19,6 +18,7 @@ from jp_nb.record.events import (
     ImageEntry,
 )
 from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.unanswered_turns import find_end_of_turn, select_effective_deltas
 
 
 def fork_conversation(

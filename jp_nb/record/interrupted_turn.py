@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.record.change_marks import (
-    RevertedChanges,
-    is_unanswered,
-    read_no_answer,
-)
+from jp_nb.record.event_decoding import decode_event
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     ChatRequest,
@@ -31,10 +27,14 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
-    decode_event,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered_turns import (
+    RevertedChanges,
+    is_unanswered,
+    read_no_answer,
+)
 
 if TYPE_CHECKING:  # the schema loads slowly
     pass

@@ -1,6 +1,7 @@
-"""Read and write the metadata of a turn's entries, such as tool choice, host, and edited arguments.
+"""Marks in the metadata of a turn's entries, such as edited arguments and explained errors.
 
-Providers never receive these keys.
+Providers never receive these keys. Tool choice and host have modules of their own
+(`tool_choice_marks.py`, `host_marks.py`).
 
 Source: `docs/record.md`.
 """
@@ -8,31 +9,25 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Final, Self
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import MAX_INTEGER, JsonObject, as_object
-from jp_nb.record.document import Document, get_events
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     Entry,
     EntryT,
-    ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.host_marks import HOST, LastHost
 from jp_nb.record.outcomes import END_WORDS
+from jp_nb.record.tool_choice_marks import TOOL_CHOICE
 from jp_nb.record.turn_entries import TurnEntries
 
-TOOL_CHOICE: Final = "tool_choice"
-NAMELESS_TOOL_CHOICES: Final = ("auto", "none", "required")
-"""Tool choices without a tool's name."""
-HOST: Final = "host"
 EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
 EDITED_ARGUMENTS_KEY: Final = "edited_arguments"
@@ -58,20 +53,6 @@ def make_request_marks(choice: str, host: str) -> JsonObject:
     return marks
 
 
-def read_tool_choice(request: ChatRequest) -> str | None:
-    """Return the tool choice in the metadata of `request`, or None if it is missing or invalid."""
-    mark = request.metadata.get(TOOL_CHOICE)
-    is_choice = isinstance(mark, str) and (
-        mark in NAMELESS_TOOL_CHOICES or mark.startswith("tool:")
-    )
-    return mark if is_choice else None  # type: ignore[return-value]  # it is a text
-
-
-def to_tool_choice(configured: str) -> str:
-    """Return the tool choice for a value of the setting `assistant.tool_choice`."""
-    return configured if configured in NAMELESS_TOOL_CHOICES else f"tool:{configured}"
-
-
 def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
     """Return the last turn that does not explain an error.
 
@@ -85,77 +66,6 @@ def find_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
             return turn
     why = "has only explanations of errors" if found else "has no turn yet"
     raise UsageError(f"{why_not}: this conversation {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class LastHost:
-    """The host of a notebook's last request: its digest, and a name that is not recorded."""
-
-    mark: str
-    name: str = "another host"
-
-    @classmethod
-    def of(cls, host: str) -> Self:
-        """Return the name and the digest of `host`, such as `127.0.0.1:8080`."""
-        return cls(f"sha256:{sha256(host.encode()).hexdigest()[:8]}", host)
-
-
-def format_other_host(last: LastHost, host: str, provider: str) -> str:
-    """Return the line for the user before a request goes to another host than the `last` one."""
-    return (
-        f"⚠ This request is sent to {host} ({provider}). "
-        f"The previous request of this notebook went to {last.name}."
-    )
-
-
-def mark_host(entry: EntryT, host: str) -> EntryT:
-    """Return `entry`, whose metadata is from the server at `host`, with the mark of the host."""
-    return entry.with_metadata(**{HOST: LastHost.of(host).mark}) if host else entry
-
-
-def read_recorded_host(document: Document) -> LastHost | None:
-    """Return the host of the latest request in `document`, or None if no request has one."""
-    found: list[tuple[str, str]] = []
-    for request in document.conversation.requests:
-        mark = request.metadata.get(HOST)
-        if isinstance(mark, str):
-            found.append((request.timestamp, mark))
-
-    for conversation in document.others:
-        for event in get_events(conversation):
-            match event:
-                case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:
-                    found.append((timestamp, mark))
-
-    return LastHost(max(found)[1]) if found else None
-
-
-def find_missing_tool(choice: str, names: Collection[str]) -> str | None:
-    """Return the tool that `choice` requires if it is not in `names`, else None.
-
-    For `required`, the result is `any tool`. `names` are those of the called tools.
-    """
-    if choice == "required":
-        return None if names else "any tool"
-    name = choice.removeprefix("tool:")
-    return None if name == choice or name in names else name
-
-
-def find_missing_call(entries: Sequence[Entry]) -> str | None:
-    """Return the required tool that the first response of a recorded turn did not call, or None."""
-    choice = "auto"
-    names = set[str]()
-
-    for entry in entries:
-        match entry:
-            case ChatRequest(metadata={"tool_choice": str(demanded)}) if choice == "auto":
-                choice = demanded
-            case ToolCallRequest(name=name):
-                names.add(name)
-            case ToolCallResponse():
-                break
-
-    return find_missing_tool(choice, names)
 
 
 def mark_continuation(response: ChatResponse) -> ChatResponse:

@@ -29,6 +29,7 @@ from jp_nb.record.clock import (
 )
 from jp_nb.record.entry_ids import EntryIds
 from jp_nb.record.entry_images import RecordedImages, make_image_entry, make_images_metadata
+from jp_nb.record.event_decoding import decode_event
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     LINKABLE,
@@ -40,7 +41,6 @@ from jp_nb.record.events import (
     RawEntry,
     ToolCallRequest,
     TurnStart,
-    decode_event,
 )
 from jp_nb.record.integrity import Item, Pairs, find_half, match_pairs, repair_items
 from jp_nb.record.turn_entries import TurnEntries, TurnEvent, iter_events, split_turns

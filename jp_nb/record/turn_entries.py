@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.record.change_marks import belongs_to_turn_end
 from jp_nb.record.events import CONVERSATION_KINDS, ChatRequest, ConfigDelta, Entry, TurnStart
+from jp_nb.record.unanswered_turns import belongs_to_turn_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ from jp_nb.config.schema import (
 from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json
-from jp_nb.record.change_marks import ProposedBy
 from jp_nb.record.compaction import PlacedCompaction, find_compactions
 from jp_nb.record.compaction_text import format_compactions
 from jp_nb.record.conversation_list import list_conversations
 from jp_nb.record.document import Document
+from jp_nb.record.proposed_by import ProposedBy
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import (
     ConfigChange,

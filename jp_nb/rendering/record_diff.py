@@ -26,6 +26,7 @@ from jp_nb.record.document import Document, get_events, get_properties
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.token_usage import read_usage
 from jp_nb.record.turn_numbers import to_shown_turn
+from jp_nb.record.turn_reader import read_turns
 from jp_nb.record.turn_view import (
     ConfigChange,
     Inquiry,
@@ -35,7 +36,6 @@ from jp_nb.record.turn_view import (
     Turn,
     TurnPart,
     TurnText,
-    read_turns,
 )
 from jp_nb.rendering.log import (
     describe_uncalled_tool,

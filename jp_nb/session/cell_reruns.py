@@ -15,13 +15,13 @@ from typing import Final
 
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.errors import PromptCancelled
-from jp_nb.record.change_marks import is_unanswered
 from jp_nb.record.config_changes import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
 )
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.turn_numbers import to_shown_turn
+from jp_nb.record.unanswered_turns import is_unanswered
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.next_conversation import NextConversation, branch_before

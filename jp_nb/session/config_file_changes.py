@@ -26,7 +26,8 @@ from jp_nb.config.partial_change import Change
 from jp_nb.config.schema import mask_secrets, parse_path
 from jp_nb.config.validation import validate_config
 from jp_nb.record.config_draft import Draft
-from jp_nb.record.config_history import BASE, CONVERSATION, Projection
+from jp_nb.record.config_history import Projection
+from jp_nb.record.provenance import BASE, CONVERSATION
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.config_writer import ConfigFile
 

@@ -32,7 +32,8 @@ from jp_nb.config.tree.attachment_urls import parse_attachment_argument
 from jp_nb.errors import UsageError
 from jp_nb.record.claims import ChangeSource, revert_source, revert_value
 from jp_nb.record.config_draft import Draft
-from jp_nb.record.config_history import BASE, Projection
+from jp_nb.record.config_history import Projection
+from jp_nb.record.provenance import BASE
 from jp_nb.session.attached_values import is_value
 from jp_nb.session.base_config import LOAD_PATHS, requested_changes, to_store, with_model
 from jp_nb.storage.attachments import AttachmentError, Attachments

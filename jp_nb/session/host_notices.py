@@ -9,7 +9,7 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import host_of
 from jp_nb.agent.provider import Provider
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.marks import LastHost, format_other_host, read_recorded_host
+from jp_nb.record.host_marks import LastHost, format_other_host, read_recorded_host
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
 

@@ -25,7 +25,8 @@ from jp_nb.record.compaction import (
 )
 from jp_nb.record.compaction_text import format_compaction_line
 from jp_nb.record.config_draft import Draft
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.conversation import ActiveConversation

@@ -9,7 +9,8 @@ from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import Attachment
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.json_values import canonical_json
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.request_head import AttachmentDigest, RequestHead
 from jp_nb.record.stream import ConversationStream

@@ -22,12 +22,12 @@ from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import build_context
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.marks import read_tool_choice, to_tool_choice
 from jp_nb.record.request_head import read_request_head
 from jp_nb.record.request_spans import RequestSpan, find_requests
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.tool_choice_marks import read_tool_choice, to_tool_choice
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.session.cassette_provider import CassetteProvider

@@ -22,10 +22,10 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
-from jp_nb.record.change_marks import NoAnswer, make_no_answer
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall, find_interrupted_turn
 from jp_nb.record.turn_view import Turn
+from jp_nb.record.unanswered_turns import NoAnswer, make_no_answer
 from jp_nb.rendering.prompt_text import spell_name
 from jp_nb.rendering.status import describe_finished_calls, describe_skipped_calls
 from jp_nb.session.bench import BenchTools

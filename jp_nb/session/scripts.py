@@ -20,7 +20,7 @@ from jp_nb.config.partial import get_path
 from jp_nb.errors import ConfigError
 from jp_nb.providers.script_files import MAX_SCRIPT_BYTES
 from jp_nb.providers.script_format import SCRIPTED_NAME
-from jp_nb.record.config_history import Step
+from jp_nb.record.config_step import Step
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 

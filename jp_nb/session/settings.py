@@ -37,7 +37,8 @@ from jp_nb.record.config_changes import (
     select_changes,
 )
 from jp_nb.record.config_draft import Draft
-from jp_nb.record.config_history import Projection, Provenance
+from jp_nb.record.config_history import Projection
+from jp_nb.record.provenance import Provenance
 from jp_nb.record.signing import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.base_config import find_odd_rules_in, model_partial, registered_functions

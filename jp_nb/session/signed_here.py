@@ -24,8 +24,10 @@ from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json
 from jp_nb.providers.script_format import SCRIPTED_NAME
+from jp_nb.record.base_change import read_base_change
 from jp_nb.record.config_changes import find_untrusted_changes
-from jp_nb.record.config_history import MODEL_KEYS, Projection, paths_overlap, read_base_change
+from jp_nb.record.config_history import MODEL_KEYS, Projection
+from jp_nb.record.provenance import paths_overlap
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.signed_conversations import SignedConversations

@@ -20,11 +20,12 @@ from jp_nb.agent.call import Call
 from jp_nb.errors import ReplayError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import sorted_json
-from jp_nb.record.change_marks import read_proposed_by
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
+from jp_nb.record.proposed_by import read_proposed_by
 from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_numbers import to_shown_turn
-from jp_nb.record.turn_view import ToolCall, read_turn
+from jp_nb.record.turn_reader import read_turn
+from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.replay_text import Replayed, render_replay
 from jp_nb.session.bench import BenchTools, ToolBench, raise_for_end
 from jp_nb.session.reusable_answers import read_reusable_answers

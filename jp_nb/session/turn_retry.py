@@ -11,12 +11,8 @@ from typing import Final
 
 from jp_nb.agent.provider import ToolChoice
 from jp_nb.record.events import BY, TYPED, ChatRequest
-from jp_nb.record.marks import (
-    NAMELESS_TOOL_CHOICES,
-    find_turn_to_repeat,
-    read_tool_choice,
-    to_tool_choice,
-)
+from jp_nb.record.marks import find_turn_to_repeat
+from jp_nb.record.tool_choice_marks import NAMELESS_TOOL_CHOICES, read_tool_choice, to_tool_choice
 from jp_nb.record.turn_numbers import to_shown_turn
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.conversation import ActiveConversation

@@ -30,7 +30,8 @@ from jp_nb.record.context import RequestContext
 from jp_nb.record.events import TYPED, ChatRequest, ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn, OpenCall
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import UNTYPED, Turn, read_turn
+from jp_nb.record.turn_reader import read_turn
+from jp_nb.record.turn_view import UNTYPED, Turn
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.answer_forms import AnswerForms
 from jp_nb.session.cell_questions import CellQuestions

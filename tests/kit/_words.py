@@ -20,10 +20,10 @@ from jp_nb.agent import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record import turn_view
-from jp_nb.record.change_marks import ProposedBy
 from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import KNOWN
 from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.record.proposed_by import ProposedBy
 from jp_nb.record.question_history import LoggedAnswer, QuestionHistory
 from jp_nb.record.token_usage import ModelUsage
 from jp_nb.session import host as session_host

@@ -19,7 +19,7 @@ from jp_nb.record.config_changes import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
 )
-from jp_nb.record.context import build_context, build_turns_context
+from jp_nb.record.context_builder import build_context, build_turns_context
 from jp_nb.record.conversation_fork import fork_conversation
 from jp_nb.record.document import Document, list_notices
 from jp_nb.record.events import KNOWN, InquirySource
@@ -35,7 +35,7 @@ from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_history import QuestionHistory
 from jp_nb.record.recorded_answers import format_recorded_answer
 from jp_nb.record.request_spans import find_requests
-from jp_nb.record.turn_view import read_turn
+from jp_nb.record.turn_reader import read_turn
 from tests.kit.kinds import is_kind
 
 FORKED_AT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)

@@ -31,11 +31,11 @@ from jp_nb.config.aliases import resolve_model
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import build_context
+from jp_nb.record.context_builder import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.interrupted_turn import list_open_calls
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turn_view import read_turn
+from jp_nb.record.turn_reader import read_turn
 from jp_nb.rendering.log import render_log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.answers import SessionAnswers

@@ -15,7 +15,7 @@ from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
+from jp_nb.record.provenance import BASE, CONVERSATION, Provenance
 from jp_nb.rendering.log import format_proposing_tools
 from jp_nb.rendering.report import make_table
 from jp_nb.session.config_file_changes import write_config_file

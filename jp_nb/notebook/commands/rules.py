@@ -15,7 +15,7 @@ from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig, join
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.config_history import Provenance
+from jp_nb.record.provenance import Provenance
 from jp_nb.rendering.tool_text import RuleRow
 from jp_nb.session.kept_rules import PermissionRules
 from jp_nb.session.session import Session

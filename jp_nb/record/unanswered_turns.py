@@ -1,4 +1,9 @@
-"""Marks in the metadata of configuration changes: turns without an answer, and proposals of tools.
+"""Marks of turns that ended without an answer, and the changes that they revert.
+
+A turn that failed or was interrupted ends with an entry that marks it. The configuration changes
+that were made for this turn then do not apply:
+
+    {"type": "config_delta", "metadata": {"no_answer": {"ended": "failed", "takes_back": 1}}}
 
 Source: `docs/record.md`, `docs/turns.md`.
 """
@@ -6,12 +11,9 @@ Source: `docs/record.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import JsonValue
-
-from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -20,8 +22,8 @@ from jp_nb.record.events import (
     ToolCallRequest,
     is_reasoning,
     is_usage_mark,
-    read_recorded_by,
 )
+from jp_nb.record.proposed_by import is_tool_change
 
 NO_ANSWER = "no_answer"
 """Key in the metadata of a configuration change."""
@@ -103,68 +105,6 @@ def select_effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, Co
     ]
 
 
-PROPOSED_BY = "proposed_by"
-"""Key in the metadata of a configuration change."""
-
-
-MAX_READ = 1_000
-"""Maximum number of calls in a change and of paths in a call. An untrusted record may have more."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedBy:
-    """A tool call that proposed a part of a configuration change. The fields are stored.
-
-    Attributes:
-        paths: The settings that it set or unset.
-        applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
-            did.
-        channel: Source of the approval: `form`, `stdin`, `terminal`, or `answers` for an answers
-            file; None for a rule.
-        by: Name of the user, if several users share the notebook.
-    """
-
-    tool: str
-    call_id: str
-    paths: tuple[str, ...]
-    applied_by: Literal["person", "grant"]
-    channel: str | None = None
-    by: str | None = None
-
-
-def make_proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
-    """Return the metadata of a change with its proposals, or `{}`."""
-    fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
-    written: JsonValue = list(map(_without_none, fields))
-    return {PROPOSED_BY: written} if written else {}
-
-
-def _without_none(fields: JsonObject) -> JsonObject:
-    return {name: item for name, item in fields.items() if item is not None}
-
-
-def read_proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
-    """Return the calls that proposed a change, in call order, without malformed ones."""
-    found = entry.metadata.get(PROPOSED_BY)
-    read = map(_read, map(as_object, found[:MAX_READ])) if isinstance(found, list) else ()
-    return tuple(one for one in read if one is not None)
-
-
-def _read(item: JsonObject) -> ProposedBy | None:
-    match item:
-        case {
-            "tool": str(tool),
-            "call_id": str(call_id),
-            "paths": list(paths),
-            "applied_by": ("person" | "grant") as applied_by,
-        }:
-            named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
-            channel = item.get("channel")
-            asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(tool, call_id, named, applied_by, asked_in, read_recorded_by(item))
-    return None
-
-
 def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
     """Return the index after the changes at the end of a turn.
 
@@ -178,8 +118,3 @@ def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
 def belongs_to_turn_end(entry: Entry) -> bool:
     """Return True for a change of the turn before it: by its tools, or a mark of its end."""
     return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)
-
-
-def is_tool_change(entry: Entry) -> bool:
-    """Return True for a configuration change by tools."""
-    return isinstance(entry, ConfigDelta) and bool(read_proposed_by(entry))
